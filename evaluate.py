@@ -1,0 +1,44 @@
+"""Score an exported model: `python evaluate.py` takes the newest in exported/."""
+
+import time
+
+from vae_tf import cli, data, evaluation, export, report, training
+from vae_tf.errors import InputError
+
+
+def main(flags):
+    # Export: the SavedModel as a server would load it, and its card.
+    try:
+        model = export.load(flags.export)
+    except InputError as error:
+        raise InputError(f"--export: {error}; train one with python train.py") from None
+    card = model.card
+
+    # Data: the test part of what it was trained on, unless flags say otherwise.
+    recipe = {name: card["recipe"][name] if flags[name].value is None else flags[name].value
+              for name in ("dataset", "data_seed", "split")}
+    dataset = data.load(recipe["dataset"], data_dir=flags.data_dir, seed=recipe["data_seed"])
+    dataset = dataset.split(recipe["split"], "test", recipe["data_seed"])
+    print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
+          f"{card['steps']:,} steps on {card['data']['name']}), "
+          f"scored on {min(flags.examples, len(dataset)):,} examples of {dataset.name}")
+
+    # Metrics: codes once, then each score.
+    started = time.perf_counter()
+    scored = evaluation.evaluate(model, dataset, flags.metrics, examples=flags.examples, seed=flags.seed)
+    print(report.table(scored))
+    if card["u_size"]:
+        print("  The codes are means of q(z|x, u): this encoder sees u, "
+              "so scores against factors that u holds are no test of discovery.")
+
+    # Report: numbers and a picture beside the model.
+    text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, **recipe)
+    training.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
+    print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
+    if dataset.is_image:
+        report.picture(model.path / "overview.png", model, dataset, scored)
+        print(f"  picture    {model.path}/overview.png")
+
+
+if __name__ == "__main__":
+    cli.run(main, cli.define_evaluate_flags, __doc__)

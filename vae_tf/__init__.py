@@ -1,0 +1,25 @@
+"""vae_tf: why, and when, do variational autoencoders disentangle?
+
+Notation: x data · z latents, size d · u auxiliary variables (iVAE) · v factors · q(z|x) = N(mu, Sigma) ·
+p(z) or p(z|u) prior · B batch · N examples. Everything is in nats.
+
+Reading order, each file importing only from those before it:
+
+    distributions   tensors -> distributions: posteriors, priors, likelihoods
+    networks        one encoder/decoder pair per paper table
+    objectives      reconstruction, KL, total correlation, per example
+    models          AE, VAE, beta-VAE, full covariance, beta-TCVAE, iVAE
+    data            what they are trained on
+    training        fit: step, checkpoint, resume
+    theory          closed forms in float64 NumPy
+    metrics         what the papers measure
+    export          SavedModels, written and read
+    cli             every flag, once
+"""
+
+import os
+
+# Keras picks its backend at import; the models here are TensorFlow programs.
+os.environ["KERAS_BACKEND"] = "tensorflow"
+
+__version__ = "0.1.0"

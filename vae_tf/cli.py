@@ -1,0 +1,281 @@
+"""Every flag, once; what the programs print; flags turned into objects.
+
+Only this module touches flags: everything else takes arguments.
+"""
+
+import contextlib
+import importlib.metadata
+import itertools
+import os
+import pathlib
+import sys
+import textwrap
+
+from absl import app, flags, logging
+
+
+@contextlib.contextmanager
+def _without_native_logs():
+    """TensorFlow's native code logs to file descriptor 2 while it is imported, before any setting can stop it."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    if os.environ["TF_CPP_MIN_LOG_LEVEL"] != "3":      # the user asked for logs
+        yield
+        return
+    sys.stderr.flush()
+    kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
+
+
+with _without_native_logs():
+    from vae_tf import data, distributions, export, metrics, models, networks, objectives, training
+    from vae_tf.errors import InputError
+
+# What a dataset is trained with unless flags say otherwise.
+RECOMMENDED = {
+    "dsprites": {"network": "conv_locatello", "latents": 10, "steps": 4_000},
+    "synthetic_linear": {"network": "linear", "latents": 2, "steps": 10_000},
+    "synthetic_nonlinear": {"network": "mlp_synthetic", "latents": 2, "steps": 20_000},
+    "nonstationary_sources": {"network": "mlp_tcl", "latents": 5, "steps": 12_500, "likelihood_variance": 0.01},
+    "mnist": {"network": "mlp_mnist", "latents": 6, "steps": 10_000},
+    "fashion_mnist": {"network": "mlp_mnist", "latents": 6, "steps": 10_000},
+}
+# Of the user's own data.
+RECOMMENDED_IMAGES = {"network": "mlp_mnist", "latents": 10, "steps": 10_000}
+RECOMMENDED_VECTORS = {"network": "mlp_synthetic", "latents": 5, "steps": 10_000}
+
+# Flags that say where results go or how often, not what the run is.
+OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "data_dir", "epochs")
+
+
+def define_train_flags(values=flags.FLAGS):
+    """Define train.py's flags; returns {group: names}, in the order of --help."""
+    group = _Group(values)
+    group.start("Model")
+    group.enum("model", "ivae", models.MODELS, "What to train.")
+    group.enum("network", None, networks.NETWORKS, "Encoder and decoder; by default one that suits the dataset.")
+    group.integer("latents", None, "Size of z; by default one that suits the dataset.", lower_bound=1)
+    group.enum("likelihood", None, distributions.LIKELIHOODS,
+               "p(x|z); bernoulli for images and gaussian for vectors by default.")
+    group.float("likelihood_variance", None,
+                "Of the gaussian likelihood, per pixel; where gaussian_learned starts.", lower_bound=1e-12)
+    group.float("beta", None, "Weight of the KL term (of the total correlation in beta_tcvae); "
+                "by default 4 for beta_vae, 6 for beta_tcvae, else 1.", lower_bound=0)
+    group.integer("beta_warmup_steps", 0, "beta grows linearly from 0 over as many steps.", lower_bound=0)
+    group.enum("tc_estimator", "weighted", objectives.TC_ESTIMATORS, "Minibatch estimator of q(z) in beta_tcvae.")
+    group.enum("prior_mean", "zero", ("zero", "learned"), "Mean of p(z|u) in ivae.")
+    _define_data_flags(group, "dsprites", f"One of {', '.join(data.DATASETS)}, or the path of an .npz file "
+                       "with images [N,H,W,C] or data [N,n], optional factors [N,K] and u.")
+    group.start("Training")
+    group.integer("steps", None, "Updates in all; by default what suits the dataset.", lower_bound=1)
+    group.float("epochs", None, "The same in passes over the training data, instead of --steps.", lower_bound=0)
+    group.integer("batch_size", 64, "Examples per update.", lower_bound=1)
+    group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule.")
+    group.float("learning_rate", 1e-3, "Its step size.", lower_bound=0)
+    group.enum("precision", "float32", ("float32", "mixed_bfloat16"), "Of the layers; results stay float32.")
+    group.enum("jit_compile", "auto", ("auto", "true", "false"),
+               "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
+    group.integer("seed", 0, "Of weights, order of examples and noise.", lower_bound=0, upper_bound=2_000_000)
+    group.start("Output")
+    group.string("name", None, "Of the run and the export; MODEL_DATASET by default.")
+    group.string("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
+                 "run_root/NAME/.")
+    group.string("export_root", "exported", "Folder for the trained model: export_root/NAME/VERSION/.")
+    group.boolean("restart", False, "Start over in a new folder rather than go on with runs/NAME.")
+    group.integer("log_every", 50, "Steps per row of history.", lower_bound=1)
+    group.integer("checkpoint_every", 1_000, "Steps per checkpoint.", lower_bound=1)
+    return group.names
+
+
+def define_evaluate_flags(values=flags.FLAGS):
+    """Define evaluate.py's flags; returns {group: names}, in the order of --help."""
+    group = _Group(values)
+    group.start("Model")
+    group.string("export", "exported", "Which model: exported/ (the newest of all), exported/NAME (its newest) "
+                 "or exported/NAME/VERSION.")
+    _define_data_flags(group, None, "What to score it on; by default what it was trained on.")
+    group.start("Evaluation")
+    group.list("metrics", ",".join(metrics.METRICS), f"Comma-separated, of {', '.join(metrics.METRICS)}.")
+    group.integer("examples", 10_000, "How many, drawn from the test part.", lower_bound=2)
+    group.integer("seed", 0, "Of the choice of examples and of the noise.", lower_bound=0, upper_bound=2_000_000)
+    return group.names
+
+
+def _define_data_flags(group, dataset, text):
+    trained = "; by default as in training" if dataset is None else ""
+    group.start("Data")
+    group.string("dataset", dataset, text)
+    group.string("data_dir", None, "Where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
+    group.integer("data_seed", None if trained else 0, f"Of data that are drawn at random{trained}.", lower_bound=0)
+    group.enum("split", None if trained else "grid", ("grid", "random"),
+               "grid: the published train and test parts, or else the whole grid for both; "
+               f"random: 80/10/10 %{trained}.")
+
+
+class _Group:
+    """Defines flags under headings."""
+
+    def __init__(self, values):
+        self.values, self.names = values, {}
+
+    def start(self, heading):
+        self.heading = heading
+        self.names[heading] = []
+
+    def _define(self, define, name, *args, **options):
+        define(name, *args, flag_values=self.values, module_name=self.heading, **options)
+        self.names[self.heading].append(name)
+
+    def enum(self, name, default, choices, text):
+        self._define(flags.DEFINE_enum, name, default, list(choices), text)
+
+    def integer(self, name, default, text, **bounds):
+        self._define(flags.DEFINE_integer, name, default, text, **bounds)
+
+    def float(self, name, default, text, **bounds):
+        self._define(flags.DEFINE_float, name, default, text, **bounds)
+
+    def string(self, name, default, text):
+        self._define(flags.DEFINE_string, name, default, text)
+
+    def boolean(self, name, default, text):
+        self._define(flags.DEFINE_boolean, name, default, text)
+
+    def list(self, name, default, text):
+        self._define(flags.DEFINE_list, name, default, text)
+
+
+def run(main, define_flags, description):
+    """Run a program: `main(FLAGS)` with its flags parsed; bad input is one line on stderr and exit code 2."""
+    program = pathlib.Path(sys.argv[0]).name
+    groups = define_flags()
+
+    def parse(argv):
+        if {"--help", "-h", "-help"} & set(argv[1:]):
+            print(help_text(program, description, groups))
+            sys.exit(0)
+        try:
+            rest = flags.FLAGS(argv)
+            if rest[1:]:
+                raise flags.Error(f"expected flags alone, such as --model=vae; got {' '.join(rest[1:])!r}")
+        except flags.Error as error:
+            _fail(program, error)
+        return rest
+
+    def guarded(argv):
+        if not flags.FLAGS["verbosity"].present:
+            logging.set_verbosity(logging.WARNING)      # TensorFlow tells its own progress at INFO
+        try:
+            main(flags.FLAGS)
+        except (InputError, OSError, training.NonFiniteError) as error:
+            _fail(program, error)
+
+    app.run(guarded, flags_parser=parse)
+
+
+def _fail(program, error):
+    line = " ".join(str(error).split())
+    print(f"{program}: error: {line}\n({program} --help lists every flag)", file=sys.stderr)
+    sys.exit(2)
+
+
+def help_text(program, description, groups, values=flags.FLAGS):
+    """The --help page: what the program does, then every flag under its heading."""
+    lines = [f"python {program} [--flag=value ...] [--flagfile=FILE]", "", description]
+    for heading, names in groups.items():
+        lines += ["", heading]
+        for name in names:
+            flag = values[name]
+            choices = getattr(flag.parser, "enum_values", None)
+            default = "" if flag.default is None else f" [{flag.default_as_str}]".replace("'", "")
+            text = flag.help + (f" One of {', '.join(choices)}." if choices else "") + default
+            lines += textwrap.wrap(text, 110, initial_indent=f"  --{name:<20} ", subsequent_indent=" " * 25)
+    lines += ["", "  --flagfile=FILE      Read flags from FILE; flags after it override it. Recipes: flags/*/*.flags"]
+    return "\n".join(lines)
+
+
+def configuration(values, dataset):
+    """Everything a run depends on, as a dict of JSON values; what flags leave open is filled in to suit the data.
+
+    Raises:
+        InputError: flags that do not go together.
+    """
+    by_heading = values.flags_by_module_dict()
+    config = {flag.name: flag.value for heading in ("Model", "Data", "Training") for flag in by_heading[heading]
+              if flag.name not in OUTPUT}
+    suited = RECOMMENDED.get(dataset.name, RECOMMENDED_IMAGES if dataset.is_image else RECOMMENDED_VECTORS)
+    suited = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "likelihood_variance": 0.5, **suited}
+    if values.epochs is not None:
+        if values.steps is not None:
+            raise InputError(f"expected --steps or --epochs, got both ({values.steps} and {values.epochs:g})")
+        suited["steps"] = max(1, round(values.epochs * len(dataset) / values.batch_size))
+    config.update({name: value for name, value in suited.items() if config[name] is None})
+    if config["likelihood"] == "bernoulli" and not dataset.is_image:
+        raise InputError(f"--likelihood: bernoulli needs images; {dataset.name} has float vectors; "
+                         "choices: gaussian, gaussian_learned")
+    if config["tc_estimator"] == "stratified" and not 2 <= config["batch_size"] <= len(dataset):
+        raise InputError(f"--batch_size: the stratified estimator needs 2 to {len(dataset)} (the training set); "
+                         f"got {config['batch_size']}")
+    return config
+
+
+def build_model(config, dataset):
+    """The freshly initialised model of a configuration."""
+    names = ("network", "latents", "likelihood", "likelihood_variance", "beta", "tc_estimator", "prior_mean", "seed")
+    return models.build(config["model"], dataset.shape, u_size=dataset.u_size, examples=len(dataset),
+                        dtype=config["precision"], **{name: config[name] for name in names})
+
+
+def fit(config, model, dataset, run_dir, values):
+    """Train as configured; see training.fit."""
+    auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image
+    return training.fit(
+        model, dataset, training.OPTIMIZERS[config["optimizer"]](config["learning_rate"]), steps=config["steps"],
+        batch_size=config["batch_size"], seed=config["seed"], run_dir=run_dir, warmup_steps=config["beta_warmup_steps"],
+        jit_compile=auto if config["jit_compile"] == "auto" else config["jit_compile"] == "true",
+        log_every=values.log_every, checkpoint_every=values.checkpoint_every)
+
+
+def card(config, model, dataset, history):
+    """What an export says of itself: model, data, factors, recipe and versions."""
+    return {
+        "model": config["model"], "beta": model.beta, "latents": model.latents, "u_size": model.u_size,
+        "likelihood": config["likelihood"],
+        "data": {"name": dataset.name, "shape": dataset.shape, "dtype": "uint8" if dataset.is_image else "float32",
+                 "training_examples": len(dataset), "factors": [factor._asdict() for factor in dataset.factors]},
+        "steps": history[-1]["step"], "final_terms": history[-1], "recipe": config,
+        "versions": {name: importlib.metadata.version(name)
+                     for name in ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")},
+    }
+
+
+def run_folder(values, config):
+    """runs/NAME, ready to be trained in: a new one, or one to go on with.
+
+    Raises:
+        InputError: it cannot be written, or holds a run with another configuration.
+    """
+    name = values.name or f"{config['model']}_{pathlib.Path(config['dataset']).stem}"
+    if name in (".", "..") or "/" in name:
+        raise InputError(f"--name: expected a folder's name, got {name!r}")
+    for flag in ("run_root", "export_root"):
+        try:
+            export.check_writable(pathlib.Path(values[flag].value) / name)
+        except InputError as error:
+            raise InputError(f"--{flag}: {error}") from None
+    run_dir = pathlib.Path(values.run_root) / name
+    if values.restart:
+        run_dir = next(path for path in (run_dir, *(run_dir.with_name(f"{name}-{i}") for i in itertools.count(2)))
+                       if not path.exists())
+    changed = training.differences(run_dir, config)
+    if changed:
+        listed = "; ".join(f"--{name}: {was} there, {now} now" for name, (was, now) in changed.items())
+        raise InputError(f"{run_dir} holds a run with another configuration ({listed}); "
+                         "give this one a --name, or --restart to start over in a new folder")
+    training.write_config(run_dir, config)
+    return run_dir

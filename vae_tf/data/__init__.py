@@ -1,0 +1,35 @@
+"""What the models are trained on: `load(name)` gives a Dataset."""
+
+from vae_tf.data import arrays, catalogue, dsprites, synthetic
+from vae_tf.data.dataset import Dataset, Factor
+from vae_tf.errors import InputError
+
+DATASETS = {
+    "dsprites": lambda data_dir, seed: dsprites.load(),
+    "synthetic_linear": lambda data_dir, seed: synthetic.synthetic_linear(seed),
+    "synthetic_nonlinear": lambda data_dir, seed: synthetic.synthetic_nonlinear(seed),
+    "nonstationary_sources": lambda data_dir, seed: synthetic.nonstationary_sources(seed),
+    "mnist": lambda data_dir, seed: catalogue.labelled_images("mnist", data_dir),
+    "fashion_mnist": lambda data_dir, seed: catalogue.labelled_images("fashion_mnist", data_dir),
+}
+
+
+def load(name, *, data_dir=None, seed=0):
+    """A Dataset by name.
+
+    Args:
+        name: a key of DATASETS, or the path of an .npz file.
+        data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR or TFDS's default.
+        seed: of the data that are drawn at random (synthetic_*, nonstationary_sources).
+
+    Raises:
+        InputError: one line that says what was expected.
+    """
+    if str(name).endswith(".npz"):
+        return arrays.from_npz(name)
+    if name not in DATASETS:
+        raise InputError(f"dataset: expected one of {', '.join(DATASETS)}, or the path of an .npz file; got {name!r}")
+    return DATASETS[name](data_dir, seed)
+
+
+__all__ = ["DATASETS", "Dataset", "Factor", "load"]

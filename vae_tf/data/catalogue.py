@@ -1,0 +1,31 @@
+"""Datasets that TensorFlow Datasets prepares: (Fashion-)MNIST."""
+
+import numpy as np
+
+from vae_tf.data import dataset
+from vae_tf.errors import InputError
+
+
+def labelled_images(name, data_dir=None):
+    """Images of ten classes with their published train and test parts; u is the one-hot class.
+
+    Args:
+        name: of the TFDS builder, also the dataset's.
+        data_dir: where TFDS finds or prepares it; None for $TFDS_DATA_DIR or TFDS's default.
+
+    Raises:
+        InputError: it is not there and could not be downloaded.
+    """
+    import tensorflow_datasets as tfds  # takes a second, and only these datasets need it
+
+    builder = tfds.builder(name, data_dir=data_dir)
+    try:
+        builder.download_and_prepare()    # returns at once when it is prepared
+    except Exception as error:            # a network or disk fault; TFDS has no common class for them
+        raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
+                         f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
+    train, test = (tfds.as_numpy(builder.as_dataset(split=part, batch_size=-1)) for part in ("train", "test"))
+    images, labels = (np.concatenate([train[key], test[key]]) for key in ("image", "label"))
+    n = len(train["label"])
+    return dataset.from_arrays(name, images, labels[:, np.newaxis], [dataset.Factor("class", 10, "categorical")],
+                               dataset.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})

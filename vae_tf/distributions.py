@@ -1,0 +1,68 @@
+"""Tensors to distributions: posteriors q(z|x), priors p(z) and likelihoods p(x|z).
+
+Every function takes what a network returns and gives a TensorFlow Probability distribution whose
+batch shape is [B]: one distribution per example, over all latents or all pixels of that example.
+"""
+
+import math
+
+import keras
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+tfd = tfp.distributions
+
+LIKELIHOODS = ("bernoulli", "gaussian", "gaussian_learned")
+
+
+def point(mean):
+    """q(z|x) of an autoencoder: all mass at mean [B, d]."""
+    return tfd.VectorDeterministic(mean)
+
+
+def diagonal_normal(mean, log_variance):
+    """N(mean, diag exp(log_variance)), both [B, d] (Kingma, Welling 2014; rolinek (3))."""
+    return tfd.MultivariateNormalDiag(mean, tf.exp(0.5 * log_variance))
+
+
+def full_normal(mean, lower):
+    """N(mean, L L^T) (rolinek S76-S78).
+
+    mean is [B, d]; lower is [B, d (d + 1) / 2], the entries of L, whose diagonal is exponentiated so
+    that it is positive and lower = 0 gives L = I.
+    """
+    L = tfp.math.fill_triangular(lower)
+    return tfd.MultivariateNormalTriL(mean, tf.linalg.set_diag(L, tf.exp(tf.linalg.diag_part(L))))
+
+
+def standard_normal(latents):
+    """p(z) = N(0, I) over `latents` dimensions, batch shape []."""
+    return tfd.MultivariateNormalDiag(tf.zeros(latents), tf.ones(latents))
+
+
+class Likelihood(keras.layers.Layer):
+    """p(x|z) from the decoder's output.
+
+    Args:
+        kind: "bernoulli" (the output is logits), "gaussian" (the output is the mean; fixed variance) or
+            "gaussian_learned" (one variance for all pixels, learned: gamma of bonheme).
+        variance: of each pixel, in squared data units; the start value when it is learned. 1/2 makes the
+            negative log-likelihood the squared error of the papers, up to a constant.
+    """
+
+    def __init__(self, kind, variance=0.5):
+        super().__init__(name="likelihood")
+        self.kind = kind
+        self.log_variance = math.log(variance)
+        if kind == "gaussian_learned":
+            self.log_variance = self.add_weight(
+                shape=(), initializer=keras.initializers.Constant(self.log_variance), name="log_variance")
+
+    def distribution(self, output):
+        """p(x|z): output [B, ...] is the decoder's; the event shape is that of one example."""
+        event_rank = len(output.shape) - 1
+        if self.kind == "bernoulli":
+            # dtype float32: grey images are scored too, by x log p + (1 - x) log(1 - p).
+            return tfd.Independent(tfd.Bernoulli(logits=output, dtype=tf.float32), event_rank)
+        stddev = tf.exp(0.5 * tf.convert_to_tensor(self.log_variance))
+        return tfd.Independent(tfd.Normal(output, stddev), event_rank)

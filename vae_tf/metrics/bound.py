@@ -1,0 +1,30 @@
+"""The evidence lower bound of an exported model, term by term."""
+
+import numpy as np
+
+from vae_tf.metrics.result import Result
+
+MEANING = {
+    "elbo": "lower bound of log p(x), nats per example: -(reconstruction + kl), whatever beta was; higher is better",
+    "reconstruction": "-log p(x|z), nats per example: how badly x comes back from z",
+    "kl": "nats per example that z carries about x (beyond u, for the iVAE)",
+    "mutual_information": "minibatch estimate of I(x; z), nats",
+    "total_correlation": "minibatch estimate of how far the latents are from independent, nats",
+    "dimension_wise_kl": "minibatch estimate of how far each latent is from its prior, nats",
+}
+
+
+def elbo_terms(terms):
+    """Results for the mean of each term of the objective, and for the ELBO they make.
+
+    Args:
+        terms: per example [N], by name, in nats: reconstruction and, but for an autoencoder, kl and more.
+
+    Returns:
+        {name: Result}; parts: standard_error.
+    """
+    terms = {name: np.asarray(value, np.float64) for name, value in terms.items() if name in MEANING}
+    if "kl" in terms:
+        terms = {"elbo": -(terms["reconstruction"] + terms["kl"]), **terms}
+    return {name: Result(name, float(value.mean()), {"standard_error": value.std() / np.sqrt(len(value))}, meaning)
+            for name, meaning in MEANING.items() if name in terms for value in [terms[name]]}

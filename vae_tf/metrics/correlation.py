@@ -1,0 +1,53 @@
+"""Metrics from the correlation of codes and factors."""
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import rankdata
+
+from vae_tf.metrics.result import Result, checked
+
+
+def correlation(codes, factors):
+    """Absolute Pearson correlation [d, K]; that of a constant column is 0."""
+    def standardised(columns):
+        centred = columns - columns.mean(0)
+        norm = np.linalg.norm(centred, axis=0)
+        # Rounding leaves a constant column a norm of its own: nothing counts below float64's error of the mean.
+        negligible = norm <= np.sqrt(len(columns)) * np.finfo(float).eps * np.abs(columns).max(0)
+        return np.where(negligible, 0, centred / np.where(negligible, 1, norm))
+
+    return np.abs(standardised(codes).T @ standardised(np.asarray(factors, np.float64)))
+
+
+def mcc(codes, factors):
+    """Mean correlation coefficient after the best one-to-one matching of latents to factors (Khemakhem 2020, 5).
+
+    In [0, 1]. 1: each factor is an affine function of a latent of its own. 0: no latent is correlated with
+    any factor. With fewer latents than factors, a factor without a partner counts 0; a constant latent
+    correlates 0 with everything. The score is Pearson's; Spearman's, for monotone relations, is a part.
+
+    Args:
+        codes: [N, d], usually posterior means.
+        factors: [N, K].
+
+    Returns:
+        Result; parts: per_factor [K], latent [K] (the partner, -1 for none), correlation [d, K], spearman.
+
+    Raises:
+        ValueError: shapes that disagree, or NaN.
+    """
+    codes, factors = checked(codes, factors)
+    r = correlation(codes, factors)
+    per_factor, latent = _matched(r)
+    ranked, _ = _matched(correlation(rankdata(codes, axis=0), rankdata(factors, axis=0)))
+    return Result("mcc", float(per_factor.mean()),
+                  {"per_factor": per_factor, "latent": latent, "correlation": r, "spearman": np.array(ranked.mean())},
+                  "0: no latent follows any factor; 1: each factor is a straight line in a latent of its own")
+
+
+def _matched(r):
+    """The best one-to-one matching of |r| [d, K]: per factor its correlation, and its latent."""
+    latents, factors = linear_sum_assignment(r, maximize=True)
+    per_factor, latent = np.zeros(r.shape[1]), np.full(r.shape[1], -1)
+    per_factor[factors], latent[factors] = r[latents, factors], latents
+    return per_factor, latent

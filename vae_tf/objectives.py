@@ -1,0 +1,77 @@
+"""What the models minimise: pure functions of distributions, per example [B], in nats.
+
+One objective, `reconstruction + beta * kl`; beta-TCVAE splits its KL into three terms.
+"""
+
+import math
+
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+tfd = tfp.distributions
+
+
+def reconstruction(likelihood, x):
+    """-log p(x|z) [B], summed over pixels."""
+    return -likelihood.log_prob(x)
+
+
+def kl(posterior, prior):
+    """KL(q(z|x) || p(z)) [B] in closed form, diagonal or full covariance (rolinek (4), S77; bonheme (5))."""
+    return tfd.kl_divergence(posterior, prior)
+
+
+def kl_per_latent(posterior, prior):
+    """KL_j(q(z_j|x) || p(z_j)) [B, d] of diagonal normals; its sum over j is `kl` (bonheme (5))."""
+    return tfd.kl_divergence(tfd.Normal(posterior.mean(), posterior.stddev()),
+                             tfd.Normal(prior.mean(), prior.stddev()))
+
+
+def weighted_sampling(batch_size, examples):
+    """Log weights [B, B] of minibatch-weighted sampling: log 1 / (N M) each (Chen 2018, eq. S3).
+
+    examples is N, the size of the training set.
+    """
+    return tf.fill([batch_size, batch_size], -tf.math.log(tf.cast(batch_size, tf.float32)) - math.log(examples))
+
+
+def stratified_sampling(batch_size, examples):
+    """Log weights [B, B] of minibatch-stratified sampling (Chen 2018, appendix C.2); each row sums to 1.
+
+    An example's own weight is 1/N, one other's (N - M) / (N M), the rest's 1/M, with M = B - 1. The own
+    weight stands on the diagonal; the public code put it in column 0. Needs B >= 2.
+    """
+    others = tf.cast(batch_size - 1, tf.float32)
+    own = tf.fill([batch_size], 1.0 / examples)
+    stratum = tf.fill([batch_size], (examples - others) / (examples * others))
+    weights = tf.linalg.set_diag(tf.fill([batch_size, batch_size], 1.0 / others), own)
+    index = tf.range(batch_size)
+    other = tf.stack([index, (index + 1) % batch_size], axis=1)
+    return tf.math.log(tf.tensor_scatter_nd_update(weights, other, stratum))
+
+
+TC_ESTIMATORS = {"weighted": weighted_sampling, "stratified": stratified_sampling}
+
+
+def kl_decomposition(posterior, prior, z, examples, estimator="weighted"):
+    """The single-sample KL in three parts, each [B] (Chen 2018, eq. 2; bhowal beta-TCVAE).
+
+    mutual_information = log q(z|x) - log q(z),  total_correlation = log q(z) - log prod_j q(z_j),
+    dimension_wise_kl = log prod_j q(z_j) - log p(z); their sum is log q(z|x) - log p(z), whatever the
+    estimator of q(z).
+
+    Args:
+        posterior: diagonal normal, batch shape [B].
+        prior: over [d].
+        z: one sample per example, [B, d].
+        examples: N, the size of the training set.
+        estimator: a key of TC_ESTIMATORS.
+    """
+    log_weights = TC_ESTIMATORS[estimator](tf.shape(z)[0], examples)                     # [B, B]
+    # log q(z_ik | x_j) [B, B, d]: sample i under posterior j
+    marginals = tfd.Normal(posterior.mean(), posterior.stddev()).log_prob(z[:, tf.newaxis])
+    log_q = tf.reduce_logsumexp(log_weights + tf.reduce_sum(marginals, -1), axis=1)
+    log_prod = tf.reduce_sum(tf.reduce_logsumexp(log_weights[..., tf.newaxis] + marginals, axis=1), -1)
+    return {"mutual_information": posterior.log_prob(z) - log_q,
+            "total_correlation": log_q - log_prod,
+            "dimension_wise_kl": log_prod - prior.log_prob(z)}

@@ -1,0 +1,58 @@
+"""What people look at: the table of scores, the picture of a model."""
+
+import textwrap
+
+import numpy as np
+
+
+def table(evaluation, width=100):
+    """The scores as text: name, score with its standard error or chance level, and what it means."""
+    lines = []
+    for name, result in evaluation.results.items():
+        if "standard_error" in result.parts:
+            score = f"{result.score:.2f} ± {result.parts['standard_error']:.2f}"
+        elif name in evaluation.noise_floor:
+            score = f"{result.score:.3f} (chance {evaluation.noise_floor[name]:.3f})"
+        else:
+            score = f"{result.score:g}"
+        head = f"  {name:<20}{score:<24}"
+        lines += textwrap.wrap(result.meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
+    lines += [f"  {name:<20}{'-':<24}not scored: {why}" for name, why in evaluation.skipped.items()]
+    return "\n".join(lines)
+
+
+def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
+    """Draw an image model to a PNG: data, reconstructions, and one row per latent as it moves.
+
+    A row moves its latent from -reach to reach prior standard deviations, all else as encoded from the first
+    example. Rows are sorted by the variance of the posterior mean, the most active latent first.
+    """
+    import matplotlib
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    indices = evaluation.indices[:columns]
+    x, u = dataset.images_at(indices), dataset.u_at(indices) if model.card["u_size"] else None
+    codes = model.encode(x, u=u)
+    variance = evaluation.codes.var(0)
+    order = np.argsort(-variance)
+    stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
+    if model.card["model"] == "ae":      # no prior: move as far as the codes themselves do
+        stddev = np.sqrt(variance)
+    rows = [("data", x / np.float32(255)), ("reconstruction", model.reconstruct(x, u=u)["mean"])]
+    for j in order:
+        z = np.repeat(codes["mean"][:1], columns, 0)
+        z[:, j] = np.linspace(-reach, reach, columns) * stddev[j]
+        rows.append((f"z{j}  Var(mean) {variance[j]:.2g}", model.decode(z)["mean"]))
+
+    figure, axes = plt.subplots(len(rows), columns, figsize=(columns * 0.8 + 1.8, len(rows) * 0.8 + 0.5), squeeze=False,
+                                gridspec_kw={"wspace": 0.04, "hspace": 0.04})
+    for row, (label, images) in zip(axes, rows, strict=True):
+        for axis in row:
+            axis.set_axis_off()
+        for axis, image in zip(row, images, strict=False):
+            axis.imshow(image, cmap="gray" if image.shape[-1] == 1 else None, vmin=0, vmax=1)
+        row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8)
+    figure.suptitle(f"{model.path}: each latent from {-reach:g} to {reach:g} prior standard deviations", fontsize=9)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
+    plt.close(figure)
