@@ -47,7 +47,8 @@ class VAE(keras.Model):
 
     def encode(self, x, u=None, training=False):
         """The encoder's heads for x, float in [0, 1], [B, ...]."""
-        return keras.tree.flatten(self.encoder([x, u] if self.u_size else x, training=training))
+        inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(u)] if self.u_size else x
+        return keras.tree.flatten(self.encoder(inputs, training=training))
 
     def posterior(self, x, u=None, training=False):
         """q(z|x): batch shape [B], event shape [d]."""

@@ -1,0 +1,39 @@
+"""One table of models, driven through build, training step, export and reload."""
+
+import numpy as np
+
+from vae_tf import data, models
+
+# model, network, shape of an example, likelihood, further arguments
+CASES = [
+    *((name, "mlp_synthetic", (3,), "gaussian", {}) for name in models.MODELS),
+    *((name, "conv_locatello", (16, 16, 1), "bernoulli", {}) for name in models.MODELS),
+    ("vae", "linear", (6,), "gaussian_learned", {}),
+    ("vae", "mlp_mnist", (28, 28, 1), "bernoulli", {}),
+    ("vae", "mlp_dsprites", (8, 8, 1), "bernoulli", {}),
+    ("beta_vae", "mlp_mixture", (20,), "gaussian", {"beta": 0.5}),
+    ("vae", "conv_burgess", (64, 64, 3), "bernoulli", {}),
+    ("ivae", "conv_faces", (64, 64, 1), "gaussian", {}),
+    ("ivae", "mlp_tcl", (5,), "gaussian", {"prior_mean": "learned"}),
+    ("beta_tcvae", "mlp_synthetic", (3,), "gaussian", {"tc_estimator": "stratified"}),
+    ("vae", "conv_locatello", (32, 16, 1), "bernoulli", {"dtype": "mixed_bfloat16"}),
+]
+IDS = [f"{name}-{network}-{'x'.join(map(str, shape))}-{'-'.join(map(str, more.values()))}".rstrip("-")
+       for name, network, shape, _, more in CASES]
+
+EXAMPLES, FACTORS, LATENTS = 40, 2, 3
+
+
+def dataset(shape, seed=0):
+    """Random data with two factors."""
+    rng = np.random.default_rng(seed)
+    x = (rng.integers(0, 256, (EXAMPLES, *shape), np.uint8) if len(shape) == 3
+         else rng.standard_normal((EXAMPLES, *shape)).astype(np.float32))
+    values = rng.integers(0, 4, (EXAMPLES, FACTORS))
+    factors = [data.Factor("a", 4, "ordinal"), data.Factor("b", 4, "ordinal")]
+    return data.dataset.from_arrays("random", x, values, factors)
+
+
+def build(name, network, shape, likelihood, more, seed=0):
+    return models.build(name, shape, network=network, latents=LATENTS, likelihood=likelihood, u_size=FACTORS,
+                        examples=EXAMPLES, seed=seed, **more)

@@ -1,0 +1,111 @@
+"""Slow oracles: the formulas as the papers write them, in loops, in float64."""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from vae_tf.data import dsprites
+
+
+def normal_log_pdf(z, mean, stddev):
+    return -0.5 * math.log(2 * math.pi) - math.log(stddev) - 0.5 * ((z - mean) / stddev) ** 2
+
+
+def diagonal_kl(mean, stddev):
+    """rolinek (4): 1/2 sum_j (mu_j^2 + s_j^2 - log s_j^2 - 1)."""
+    return sum(0.5 * (m * m + s * s - math.log(s * s) - 1) for m, s in zip(mean, stddev, strict=True))
+
+
+def full_kl(mean, lower):
+    """rolinek S77: 1/2 (|mu|^2 + tr Sigma - log det Sigma - d)."""
+    covariance = lower @ lower.T
+    return 0.5 * (mean @ mean + np.trace(covariance) - math.log(np.linalg.det(covariance)) - len(mean))
+
+
+def between_diagonal_kl(mean, stddev, prior_mean, prior_stddev):
+    """KL(N(m, s^2) || N(a, b^2)) summed over latents: log b/s + (s^2 + (m - a)^2) / 2 b^2 - 1/2."""
+    return sum(math.log(b / s) + (s * s + (m - a) ** 2) / (2 * b * b) - 0.5
+               for m, s, a, b in zip(mean, stddev, prior_mean, prior_stddev, strict=True))
+
+
+def weights(estimator, batch_size, examples):
+    """Importance weights [B, B] of Chen 2018: what example j counts in the estimate of q(z_i)."""
+    B, N, M = batch_size, examples, batch_size - 1
+    W = np.empty((B, B))
+    for i, j in itertools.product(range(B), range(B)):
+        if estimator == "weighted":
+            W[i, j] = 1 / (N * B)
+        elif i == j:
+            W[i, j] = 1 / N
+        elif j == (i + 1) % B:
+            W[i, j] = (N - M) / (N * M)
+        else:
+            W[i, j] = 1 / M
+    return W
+
+
+def kl_decomposition(mean, stddev, z, examples, estimator):
+    """Mutual information, total correlation, dimension-wise KL [B] each, prior N(0, I)."""
+    B, d = z.shape
+    W = weights(estimator, B, examples)
+    parts = []
+    for i in range(B):
+        density = [[math.exp(normal_log_pdf(z[i, k], mean[j, k], stddev[j, k])) for k in range(d)] for j in range(B)]
+        log_q_x = sum(math.log(density[i][k]) for k in range(d))
+        log_q = math.log(sum(W[i, j] * math.prod(density[j]) for j in range(B)))
+        log_prod = sum(math.log(sum(W[i, j] * density[j][k] for j in range(B))) for k in range(d))
+        log_p = sum(normal_log_pdf(z[i, k], 0, 1) for k in range(d))
+        parts.append((log_q_x - log_q, log_q - log_prod, log_prod - log_p))
+    return np.array(parts).T
+
+
+def sprite(classes):
+    """One dSprites image, pixel by pixel in exact fractions: uint8 [64, 64], 0 or 1.
+
+    Even-odd rule: a centre is inside if an odd number of edges cross its row at or left of it.
+    """
+    shape, scale, orientation, x, y = (np.array([c]) for c in classes)
+    columns, rows = dsprites.vertices(dsprites.OUTLINES[int(shape[0])], scale, orientation, x, y)
+    corners = [(Fraction(int(c), 256), Fraction(int(r), 256)) for c, r in zip(columns[0], rows[0], strict=True)]
+    image = np.zeros((64, 64), np.uint8)
+    half = Fraction(1, 2)
+    for i in range(64):
+        at = []
+        for (x0, y0), (x1, y1) in zip(corners, corners[1:] + corners[:1], strict=True):
+            if min(y0, y1) < i + half <= max(y0, y1):
+                at.append(x0 + (i + half - y0) * (x1 - x0) / (y1 - y0))
+        for j in range(64):
+            image[i, j] = sum(crossing <= j + half for crossing in at) % 2
+    return image
+
+
+def mutual_information(a, b):
+    """I(a; b) in nats of two integer sequences, from the definition."""
+    n, total = len(a), 0.0
+    for p, q in itertools.product(set(a), set(b)):
+        joint = sum(x == p and y == q for x, y in zip(a, b, strict=True)) / n
+        if joint:
+            total += joint * math.log(joint / (sum(x == p for x in a) / n) / (sum(y == q for y in b) / n))
+    return total
+
+
+def mcc(codes, factors):
+    """Best mean |Pearson correlation| over all one-to-one matchings, by trying every one."""
+    d, K = codes.shape[1], factors.shape[1]
+    r = np.array([[abs(np.corrcoef(codes[:, j], factors[:, k])[0, 1]) for k in range(K)] for j in range(d)])
+    return max(np.mean([r[j, k] for k, j in enumerate(match)]) for match in itertools.permutations(range(d), K))
+
+
+def linear_objective(x, weights, beta, noise_variance):
+    """Exact mean objective of an affine beta-VAE with Gaussian noise, over data x [N, n]; no sampling.
+
+    weights: encoder mean (W, b), encoder log-variance (W, b), decoder (D, b), each W as x @ W.
+    """
+    (Wm, bm), (Wv, bv), (D, bd) = weights
+    mean, variance = x @ Wm + bm, np.exp(x @ Wv + bv)
+    squared = ((x - mean @ D - bd) ** 2).sum(1) + variance @ (D**2).sum(1)
+    reconstruction = x.shape[1] / 2 * np.log(2 * np.pi * noise_variance) + squared / (2 * noise_variance)
+    kl = 0.5 * (mean**2 + variance - np.log(variance) - 1).sum(1)
+    return np.mean(reconstruction + beta * kl), reconstruction.mean(), kl.mean()

@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+import reference
+import tensorflow as tf
+
+from vae_tf import distributions, objectives
+
+
+def draws(seed, *shape):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def test_full_normal_with_diagonal_scale_is_the_diagonal_normal():
+    mean, log_variance = draws(0, 5, 4), draws(1, 5, 4)
+    lower = np.zeros((5, 10), np.float32)
+    # fill_triangular puts the diagonal somewhere: find it by asking.
+    L = distributions.tfp.math.fill_triangular(tf.range(10.0)).numpy()
+    lower[:, np.diag(L).astype(int)] = log_variance / 2
+    full, diagonal = distributions.full_normal(mean, lower), distributions.diagonal_normal(mean, log_variance)
+    z = draws(2, 5, 4)
+    np.testing.assert_allclose(full.log_prob(z), diagonal.log_prob(z), rtol=1e-5)
+    prior = distributions.standard_normal(4)
+    np.testing.assert_allclose(objectives.kl(full, prior), objectives.kl(diagonal, prior), rtol=1e-5)
+    np.testing.assert_allclose(full.sample(seed=(1, 2)), diagonal.sample(seed=(1, 2)), rtol=1e-5)
+
+
+def test_full_normal_sample_is_mean_plus_scale_times_noise():
+    mean, lower = draws(0, 2, 3), draws(1, 2, 6)
+    q = distributions.full_normal(mean, lower)
+    L = q.scale_tril.numpy()
+    assert (np.diagonal(L, axis1=1, axis2=2) > 0).all() and (np.triu(L, 1) == 0).all()
+    n = 40_000
+    z = q.sample(n, seed=(0, 0)).numpy().astype(np.float64)
+    covariance = L.astype(np.float64) @ np.swapaxes(L, 1, 2)
+    for b in range(2):
+        diagonal = np.diag(covariance[b])
+        error = np.sqrt((np.outer(diagonal, diagonal) + covariance[b] ** 2) / n)   # of a sample covariance
+        assert (np.abs(np.cov(z[:, b].T) - covariance[b]) < 5 * error).all()
+        assert (np.abs(z[:, b].mean(0) - mean[b]) < 5 * np.sqrt(diagonal / n)).all()
+
+
+def test_bernoulli_scores_grey_pixels():
+    logits, x = draws(0, 2, 4, 4, 1), np.random.default_rng(1).uniform(size=(2, 4, 4, 1)).astype(np.float32)
+    p = 1 / (1 + np.exp(-logits.astype(np.float64)))
+    expected = (x * np.log(p) + (1 - x) * np.log(1 - p)).sum((1, 2, 3))
+    likelihood = distributions.Likelihood("bernoulli").distribution(tf.constant(logits))
+    np.testing.assert_allclose(likelihood.log_prob(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(likelihood.mean(), p, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "gaussian_learned"])
+def test_gaussian_of_variance_half_is_the_squared_error(kind):
+    mean, x = draws(0, 3, 6), draws(1, 3, 6)
+    likelihood = distributions.Likelihood(kind, 0.5).distribution(tf.constant(mean))
+    squared = ((x - mean).astype(np.float64) ** 2).sum(1)
+    np.testing.assert_allclose(objectives.reconstruction(likelihood, x), squared + 3 * np.log(np.pi), rtol=1e-5)
+    assert len(distributions.Likelihood(kind).trainable_variables) == (kind == "gaussian_learned")
+
+
+def test_standard_normal_log_density():
+    z = draws(0, 3, 4)
+    expected = [sum(reference.normal_log_pdf(v, 0, 1) for v in row) for row in z]
+    np.testing.assert_allclose(distributions.standard_normal(4).log_prob(z), expected, rtol=1e-5)

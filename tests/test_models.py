@@ -1,0 +1,183 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import CASES, FACTORS, IDS, LATENTS, build, dataset
+
+from vae_tf import distributions, models, objectives
+from vae_tf.errors import InputError
+
+SEED = (7, 11)
+
+
+def vector_model(name, **more):
+    return build(name, "mlp_synthetic", (3,), "gaussian", more)
+
+
+def batch(shape=(3,)):
+    data = dataset(shape)
+    i = np.arange(8)
+    return models.unit_range(tf.constant(data.images_at(i))), tf.constant(data.u_at(i))
+
+
+
+def assert_same_terms(a, b, names=("loss", "reconstruction", "kl")):
+    for name in names:
+        np.testing.assert_allclose(a[name], b[name], rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_distributions_have_an_example_per_batch_entry(case):
+    name, _, shape, _, _ = case
+    model = build(*case)
+    x, u = batch(shape)
+    posterior = model.posterior(x, u)
+    assert posterior.batch_shape == (8,) and posterior.event_shape == (LATENTS,)
+    likelihood = model.likelihood(posterior.mean())
+    assert likelihood.batch_shape == (8,) and likelihood.event_shape == shape
+    prior = model.prior(u)
+    assert (prior is None) == (name == "ae")
+    assert prior is None or prior.event_shape == (LATENTS,)
+    terms = model.objective(x, u, seed=SEED)
+    assert all(term.shape == (8,) and np.isfinite(term).all() for term in terms.values())
+    assert model(x, u).shape == x.shape
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_eager_and_graph_one_and_many_agree(case):
+    model = build(*case)
+    x, u = batch(case[2])
+    encode = tf.function(lambda x, u: (model.posterior(x, u).mean(), model(x, u)))
+    # bfloat16 keeps 8 bits; float32 kernels differ by blocking with the batch's size.
+    tolerance = {"rtol": 0.1, "atol": 0.02} if case[4].get("dtype") else {"rtol": 1e-4, "atol": 1e-5}
+    for eager, graph in zip((model.posterior(x, u).mean(), model(x, u)), encode(x, u), strict=True):
+        np.testing.assert_allclose(eager, graph, **tolerance)
+    one = [model.posterior(x[i:i + 1], u[i:i + 1]).mean()[0] for i in range(8)]
+    np.testing.assert_allclose(np.stack(one), model.posterior(x, u).mean(), **tolerance)
+
+
+def test_beta_vae_at_beta_one_is_the_vae():
+    vae, beta_vae = vector_model("vae"), vector_model("beta_vae", beta=1.0)
+    x, _ = batch()
+    assert_same_terms(vae.objective(x, seed=SEED), beta_vae.objective(x, seed=SEED))
+
+
+def test_beta_weighs_the_kl_and_warms_up():
+    model = vector_model("beta_vae", beta=3.0)
+    x, _ = batch()
+    for warmup in (0.0, 0.5, 1.0):
+        terms = model.objective(x, seed=SEED, warmup=warmup)
+        np.testing.assert_allclose(terms["loss"], terms["reconstruction"] + 3 * warmup * terms["kl"], rtol=1e-6)
+
+
+def test_full_covariance_with_diagonal_scale_is_the_beta_vae():
+    diagonal, full = vector_model("beta_vae", beta=2.0), vector_model("full_covariance_vae", beta=2.0)
+    x, _ = batch()
+    full.decoder.set_weights(diagonal.decoder.get_weights())
+    *trunk, mean_w, mean_b, log_variance_w, log_variance_b = diagonal.encoder.get_weights()
+    lower_w, lower_b = (np.zeros(shape, np.float32) for shape in ((20, 6), 6))
+    where = np.diag(distributions.tfp.math.fill_triangular(tf.range(6.0)).numpy()).astype(int)
+    lower_w[:, where], lower_b[where] = log_variance_w / 2, log_variance_b / 2
+    full.encoder.set_weights([*trunk, mean_w, mean_b, lower_w, lower_b])
+    assert_same_terms(diagonal.objective(x, seed=SEED), full.objective(x, seed=SEED))
+
+
+@pytest.mark.parametrize("estimator", objectives.TC_ESTIMATORS)
+def test_beta_tcvae_with_weights_one_is_the_single_sample_vae(estimator):
+    vae, tcvae = vector_model("vae"), vector_model("beta_tcvae", beta=1.0, tc_estimator=estimator)
+    x, _ = batch()
+    terms = tcvae.objective(x, seed=SEED)
+    posterior = vae.posterior(x)
+    z = posterior.sample(seed=SEED)
+    single_sample_kl = posterior.log_prob(z) - vae.prior().log_prob(z)
+    np.testing.assert_allclose(terms["kl"], single_sample_kl, rtol=1e-4, atol=1e-4)
+    expected = vae.objective(x, seed=SEED)["reconstruction"] + single_sample_kl
+    np.testing.assert_allclose(terms["loss"], expected, rtol=1e-5)
+
+
+def test_beta_tcvae_weighs_the_total_correlation_alone():
+    model = vector_model("beta_tcvae", beta=5.0)
+    x, _ = batch()
+    t = model.objective(x, seed=SEED)
+    np.testing.assert_allclose(t["loss"], t["reconstruction"] + t["mutual_information"] + 5 * t["total_correlation"]
+                               + t["dimension_wise_kl"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("prior_mean", ["zero", "learned"])
+def test_ivae_with_a_standard_prior_and_constant_u_is_the_vae(prior_mean):
+    vae, ivae = vector_model("vae"), vector_model("ivae", prior_mean=prior_mean)
+    x, u = batch()
+    ivae.decoder.set_weights(vae.decoder.get_weights())
+    first, *rest = vae.encoder.get_weights()
+    u_rows = np.random.default_rng(0).standard_normal((FACTORS, first.shape[1])).astype(np.float32)
+    constant = np.full((8, FACTORS), 0.5, np.float32)
+    rest[0] = rest[0] - constant[0] @ u_rows            # the bias takes up what a constant u adds
+    ivae.encoder.set_weights([np.concatenate([first, u_rows]), *rest])
+    *hidden, w, b = ivae.prior_network.get_weights()
+    ivae.prior_network.set_weights([*hidden, np.zeros_like(w), np.zeros_like(b)])
+    for a, b in zip(vae.objective(x, seed=SEED).values(), ivae.objective(x, constant, seed=SEED).values(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4)
+    assert not np.allclose(vae.objective(x, seed=SEED)["kl"], ivae.objective(x, u, seed=SEED)["kl"])
+
+
+def test_ae_decodes_its_point():
+    model = vector_model("ae")
+    x, _ = batch()
+    terms = model.objective(x, seed=SEED)
+    np.testing.assert_array_equal(terms["loss"], terms["reconstruction"])
+    np.testing.assert_allclose(terms["loss"], -model.likelihood(model.posterior(x).mean()).log_prob(x), rtol=1e-6)
+
+
+def test_linear_decoder_objective_against_its_expectation():
+    # The reconstruction's expectation over z has a closed form when the decoder is affine.
+    model = build("beta_vae", "linear", (6,), "gaussian", {"beta": 2.0})
+    x, _ = batch((6,))
+    posterior = model.posterior(x)
+    D, b = (w.astype(np.float64) for w in model.decoder.get_weights())
+    mean, variance = posterior.mean().numpy().astype(float), posterior.variance().numpy().astype(float)
+    exact = ((x.numpy() - mean @ D - b) ** 2).sum(1) + variance @ (D**2).sum(1) + 3 * np.log(np.pi)
+    samples = np.stack([model.objective(x, seed=(0, t))["reconstruction"] for t in range(2000)]).astype(float)
+    error = samples.std(0) / np.sqrt(len(samples))
+    assert (np.abs(samples.mean(0) - exact) < 5 * error).all()
+
+
+def test_gradients_reach_every_weight():
+    for case in CASES:
+        model = build(*case)
+        x, u = batch(case[2])
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model.objective(x, u, seed=SEED, training=True)["loss"])
+        gradients = tape.gradient(loss, model.trainable_variables)
+        dead = [v.path for v, g in zip(model.trainable_variables, gradients, strict=True) if g is None]
+        assert not dead, (case, dead)
+
+
+def test_mixed_precision_agrees_with_float32():
+    for name in models.MODELS:
+        single = build(name, "conv_locatello", (16, 16, 1), "bernoulli", {})
+        mixed = build(name, "conv_locatello", (16, 16, 1), "bernoulli", {"dtype": "mixed_bfloat16"})
+        mixed.set_weights(single.get_weights())
+        x, u = batch((16, 16, 1))
+        a, b = single.objective(x, u, seed=SEED), mixed.objective(x, u, seed=SEED)
+        # bfloat16 rounds to 2^-8 per product; a dozen layers deep, sums of 256 pixels stay within 1 %.
+        np.testing.assert_allclose(a["reconstruction"], b["reconstruction"], rtol=0.01)
+        assert all(term.dtype == tf.float32 for term in b.values())
+
+
+def test_models_are_keras_models_that_save_weights(tmp_path):
+    model, other = vector_model("vae"), build("vae", "mlp_synthetic", (3,), "gaussian", {}, seed=5)
+    model.save_weights(tmp_path / "w.weights.h5")
+    other.load_weights(tmp_path / "w.weights.h5")
+    assert isinstance(model, keras.Model)
+    for a, b in zip(model.get_weights(), other.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"name": "wae"}, "expected one of ae, vae, .*got 'wae'"),
+    ({"name": "vae", "beta": 2.0}, "vae has none; got 2.0; models with beta: beta_vae"),
+    ({"name": "ivae", "u_size": 0}, "ivae needs data with u"),
+])
+def test_bad_arguments_name_the_choices(arguments, message):
+    with pytest.raises(InputError, match=message):
+        models.build(**{"shape": (3,), "network": "linear", "latents": 2, "u_size": 2, **arguments})
