@@ -43,12 +43,12 @@ def evaluate(model, dataset, names=tuple(metrics.METRICS), *, examples=10_000, s
     """
     check(model, dataset, names)
     indices = np.random.default_rng(seed).permutation(len(dataset))[:examples]
-    codes, terms = [], []
+    means, terms = [], []
     for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
         x, u = dataset.images_at(i), dataset.u_at(i) if model.card["u_size"] else None
-        codes.append(model.encode(x, u=u)["mean"])
+        means.append(model.encode(x, u=u)["mean"])
         terms.append(model.objective(x, seed=seed * 1_000 + batch, u=u))
-    codes = np.concatenate(codes)
+    codes = np.concatenate(means)
     results = metrics.elbo_terms({name: np.concatenate([t[name] for t in terms]) for name in terms[0]})
     factors = dataset.factors_at(indices) if dataset.factors else None
     noise_floor, skipped = {}, {}

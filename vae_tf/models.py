@@ -8,6 +8,8 @@
 Each model overrides one of these; u is there for the iVAE alone.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -154,8 +156,8 @@ class IVAE(BetaVAE):
         return distributions.diagonal_normal(mean[0] if mean else tf.zeros_like(log_variance), log_variance)
 
 
-MODELS = {"ae": AE, "vae": VAE, "beta_vae": BetaVAE, "full_covariance_vae": FullCovarianceVAE,
-          "beta_tcvae": BetaTCVAE, "ivae": IVAE}
+MODELS: dict[str, Any] = {"ae": AE, "vae": VAE, "beta_vae": BetaVAE, "full_covariance_vae": FullCovarianceVAE,
+                          "beta_tcvae": BetaTCVAE, "ivae": IVAE}
 
 
 def build(name, shape, *, network, latents, likelihood="bernoulli", likelihood_variance=0.5, beta=None, u_size=0,

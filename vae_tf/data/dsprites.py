@@ -13,10 +13,9 @@ import numpy as np
 
 from vae_tf.data import dataset
 
-FACTORS = (dataset.Factor("shape", 3, "categorical"), dataset.Factor("scale", 6, "ordinal"),
-           dataset.Factor("orientation", 40, "cyclic"), dataset.Factor("x", 32, "ordinal"),
-           dataset.Factor("y", 32, "ordinal"))
-SIZES = tuple(factor.size for factor in FACTORS)
+SIZES = (3, 6, 40, 32, 32)
+FACTORS = tuple(map(dataset.Factor, ("shape", "scale", "orientation", "x", "y"), SIZES,
+                    ("categorical", "ordinal", "cyclic", "ordinal", "ordinal")))
 
 SCALES = np.linspace(0.5, 1, 6)
 ORIENTATIONS = np.linspace(0, 2 * np.pi, 40)
