@@ -6,6 +6,7 @@ Only this module touches flags: everything else takes arguments.
 import contextlib
 import importlib.metadata
 import itertools
+import math
 import os
 import pathlib
 import sys
@@ -63,9 +64,9 @@ def define_train_flags(values=flags.FLAGS):
     group.enum("likelihood", None, distributions.LIKELIHOODS,
                "p(x|z); bernoulli for images and gaussian for vectors by default.")
     group.float("likelihood_variance", None,
-                "Of the gaussian likelihood, per pixel; where gaussian_learned starts.", lower_bound=1e-12)
+                "Of the gaussian likelihood, per pixel; where gaussian_learned starts.")
     group.float("beta", None, "Weight of the KL term (of the total correlation in beta_tcvae); "
-                "by default 4 for beta_vae, 6 for beta_tcvae, else 1.", lower_bound=0)
+                "by default 4 for beta_vae, 6 for beta_tcvae, else 1.", positive=False)
     group.integer("beta_warmup_steps", 0, "beta grows linearly from 0 over as many steps.", lower_bound=0)
     group.enum("tc_estimator", "weighted", objectives.TC_ESTIMATORS, "Minibatch estimator of q(z) in beta_tcvae.")
     group.enum("prior_mean", "zero", ("zero", "learned"), "Mean of p(z|u) in ivae.")
@@ -73,10 +74,10 @@ def define_train_flags(values=flags.FLAGS):
                        "with images [N,H,W,C] or data [N,n], optional factors [N,K] and u.")
     group.start("Training")
     group.integer("steps", None, "Updates in all; by default what suits the dataset.", lower_bound=1)
-    group.float("epochs", None, "The same in passes over the training data, instead of --steps.", lower_bound=0)
+    group.float("epochs", None, "The same in passes over the training data, instead of --steps.")
     group.integer("batch_size", 64, "Examples per update.", lower_bound=1)
     group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule.")
-    group.float("learning_rate", 1e-3, "Its step size.", lower_bound=0)
+    group.float("learning_rate", 1e-3, "Its step size.")
     group.enum("precision", "float32", ("float32", "mixed_bfloat16"), "Of the layers; results stay float32.")
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
                "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
@@ -137,8 +138,15 @@ class _Group:
     def integer(self, name, default, text, **bounds):
         self._define(flags.DEFINE_integer, name, default, text, **bounds)
 
-    def float(self, name, default, text, **bounds):
-        self._define(flags.DEFINE_float, name, default, text, **bounds)
+    def float(self, name, default, text, positive=True):
+        """A finite number, above 0 or, unless positive, 0 too."""
+        def check(value):
+            if value is None or math.isfinite(value) and (value > 0 or value == 0 and not positive):
+                return True
+            raise flags.ValidationError(f"expected a finite number {'above' if positive else 'not below'} 0")
+
+        self._define(flags.DEFINE_float, name, default, text)
+        flags.register_validator(name, check, flag_values=self.values)
 
     def string(self, name, default, text):
         self._define(flags.DEFINE_string, name, default, text)
@@ -270,8 +278,8 @@ def run_folder(values, config):
             raise InputError(f"--{flag}: {error}") from None
     run_dir = pathlib.Path(values.run_root) / name
     if values.restart:
-        run_dir = next(path for path in (run_dir, *(run_dir.with_name(f"{name}-{i}") for i in itertools.count(2)))
-                       if not path.exists())
+        candidates = itertools.chain([run_dir], (run_dir.with_name(f"{name}-{i}") for i in itertools.count(2)))
+        run_dir = next(path for path in candidates if not path.exists())
     changed = training.differences(run_dir, config)
     if changed:
         listed = "; ".join(f"--{name}: {was} there, {now} now" for name, (was, now) in changed.items())

@@ -206,8 +206,9 @@ def restore(run, model, optimizer):
 
 
 def _state(model, optimizer):
-    """Every variable of a run under a unique, stable name."""
-    return {f"{i} {v.path}": v for i, v in enumerate([*model.variables, *optimizer.variables])}
+    """Every variable of a run by its place; Keras's own names count up with every layer a process makes."""
+    owned = {"model": model.variables, "optimizer": optimizer.variables}
+    return {f"{owner} {i}": variable for owner, variables in owned.items() for i, variable in enumerate(variables)}
 
 
 def write_history(run, history):

@@ -1,0 +1,217 @@
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from absl import flags
+
+import evaluate
+import train
+from vae_tf import cli, data, export, metrics, models, networks
+from vae_tf.errors import InputError
+
+ROOT = pathlib.Path(__file__).parents[1]
+QUICK = ("--steps=3", "--batch_size=4", "--log_every=1")
+
+
+def parsed(define, *argv):
+    values = flags.FlagValues()
+    define(values)
+    flags.DEFINE_string("flagfile", "", "", flag_values=values)
+    values(["program", *argv])
+    return values
+
+
+def run_train(*argv):
+    train.main(parsed(cli.define_train_flags, *argv))
+
+
+def run_evaluate(*argv):
+    evaluate.main(parsed(cli.define_evaluate_flags, *argv))
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+NEEDS_MNIST = pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR")
+
+
+@pytest.mark.parametrize("dataset", ["dsprites", pytest.param("mnist", marks=NEEDS_MNIST), "synthetic_linear"])
+@pytest.mark.parametrize("model", models.MODELS)
+def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model, dataset, capsys):
+    network = ["--network=linear"] if dataset == "dsprites" else []
+    run_train(f"--model={model}", f"--dataset={dataset}", *network, *QUICK)
+    path = pathlib.Path("exported") / f"{model}_{dataset}" / "1"
+    out = capsys.readouterr().out
+    assert f"python evaluate.py --export={path}" in out and "nats per example: reconstruction" in out
+    run_evaluate("--examples=60")
+    printed = capsys.readouterr().out
+    result = json.loads((path / "metrics.json").read_text())
+    assert set(metrics.METRICS) <= set(result["metrics"]) and result["dataset"] == dataset
+    assert ("elbo" in result["metrics"]) == (model != "ae")
+    assert "mig" in printed and "chance" in printed and metrics.METRICS["mig"].__name__ in result["metrics"]
+    assert (path / "overview.png").exists() == (dataset != "synthetic_linear")
+    run = pathlib.Path("runs") / f"{model}_{dataset}"
+    assert sorted(p.name for p in run.iterdir()) == ["checkpoints", "config.json", "history.csv", "tensorboard"]
+    assert json.loads((run / "config.json").read_text())["model"] == model
+
+
+def test_same_seed_same_export_other_seed_other(folder):
+    for name, seed in [("a", 0), ("b", 0), ("c", 1)]:
+        run_train("--model=vae", "--dataset=synthetic_linear", f"--name={name}", f"--seed={seed}", *QUICK)
+    x = data.load("synthetic_linear").images_at(np.arange(5))
+    a, b, c = (export.load(f"exported/{name}").encode(x)["mean"] for name in "abc")
+    np.testing.assert_array_equal(a, b)
+    assert not np.allclose(a, c)
+    for name in "ab":
+        run_evaluate(f"--export=exported/{name}", "--examples=500")
+    one, two = (json.loads(pathlib.Path(f"exported/{name}/1/metrics.json").read_text())["metrics"] for name in "ab")
+    assert one == two
+
+
+def test_a_second_run_goes_on_is_refused_or_restarts(folder, capsys):
+    base = ("--model=vae", "--dataset=synthetic_linear", "--batch_size=4", "--log_every=1")
+    run_train(*base, "--steps=2")
+    run_train(*base, "--steps=5")                                      # goes on
+    rows = (folder / "runs/vae_synthetic_linear/history.csv").read_text().splitlines()
+    assert [row.split(",")[0] for row in rows] == ["step", "1", "2", "3", "4", "5"]
+    with pytest.raises(InputError, match=r"another configuration \(--learning_rate: 0.001 there, 0.5 now\).*--restart"):
+        run_train(*base, "--steps=5", "--learning_rate=0.5")
+    run_train(*base, "--steps=5", "--learning_rate=0.5", "--restart")
+    assert sorted(p.name for p in (folder / "runs").iterdir()) == ["vae_synthetic_linear", "vae_synthetic_linear-2"]
+    assert sorted(p.name for p in (folder / "exported/vae_synthetic_linear").iterdir()) == ["1", "2"]
+
+
+def npz(folder, **arrays):
+    np.savez(folder / "mine.npz", **arrays)
+    return f"--dataset={folder / 'mine.npz'}"
+
+
+X = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize(("arguments", "arrays", "message"), [
+    (["--model=wae"], None, "--model=wae.*ae|vae|"),
+    (["--network=mlp"], None, "--network=mlp.*linear|"),
+    (["--dataset=cifar"], None, "expected one of dsprites, synthetic_linear, .*got 'cifar'"),
+    (["--latents=0"], None, "--latents=0.*positive"),
+    (["--latents=many"], None, "--latents=many"),
+    (["--model=beta_vae", "--beta=-1"], None, "--beta=-1"),
+    (["--model=beta_vae", "--beta=nan"], None, "--beta=nan"),
+    (["--model=vae", "--beta=2"], None, "beta: vae has none; got 2.0; models with beta"),
+    (["--learning_rate=0"], None, "--learning_rate=0"),
+    (["--batch_size=0"], None, "--batch_size=0"),
+    (["--steps=5", "--epochs=1"], None, "expected --steps or --epochs, got both"),
+    (["--likelihood_variance=0"], None, "--likelihood_variance=0"),
+    (["--colour=red"], None, "colour"),
+    (["--network=conv_locatello", "--dataset=synthetic_linear"], None, "multiples of 16; got shape"),
+    (["--likelihood=bernoulli", "--dataset=synthetic_linear"], None, "bernoulli needs images.*gaussian"),
+    (["--model=beta_tcvae", "--tc_estimator=stratified", "--batch_size=1"], None, "--batch_size: .*2 to"),
+    (["--name=a/b"], None, "--name: .*got 'a/b'"),
+    (["--export_root={file}"], None, "--export_root: expected a folder that can be written"),
+    (["--run_root={file}/deep"], None, "--run_root: expected a folder that can be written"),
+    ([], {"labels": X}, "expected one array `images`"),
+    ([], {"images": np.full((3, 8, 8, 1), np.nan)}, "expected finite images"),
+    ([], {"data": X, "factors": X[:5]}, "expected 20 rows of factors"),
+    (["--model=ivae"], {"data": X}, "ivae needs data with u or factors"),
+])
+def test_bad_input_is_one_line_and_leaves_nothing(folder, arguments, arrays, message):
+    (folder / "file").write_text("")
+    arguments = [a.format(file=folder / "file") for a in arguments]
+    if arrays:
+        arguments.append(npz(folder, **arrays))
+    before = sorted(folder.rglob("*"))
+    with pytest.raises((InputError, flags.Error), match=message):
+        run_train(*arguments, *(() if any("steps" in a for a in arguments) else ("--steps=2",)))
+    assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--export=none"], "--export: expected a folder that holds an exported model.*does not exist"),
+    (["--export=."], "--export: .*holds none"),
+    (["--export=exported", "--metrics=mig,fid"], "expected names of .*got 'fid'"),
+    (["--export=exported", "--dataset=dsprites"], r"the model takes examples of shape \(3,\)"),
+    (["--export=exported", "--examples=1"], "--examples=1"),
+])
+def test_bad_input_of_evaluate(folder, arguments, message):
+    if "--export=exported" in arguments:
+        run_train("--model=vae", "--dataset=synthetic_linear", *QUICK)
+    with pytest.raises((InputError, flags.Error), match=message):
+        run_evaluate(*arguments)
+
+
+def program(name, *argv, folder):
+    return subprocess.run([sys.executable, ROOT / name, *argv], cwd=folder, capture_output=True, text=True, timeout=300)
+
+
+def test_programs_end_with_one_line_and_a_code(tmp_path):
+    for name, argv in [("train.py", ["--model=wae"]), ("train.py", ["--colour=red"]), ("train.py", ["vae"]),
+                       ("train.py", ["--dataset=none.npz"]), ("evaluate.py", [])]:
+        done = program(name, *argv, folder=tmp_path)
+        assert done.returncode == 2 and not done.stdout
+        first, hint = done.stderr.strip().splitlines()
+        assert first.startswith(f"{name}: error: ") and "--help" in hint
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_lists_every_flag_under_its_heading(tmp_path):
+    done = program("train.py", "--help", folder=tmp_path)
+    assert done.returncode == 0 and not done.stderr
+    groups = cli.define_train_flags(flags.FlagValues())
+    assert list(groups) == ["Model", "Data", "Training", "Output"]
+    at = 0
+    for heading, names in groups.items():
+        at = done.stdout.index(f"\n{heading}\n", at)
+        for name in names:
+            at = done.stdout.index(f"  --{name} ", at)
+    assert all(choice in done.stdout for choice in (*models.MODELS, *networks.NETWORKS, *data.DATASETS))
+
+
+def test_a_trained_program_from_start_to_finish(tmp_path):
+    done = program("train.py", "--model=vae", "--dataset=synthetic_nonlinear", "--steps=20", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "step 20/20" in done.stderr and "Traceback" not in done.stderr
+    command = done.stdout.strip().splitlines()[-1].split()
+    assert command[:2] == ["python", "evaluate.py"]
+    done = program(*command[1:], "--examples=200", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "mcc" in done.stdout
+
+
+RECIPES = sorted((ROOT / "flags").rglob("*.flags"))
+
+
+def test_there_are_recipes():
+    assert len(RECIPES) > 5
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=[str(path.relative_to(ROOT / "flags")) for path in RECIPES])
+def test_recipes_parse_build_and_say_where_they_come_from(recipe, monkeypatch):
+    monkeypatch.chdir(ROOT)          # recipes name each other from the repository's root
+    values = parsed(cli.define_train_flags, f"--flagfile={recipe}", "--seed=1")
+    assert values.seed == 1          # overrides come after
+    if recipe.name == "base.flags":
+        return
+    text = recipe.read_text()
+    for word in ("Paper:", "Command:", "Cost:", "Expected:"):
+        assert f"# {word}" in text, word
+    assert f"--flagfile={recipe.relative_to(ROOT)}" in text
+    if values.dataset in ("mnist", "fashion_mnist") and "TFDS_DATA_DIR" not in os.environ:
+        dataset = data.dataset.from_arrays(values.dataset, np.zeros((100, 28, 28, 1), np.uint8),
+                                           np.zeros((100, 1), int), [data.Factor("class", 10, "categorical")])
+    else:
+        dataset = data.load(values.dataset)
+    config = cli.configuration(values, dataset)
+    assert cli.build_model(config, dataset).count_params()
+
+
+def test_recommended_settings_are_of_existing_things():
+    assert set(cli.RECOMMENDED) == set(data.DATASETS)
+    for suited in (*cli.RECOMMENDED.values(), cli.RECOMMENDED_IMAGES, cli.RECOMMENDED_VECTORS):
+        assert suited["network"] in networks.NETWORKS

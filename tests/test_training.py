@@ -1,0 +1,181 @@
+import os
+import signal
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import CASES, IDS, build, dataset
+
+from vae_tf import data, training
+
+
+def fit(model, steps, run_dir=None, seed=0, shape=(3,), batch_size=16, rate=1e-2, **more):
+    history = training.fit(model, dataset(shape), keras.optimizers.Adam(rate), steps=steps, batch_size=batch_size,
+                           seed=seed, run_dir=run_dir, **{"log_every": 5, "checkpoint_every": 10, **more})
+    return history, model.get_weights()
+
+
+def small(seed=0, name="vae"):
+    return build(name, "mlp_synthetic", (3,), "gaussian", {}, seed)
+
+
+def assert_equal(a, b):
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def terms(history):
+    return [{k: v for k, v in row.items() if k != "examples_per_second"} for row in history]
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_a_step_changes_every_weight_and_nothing_is_lost(case):
+    model = build(*case)
+    before = [w.copy() for w in model.get_weights()]
+    history, after = fit(model, 1, shape=case[2], batch_size=8)
+    assert [row["step"] for row in history] == [1]
+    assert all(np.isfinite(w).all() for w in after)
+    trained = {id(v) for v in model.trainable_variables}
+    for variable, b, a in zip(model.weights, before, after, strict=True):
+        # A unit that is off for the whole batch gets no gradient; a whole tensor of such units would be a broken link.
+        assert id(variable) not in trained or not np.array_equal(a, b), variable.path
+
+
+def test_training_lowers_the_loss():
+    history, _ = fit(small(), 300)
+    assert history[-1]["loss"] < history[0]["loss"] - 0.5
+    assert [row["step"] for row in history] == list(range(5, 301, 5))
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_same_seed_same_numbers_other_seed_other_numbers(jit_compile):
+    one, same, other = (fit(small(seed), 12, seed=seed, jit_compile=jit_compile) for seed in (3, 3, 4))
+    assert terms(one[0]) == terms(same[0]) != terms(other[0])
+    assert_equal(one[1], same[1])
+    assert not np.array_equal(one[1][0], other[1][0])
+
+
+def test_convolutions_repeat_too():
+    one, same = (fit(build("ivae", "conv_locatello", (16, 16, 1), "bernoulli", {}), 6, shape=(16, 16, 1)) for _ in "ab")
+    assert_equal(one[1], same[1])
+
+
+def test_every_epoch_is_a_permutation_of_its_own():
+    n, batch_size = 12, 5
+    drawn = np.concatenate([training.indices_of_step(n, batch_size, 0, step) for step in range(12)])     # 5 epochs
+    epochs = drawn.reshape(5, n)
+    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(n), (5, 1)))
+    assert len({tuple(epoch) for epoch in epochs}) == 5
+    np.testing.assert_array_equal(training.indices_of_step(n, batch_size, 0, 7), drawn[35:40])
+    assert not np.array_equal(training.indices_of_step(n, batch_size, 1, 7), drawn[35:40])
+    assert len(training.indices_of_step(3, 8, 0, 0)) == 8           # a batch larger than the data
+
+
+def test_batches_start_anywhere():
+    ds = data.load("dsprites")
+    for (step, x, u), expected in zip(training.batches(ds, 4, 5, 2, 4, with_u=True), (2, 3), strict=True):
+        indices = training.indices_of_step(len(ds), 4, 5, expected)
+        assert int(step) == expected and x.dtype == tf.uint8
+        np.testing.assert_array_equal(x, ds.images_at(indices))
+        np.testing.assert_array_equal(u, ds.u_at(indices))
+
+
+def test_noise_differs_from_step_to_step():
+    model = small()
+    x = tf.constant(dataset((3,)).images_at(np.arange(8)))
+    a, b, again = (model.objective(x, seed=(0, t))["reconstruction"] for t in (0, 1, 0))
+    np.testing.assert_array_equal(a, again)
+    assert not np.allclose(a, b)
+
+
+@pytest.mark.parametrize("name", ["vae", "ivae"])
+def test_a_resumed_run_is_the_uninterrupted_run(tmp_path, name):
+    whole, weights = fit(small(name=name), 20, tmp_path / "whole")
+    fit(small(name=name), 10, tmp_path / "parts")
+    resumed, resumed_weights = fit(small(seed=9, name=name), 20, tmp_path / "parts")    # its own weights are replaced
+    assert_equal(weights, resumed_weights)
+    assert terms(whole) == terms(resumed)
+    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["checkpoints", "history.csv", "tensorboard"]
+
+
+def test_a_complete_run_is_not_trained_again(tmp_path):
+    _, weights = fit(small(), 10, tmp_path)
+    history, again = fit(small(seed=5), 10, tmp_path)
+    assert_equal(weights, again)
+    assert history[-1]["step"] == 10
+
+
+def test_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(tmp_path, capsys):
+    _, weights = fit(small(), 40, tmp_path / "run")
+    kept = sorted((tmp_path / "run" / "checkpoints").iterdir())
+    assert [path.name for path in kept] == ["000000030.npz", "000000040.npz"]
+    whole = kept[-1].read_bytes()
+    for torn in (whole[:len(whole) // 2], whole[:100] + b"\xff" * 200 + whole[300:], b""):
+        kept[-1].write_bytes(torn)
+        model = small(seed=5)
+        history, again = fit(model, 40, tmp_path / "run")
+        assert "is damaged" in capsys.readouterr().err
+        assert_equal(weights, again)
+        assert history[-1]["step"] == 40
+
+
+def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):
+    run = tmp_path / "run"
+    fit(small(), 10, run)
+    before = {path: path.read_bytes() for path in run.rglob("*.npz")}
+    message = r"step 1\d: a loss .*reconstruction.*last good checkpoint: .*000000010"
+    with pytest.raises(training.NonFiniteError, match=message):
+        huge = data.dataset.from_arrays("huge", np.full((40, 3), 1e30, np.float32))       # squares to infinity
+        training.fit(small(), huge, keras.optimizers.Adam(1e-2), steps=40, batch_size=16, run_dir=run)
+    assert {path: path.read_bytes() for path in run.rglob("*.npz")} == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
+    _, weights = fit(small(), 40, tmp_path / "whole")
+    show = training.Progress.show
+
+    def show_and_signal(self, row):
+        show(self, row)
+        if row["step"] == 15:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(training.Progress, "show", show_and_signal)
+    history, _ = fit(small(), 40, tmp_path / "run")
+    assert history[-1]["step"] == 15 and (tmp_path / "run" / "checkpoints" / "000000015.npz").exists()
+    _, resumed = fit(small(seed=5), 40, tmp_path / "run")
+    assert_equal(weights, resumed)
+
+
+def test_history_survives_as_written(tmp_path):
+    history, _ = fit(small(), 20, tmp_path)
+    assert training.read_history(tmp_path, 20) == history
+    assert [row["step"] for row in training.read_history(tmp_path, 12)] == [5, 10]
+    assert list((tmp_path / "tensorboard").iterdir())
+
+
+def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path):
+    path = tmp_path / "file"
+    training.write_whole(path, lambda file: file.write(b"old"))
+
+    def fail(file):
+        file.write(b"half")
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        training.write_whole(path, fail)
+    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
+
+
+def test_beta_warms_up_over_its_steps():
+    model = build("beta_vae", "mlp_synthetic", (3,), "gaussian", {"beta": 2.0})
+    history, _ = fit(model, 4, warmup_steps=4, log_every=1)
+    weights = [(row["loss"] - row["reconstruction"]) / row["kl"] for row in history]
+    np.testing.assert_allclose(weights, [0.5, 1.0, 1.5, 2.0], rtol=1e-4)
+
+
+def test_differences_ignore_steps(tmp_path):
+    training.write_config(tmp_path, {"beta": 1.0, "steps": 5, "seed": 0})
+    assert training.differences(tmp_path, {"beta": 4.0, "steps": 9, "seed": 0}) == {"beta": (1.0, 4.0)}
+    assert training.differences(tmp_path / "none", {"beta": 4.0}) == {}
