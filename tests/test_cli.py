@@ -21,7 +21,7 @@ def parsed(define, *argv):
     values = flags.FlagValues()
     define(values)
     flags.DEFINE_string("flagfile", "", "", flag_values=values)
-    values(["program", *argv])
+    cli.read(values, ["program", *argv])
     return values
 
 
@@ -88,6 +88,14 @@ def test_a_second_run_goes_on_is_refused_or_restarts(folder, capsys):
     assert sorted(p.name for p in (folder / "exported/vae_synthetic_linear").iterdir()) == ["1", "2"]
 
 
+def test_of_steps_and_epochs_the_last_counts(tmp_path):
+    (tmp_path / "a.flags").write_text("--epochs=2\n")
+    dataset = data.load("synthetic_linear")
+    for argv, steps in [(["--epochs=0.5"], 391), (["--steps=7", "--epochs=2"], 1562), (["--epochs=2", "--steps=7"], 7),
+                        ([f"--flagfile={tmp_path / 'a.flags'}", "--steps=7"], 7), ([], 10_000)]:
+        assert cli.configuration(parsed(cli.define_train_flags, *argv), dataset)["steps"] == steps
+
+
 def npz(folder, **arrays):
     np.savez(folder / "mine.npz", **arrays)
     return f"--dataset={folder / 'mine.npz'}"
@@ -107,7 +115,6 @@ X = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
     (["--model=vae", "--beta=2"], None, "beta: vae has none; got 2.0; models with beta"),
     (["--learning_rate=0"], None, "--learning_rate=0"),
     (["--batch_size=0"], None, "--batch_size=0"),
-    (["--steps=5", "--epochs=1"], None, "expected --steps or --epochs, got both"),
     (["--likelihood_variance=0"], None, "--likelihood_variance=0"),
     (["--colour=red"], None, "colour"),
     (["--network=conv_locatello", "--dataset=synthetic_linear"], None, "multiples of 16; got shape"),
@@ -128,7 +135,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(folder, arguments, arrays, mes
         arguments.append(npz(folder, **arrays))
     before = sorted(folder.rglob("*"))
     with pytest.raises((InputError, flags.Error), match=message):
-        run_train(*arguments, *(() if any("steps" in a for a in arguments) else ("--steps=2",)))
+        run_train(*arguments, "--steps=2")
     assert sorted(folder.rglob("*")) == before
 
 

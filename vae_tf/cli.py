@@ -141,7 +141,7 @@ class _Group:
     def float(self, name, default, text, positive=True):
         """A finite number, above 0 or, unless positive, 0 too."""
         def check(value):
-            if value is None or math.isfinite(value) and (value > 0 or value == 0 and not positive):
+            if value is None or (math.isfinite(value) and (value > 0 or (value == 0 and not positive))):
                 return True
             raise flags.ValidationError(f"expected a finite number {'above' if positive else 'not below'} 0")
 
@@ -168,9 +168,7 @@ def run(main, define_flags, description):
             print(help_text(program, description, groups))
             sys.exit(0)
         try:
-            rest = flags.FLAGS(argv)
-            if rest[1:]:
-                raise flags.Error(f"expected flags alone, such as --model=vae; got {' '.join(rest[1:])!r}")
+            rest = read(flags.FLAGS, argv)
         except flags.Error as error:
             _fail(program, error)
         return rest
@@ -184,6 +182,22 @@ def run(main, define_flags, description):
             _fail(program, error)
 
     app.run(guarded, flags_parser=parse)
+
+
+def read(values, argv):
+    """Parse argv into values, flagfiles included; of --steps and --epochs the one given last counts.
+
+    Raises:
+        flags.Error: an unknown flag, a value that does not fit, or something that is no flag.
+    """
+    argv = values.read_flags_from_files(argv)
+    rest = values(argv)
+    if rest[1:]:
+        raise flags.Error(f"expected flags alone, such as --model=vae; got {' '.join(rest[1:])!r}")
+    lengths = [arg.lstrip("-").partition("=")[0] for arg in argv if arg.startswith(("--steps", "--epochs"))]
+    if len(set(lengths)) > 1:
+        values[{"steps": "epochs", "epochs": "steps"}[lengths[-1]]].value = None
+    return rest
 
 
 def _fail(program, error):
@@ -219,8 +233,6 @@ def configuration(values, dataset):
     suited = RECOMMENDED.get(dataset.name, RECOMMENDED_IMAGES if dataset.is_image else RECOMMENDED_VECTORS)
     suited = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "likelihood_variance": 0.5, **suited}
     if values.epochs is not None:
-        if values.steps is not None:
-            raise InputError(f"expected --steps or --epochs, got both ({values.steps} and {values.epochs:g})")
         suited["steps"] = max(1, round(values.epochs * len(dataset) / values.batch_size))
     config.update({name: value for name, value in suited.items() if config[name] is None})
     if config["likelihood"] == "bernoulli" and not dataset.is_image:
