@@ -201,8 +201,8 @@ def read(values, argv):
 
 
 def _fail(program, error):
-    line = " ".join(str(error).split())
-    print(f"{program}: error: {line}\n({program} --help lists every flag)", file=sys.stderr)
+    line = " ".join(str(error).removeprefix("ERROR:: ").split())
+    print(f"{program}: error: {line}", file=sys.stderr)
     sys.exit(2)
 
 

@@ -53,7 +53,8 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
         for axis, image in zip(row, images, strict=False):
             axis.imshow(image, cmap="gray" if image.shape[-1] == 1 else None, vmin=0, vmax=1)
         row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8)
-    title = f"{"/".join(model.path.parts[-2:])}: each latent from {-reach:g} to {reach:g} prior standard deviations"
+    name = "/".join(model.path.parts[-2:])
+    title = f"{name}: each latent from {-reach:g} to {reach:g} prior standard deviations"
     figure.suptitle(title, fontsize=9, y=0.91)
     figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
