@@ -215,7 +215,7 @@ def help_text(program, description, groups, values=flags.FLAGS):
             flag = values[name]
             choices = getattr(flag.parser, "enum_values", None)
             default = "" if flag.default is None else f" [{flag.default_as_str}]".replace("'", "")
-            text = flag.help + (f" One of {', '.join(choices)}." if choices else "") + default
+            text = flag.help.split(">: ")[-1] + (f" One of {', '.join(choices)}." if choices else "") + default
             lines += textwrap.wrap(text, 110, initial_indent=f"  --{name:<20} ", subsequent_indent=" " * 25)
     lines += ["", "  --flagfile=FILE      Read flags from FILE; flags after it override it. Recipes: flags/*/*.flags"]
     return "\n".join(lines)

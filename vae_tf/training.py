@@ -183,8 +183,8 @@ def save(run, model, optimizer, step, history, terms):
     bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
     if bad:
         raise NonFiniteError(_non_finite(step, terms, run, f"weights that are not finite: {bad[0]}"))
+    write_history(run, history)      # before the checkpoint: a restored step always has its rows
     write_whole(run / "checkpoints" / f"{step:09d}.npz", lambda file: np.savez(file, **arrays))
-    write_history(run, history)
     for old in sorted((run / "checkpoints").glob("[0-9]*.npz"))[:-KEPT_CHECKPOINTS]:
         old.unlink()
 
