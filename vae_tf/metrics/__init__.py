@@ -8,6 +8,7 @@ import numpy as np
 from vae_tf.metrics.bound import elbo_terms
 from vae_tf.metrics.correlation import mcc
 from vae_tf.metrics.information import mig
+from vae_tf.metrics.orthogonality import column_cosine, dto, hadamard_gap, od_score, variance_norm_relation
 from vae_tf.metrics.polarised import active_units
 from vae_tf.metrics.result import Result
 
