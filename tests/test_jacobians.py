@@ -19,8 +19,10 @@ def codes(rows=4, d=3, dtype="float64"):
 def decoder(network, dtype="float64", d=3):
     """A decoder with random weights, batch statistics included, in float64 so that its derivatives are exact."""
     built = networks.build(network, SHAPES.get(network, (5,)), d, (d, d)).decoder
-    clone = keras.models.clone_model(built, clone_function=lambda layer: layer.__class__.from_config(
-        {**layer.get_config(), "dtype": dtype}))
+    inputs = keras.Input((d,), dtype=dtype)
+    with keras.saving.custom_object_scope({"xtanh": networks.xtanh}):
+        clone = keras.models.clone_model(built, input_tensors=inputs, clone_function=lambda layer: type(
+            layer).from_config({**layer.get_config(), "dtype": dtype}))
     rng = np.random.default_rng(1)
     clone.set_weights([w * rng.uniform(0.8, 1.2, w.shape) + rng.uniform(-0.02, 0.02, w.shape)
                        for w in built.get_weights()])
@@ -38,8 +40,7 @@ def by_tape(f, z):
 
 def by_differences(f, z, h=1e-5):
     """J by central differences: their error is h^2 f'''/6 + eps f / h."""
-    z = z.numpy()
-    return np.stack([(np.asarray(f(z + step)) - np.asarray(f(z - step))).reshape(len(z), -1) / (2 * h)
+    return np.stack([(f(z + step) - f(z - step)).numpy().reshape(len(z), -1) / (2 * h)
                      for step in h * np.eye(z.shape[1])], axis=2)
 
 
@@ -56,22 +57,22 @@ def test_every_network_against_the_tape_and_differences(network):
 
 def test_float32_is_float64_rounded():
     z = codes()
-    single = jacobians.jacobian(decoder("conv_locatello", "float32"), tf.cast(z, tf.float32))
-    double = jacobians.jacobian(decoder("conv_locatello"), z)
-    assert single.dtype == tf.float32
+    single = jacobians.jacobian(decoder("conv_locatello", "float32"), tf.cast(z, tf.float32)).numpy()
+    double = jacobians.jacobian(decoder("conv_locatello"), z).numpy()
+    assert single.dtype == np.float32
     error = np.linalg.norm(single - double) / np.linalg.norm(double)
     assert error < 6 * 16 * np.finfo(np.float32).eps           # six layers, sums of up to 16 x 64 = 2^10 terms
 
 
 def test_mixed_precision_agrees_with_float32():
     z = codes(dtype="float32")
-    single, mixed = (networks.build("conv_locatello", (16, 16, 1), 3, (3, 3), dtype=dtype).decoder
+    single, mixed = (networks.build("mlp_mnist", (6, 6, 1), 3, (3, 3), dtype=dtype).decoder
                      for dtype in ("float32", "mixed_bfloat16"))
     mixed.set_weights(single.get_weights())
     a, b = jacobians.jacobian(single, z), jacobians.jacobian(mixed, z)
     assert b.dtype == tf.float32
-    # bfloat16 rounds each of the six layers' inputs, weights and tangents to 2^-9
-    assert np.linalg.norm(a - b) / np.linalg.norm(a) < 6 * 3 * 2**-9
+    # Each of two layers rounds its inputs, weights and tangents to 2^-9. (A relu's kink would count for more.)
+    assert np.linalg.norm(a - b) / np.linalg.norm(a) < 2 * 3 * 2**-9
 
 
 @pytest.mark.parametrize("compiled", [False, True])
