@@ -85,7 +85,7 @@ def _prepared(f, z, output, mode):
             raise InputError(f"{name}: expected one of {', '.join(map(str, choices))}; got {value!r}")
 
     def flat(z):
-        x = _chosen(f(z), output)
+        x = chosen(f(z), output)
         return tf.reshape(x, [tf.shape(z)[0], math.prod(x.shape[1:])])
 
     # Only the shape is wanted: the graph that finds it is never run.
@@ -93,8 +93,8 @@ def _prepared(f, z, output, mode):
     return z, flat, n
 
 
-def _chosen(decoded, output):
-    """The tensor to differentiate, from whatever a decoder returns."""
+def chosen(decoded, output="mean"):
+    """The mean or natural parameter [B, ...] of p(x|z), from whatever a decoder returns."""
     if isinstance(decoded, dict):
         return decoded.get("logits", decoded["mean"]) if output == "natural" else decoded["mean"]
     if hasattr(decoded, "mean") and not tf.is_tensor(decoded):
