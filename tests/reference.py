@@ -140,3 +140,15 @@ def od_distances(M):
     polar = M @ np.linalg.inv(scipy.linalg.sqrtm(M.T @ M).real)
     norms = np.diag([math.sqrt(sum(x * x for x in column)) for column in M.T])
     return [np.sum(difference**2) for difference in (U - polar, S - norms, V - np.eye(len(V)))]
+
+
+def local_decoder(decoder, mean, stddev, noise):
+    """Weights on [noise, 1] of the linear and the tanh model of Dec(mu + s noise) - Dec(mu), pixel by pixel [n, d + 1]."""
+    y = np.stack([decoder(mean + stddev * draw) - decoder(mean) for draw in noise])
+    features = np.column_stack([noise, np.ones(len(noise))])
+    linear, tanh = [], []
+    for pixel in y.T:
+        linear.append(np.linalg.lstsq(features, pixel, rcond=None)[0])
+        tanh.append(scipy.optimize.least_squares(lambda w, pixel=pixel: np.tanh(features @ w) - pixel, linear[-1],
+                                                 method="lm", xtol=1e-12, ftol=1e-12).x)
+    return np.array(linear), np.array(tanh)
