@@ -143,7 +143,7 @@ def od_distances(M):
 
 
 def local_decoder(decoder, mean, stddev, noise):
-    """Weights on [noise, 1] of the linear and the tanh model of Dec(mu + s noise) - Dec(mu), pixel by pixel [n, d + 1]."""
+    """Weights on [noise, 1] of the linear and the tanh model of Dec(mu + s noise) - Dec(mu), [n, d + 1] each."""
     y = np.stack([decoder(mean + stddev * draw) - decoder(mean) for draw in noise])
     features = np.column_stack([noise, np.ones(len(noise))])
     linear, tanh = [], []

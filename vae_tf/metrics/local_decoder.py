@@ -135,7 +135,7 @@ def _moved(decoder, means, factors, noise):
 
 
 def _fitted(decoder, means, factors, noise):
-    """The fields of LocalDecoders for one batch. Fits are in whitened noise: features [noise, 1], weights [L^T M^T; b]."""
+    """The fields of LocalDecoders for one batch, fitted in whitened noise: [noise, 1] @ [L^T M^T; b]."""
     y, _ = _moved(decoder, means, factors, noise)
     features = tf.pad(noise, [[0, 0], [0, 0], [0, 1]], constant_values=1.0)                     # [B, S, d + 1]
     fit_features, features = tf.split(features, 2, axis=1)
@@ -251,8 +251,9 @@ def stochastic_loss_error(fits, gram, stddevs):
 
     Returns:
         Result; parts: error_jacobian, error_local_decoder, noise (mean squares, data units^4);
-        relative_error_jacobian, relative_error_local_decoder (mean squares of errors over the loss); p_value (Wilcoxon's
-        signed-rank test on the paired squared errors); jacobian, local_decoder, monte_carlo [N] (data units^2).
+        relative_error_jacobian, relative_error_local_decoder (mean squares of errors over the loss); p_value
+        (Wilcoxon's signed-rank test on the paired squared errors); jacobian, local_decoder, monte_carlo [N]
+        (data units^2).
 
     Raises:
         InputError: shapes that disagree.
@@ -304,7 +305,8 @@ def loss_split(decoder, x, means, stddevs, *, draws=256, seed=0):
     rows = []
     for i in range(len(means)):
         noise = np.random.default_rng([seed, i]).standard_normal((1, draws, d), np.float32)
-        moved, centre = (value.numpy()[0].astype(np.float64) for value in program(means[i:i + 1], factors[i:i + 1], noise))
+        batch = program(means[i:i + 1], factors[i:i + 1], noise)
+        moved, centre = (value.numpy()[0].astype(np.float64) for value in batch)
         if centre.shape != x[i].shape or len(x) != len(means):
             raise InputError(f"x: expected {len(means)} examples of {len(centre)} values; got {x.shape}")
         residual = centre - x[i]

@@ -198,7 +198,8 @@ def od_score(grams, active=None):
     largest = {part: max(distances[part] for distances in raw.values()) for part in ("d_u", "d_sigma", "d_v")}
     return {model: Result("od_score", float(np.mean([distances[part] / (largest[part] or 1) for part in largest])),
                           {part: np.array(value) for part, value in distances.items()},
-                          f"of {len(grams)} models; 0: orthogonal columns; 1: the farthest from them of these models")
+                          "raw d_U {d_u:.3g}, d_S {d_sigma:.3g}, d_V {d_v:.3g}, relative to the largest of "
+                          "{0} model(s); 0: orthogonal columns".format(len(grams), **distances))
             for model, distances in raw.items()}
 
 
