@@ -26,8 +26,9 @@ DRAWS_PER_WEIGHT = 16
 # Rows that the decoder takes at a time, and floats of the largest array in a batch of fits (64 MB).
 ROWS, ENTRIES = 256, 2**24
 
-# A pixel is fitted when a step gains less than this share of its loss, when no step of any size gains, or in the end.
-GAIN, DAMPING, STEPS = 1e-3, (1e-5, 1e4), 40
+# A pixel is fitted when a step gains, or an undamped one promises, less than this share of its loss; when no step of
+# any size gains; or after so many steps.
+GAIN, START, DAMPING, STEPS = 1e-3, 1e-3, (1e-5, 1e4), 40
 
 # E g(N(0, 1)) = sum of weights g(nodes), Gauss-Hermite.
 NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
@@ -194,11 +195,13 @@ def levenberg_marquardt(features, y, weights):
         gain = loss - loss_of(trial)[1]
         better = gain > 0
         weights = tf.where((better & ~done)[:, tf.newaxis], trial, weights)
-        done |= better & (gain <= GAIN * loss + negligible) | (damping > DAMPING[1]) | (loss <= negligible)
+        expected = tf.reduce_sum(move * tf.linalg.matrix_transpose(gradient), -1)     # gain of a Gauss-Newton step
+        small = tf.where(better, gain, tf.where(damping <= START, expected, np.inf)) <= GAIN * loss
+        done |= small | (damping > DAMPING[1]) | (loss <= negligible)
         damping = tf.maximum(damping * tf.where(better, 0.1, 10.0), DAMPING[0])
         return i + 1, weights, damping, done
 
-    start = (0, weights, tf.fill(tf.shape(negligible), 1e-3), negligible <= 0)
+    start = (0, weights, tf.fill(tf.shape(negligible), START), negligible <= 0)
     return tf.while_loop(lambda i, weights, damping, done: ~tf.reduce_all(done), step, start,
                          maximum_iterations=STEPS, parallel_iterations=1)[1]
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from threadpoolctl import threadpool_limits
 
 from vae_tf.errors import InputError
 from vae_tf.metrics.result import Result
@@ -43,7 +44,8 @@ def aligned(gram):
     """
     norms = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     right_angles = np.abs(gram) <= ROUNDING * norms[:, :, np.newaxis] * norms[:, np.newaxis]
-    eigenvalues, V = np.linalg.eigh(np.where(right_angles, 0, gram))
+    with threadpool_limits(1):         # threads only get into each other's way on matrices this small
+        eigenvalues, V = np.linalg.eigh(np.where(right_angles, 0, gram))
     singular = np.sqrt(np.maximum(eigenvalues, 0))
     stretched = singular > ROUNDING * singular.max(1, keepdims=True)
     size = np.abs(V) * stretched[:, np.newaxis]
@@ -95,7 +97,8 @@ def hadamard_gap(gram, stddevs=None, active_only=False):
     """
     gram, _, active = _checked(gram, stddevs, active_only)
     cosine = _cosines(gram)
-    eigenvalues = np.linalg.eigvalsh(cosine + np.eye(gram.shape[1]))
+    with threadpool_limits(1):
+        eigenvalues = np.linalg.eigvalsh(cosine + np.eye(gram.shape[1]))
     dependent = eigenvalues[:, 0] <= gram.shape[1] * ROUNDING**2
     if dependent.all():
         raise InputError("gram: hadamard_gap needs linearly independent columns; they are dependent in every example, "
