@@ -18,8 +18,7 @@ def exported(tmp_path, name, shape=(3,), network="mlp_synthetic", likelihood="ga
 
 
 def test_every_metric_of_an_exported_model_is_that_of_its_parts(tmp_path):
-    model, data = exported(tmp_path, "full_covariance_vae", (16, 16, 1), "conv_locatello", "bernoulli"), \
-        dataset((16, 16, 1))
+    model, data = exported(tmp_path, "full_covariance_vae", (6, 6, 1), "mlp_mnist", "bernoulli"), dataset((6, 6, 1))
     scored = evaluation.evaluate(model, data, (), examples=12)
     seen = []
     with_geometry = evaluation.with_geometry(scored, model, data, tuple(metrics.GEOMETRY), examples=6, seed=2,

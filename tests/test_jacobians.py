@@ -117,9 +117,9 @@ def test_models_and_exports_mean_and_natural(network, shape, likelihood, tmp_pat
         np.testing.assert_allclose(mean, p * (1 - p) * natural, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("rows", "chunk"), [(1, 32), (7, 3), (6, 3), (5, 1), (0, 2)])
+@pytest.mark.parametrize(("rows", "chunk"), [(1, 32), (7, 3), (6, 3), (0, 2)])
 def test_gram_is_the_product_of_the_jacobian_in_any_chunks(rows, chunk):
-    f, z = decoder("mlp_mixture"), codes(rows)
+    f, z = decoder("mlp_synthetic"), codes(rows)
     J = jacobians.jacobian(f, z).numpy() if rows else np.zeros((0, 5, 3))
     np.testing.assert_allclose(jacobians.gram(f, z, chunk=chunk), np.einsum("bni,bnj->bij", J, J), rtol=1e-12)
     unknown = tf.function(lambda z: jacobians.gram(f, z, chunk=chunk),

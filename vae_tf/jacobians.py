@@ -36,13 +36,8 @@ def jacobian(f, z, *, output="mean", mode=None):
     Raises:
         InputError: z, output or mode that are not as above.
     """
-    z, f, n = _prepared(f, z, output, mode)
-    if mode == "reverse" or (mode is None and z.shape[1] > n):
-        with tf.GradientTape() as tape:
-            tape.watch(z)
-            x = f(z)
-        return tape.batch_jacobian(x, z)
-    return tf.transpose(_tangents(f, z), [1, 2, 0])
+    z, f, forward = _prepared(f, z, output, mode)
+    return _jacobian(f, z, forward)
 
 
 def gram(f, z, *, output="mean", mode=None, chunk=CHUNK):
@@ -60,14 +55,14 @@ def gram(f, z, *, output="mean", mode=None, chunk=CHUNK):
     Raises:
         InputError: as for `jacobian`.
     """
-    z, f, _ = _prepared(f, z, output, mode)
+    z, f, forward = _prepared(f, z, output, mode)
     rows, d = tf.shape(z)[0], z.shape[1]
     chunk = chunk if z.shape[0] is None else max(1, min(chunk, z.shape[0]))
     chunks = -(-rows // chunk)
     padded = tf.pad(z, [[0, chunks * chunk - rows], [0, 0]])
 
     def one(some):
-        J = tf.cast(jacobian(f, some, mode=mode), tf.float64)
+        J = tf.cast(_jacobian(f, some, forward), tf.float64)
         return tf.linalg.matmul(J, J, transpose_a=True)
 
     grams = tf.map_fn(one, tf.reshape(padded, [chunks, chunk, d]), fn_output_signature=tf.float64,
@@ -76,7 +71,7 @@ def gram(f, z, *, output="mean", mode=None, chunk=CHUNK):
 
 
 def _prepared(f, z, output, mode):
-    """z as a tensor, the decoder as a function of it to [B, n], and n."""
+    """z as a tensor, the decoder as a function of it to [B, n], and whether forward mode is wanted."""
     z = tf.convert_to_tensor(z)
     if not z.dtype.is_floating or z.shape.rank != 2 or not z.shape[1]:
         raise InputError(f"z: expected floats of shape [B, d]; got {z.dtype.name} of shape {z.shape}")
@@ -88,9 +83,10 @@ def _prepared(f, z, output, mode):
         x = chosen(f(z), output)
         return tf.reshape(x, [tf.shape(z)[0], math.prod(x.shape[1:])])
 
-    # Only the shape is wanted: the graph that finds it is never run.
-    n = tf.function(flat).get_concrete_function(tf.TensorSpec((1, z.shape[1]), z.dtype)).output_shapes[1]
-    return z, flat, n
+    if mode is None:     # n is wanted: the graph that finds it is never run
+        n = tf.function(flat).get_concrete_function(tf.TensorSpec((1, z.shape[1]), z.dtype)).output_shapes[1]
+        mode = "forward" if z.shape[1] <= n else "reverse"
+    return z, flat, mode == "forward"
 
 
 def chosen(decoded, output="mean"):
@@ -102,6 +98,15 @@ def chosen(decoded, output="mean"):
         logits = getattr(bernoulli, "logits", None) if output == "natural" else None
         return decoded.mean() if logits is None else logits
     return decoded
+
+
+def _jacobian(f, z, forward):
+    if forward:
+        return tf.transpose(_tangents(f, z), [1, 2, 0])
+    with tf.GradientTape() as tape:
+        tape.watch(z)
+        x = f(z)
+    return tape.batch_jacobian(x, z)
 
 
 def _tangents(f, z):
