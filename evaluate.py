@@ -26,6 +26,8 @@ def main(flags):
     # Metrics: codes once, then each score.
     started = time.perf_counter()
     scored = evaluation.evaluate(model, dataset, flags.metrics, examples=flags.examples, seed=flags.seed)
+    scored = evaluation.with_geometry(scored, model, dataset, flags.geometry, examples=flags.geometry_examples,
+                                      seed=flags.seed, progress=report.progress)
     print(report.table(scored))
     if card["u_size"]:
         print("  The codes are means of q(z|x, u): this encoder sees u, "

@@ -11,6 +11,7 @@ Reading order, each file importing only from those before it:
     models          AE, VAE, beta-VAE, full covariance, beta-TCVAE, iVAE
     data            what they are trained on
     training        fit: step, checkpoint, resume
+    jacobians       d Dec(z) / dz, in forward and reverse mode
     theory          closed forms in float64 NumPy
     metrics         what the papers measure
     export          SavedModels, written and read

@@ -103,6 +103,10 @@ def define_evaluate_flags(values=flags.FLAGS):
     group.start("Evaluation")
     group.list("metrics", ",".join(metrics.METRICS), f"Comma-separated, of {', '.join(metrics.METRICS)}.")
     group.integer("examples", 10_000, "How many, drawn from the test part.", lower_bound=2)
+    group.list("geometry", ",".join(name for name in metrics.GEOMETRY if name not in metrics.FITTED),
+               "Metrics of the decoder around posterior means, comma-separated, of " + ", ".join(metrics.GEOMETRY)
+               + "; the last " + str(len(metrics.FITTED)) + " fit local decoders, which takes minutes.")
+    group.integer("geometry_examples", 200, "Around how many of the examples.", lower_bound=1)
     group.integer("seed", 0, "Of the choice of examples and of the noise.", lower_bound=0, upper_bound=2_000_000)
     return group.names
 

@@ -99,3 +99,28 @@ def as_json(evaluation, **about):
                     for name, result in evaluation.results.items()},
         "skipped": evaluation.skipped,
     }), indent=2)
+
+
+def with_geometry(evaluation, model, dataset, names, *, examples=200, seed=0, progress=None):
+    """An Evaluation with metrics of the decoder's geometry added, around its first examples.
+
+    Args:
+        evaluation: of the same model and dataset.
+        names: of metrics.GEOMETRY.
+        examples: how many, at most.
+        seed: of the posterior noise.
+        progress: called with (done, total) now and then.
+
+    Raises:
+        InputError: unknown metric.
+    """
+    if not names:
+        return evaluation
+    indices = evaluation.indices[:examples]
+    x, u = dataset.images_at(indices), dataset.u_at(indices) if model.card["u_size"] else None
+    posterior = model.encode(x, u=u)
+    data = x / np.float32(255) if dataset.is_image else x
+    results, skipped = metrics.geometry.measure(
+        model.decoder, posterior["mean"], posterior.get("stddev", posterior.get("scale_tril")), data, names,
+        seed=seed, progress=progress)
+    return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})

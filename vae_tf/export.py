@@ -176,6 +176,11 @@ class Exported:
         """mean [B, ...] of p(x|z), and logits if it is Bernoulli."""
         return {key: value.numpy() for key, value in self._loaded.decode(tf.constant(z, tf.float32)).items()}
 
+    @property
+    def decoder(self):
+        """`decode` as a function of tensors, which gradients and `jacobians` go through."""
+        return self._loaded.decode
+
     def reconstruct(self, x, u=None):
         """mean [B, ...] decoded from the posterior mean."""
         return self._call("reconstruct", x, u=u)

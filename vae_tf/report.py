@@ -1,5 +1,6 @@
 """What people look at: the table of scores, the picture of a model."""
 
+import sys
 import textwrap
 
 import numpy as np
@@ -10,15 +11,22 @@ def table(evaluation, width=100):
     lines = []
     for name, result in evaluation.results.items():
         if "standard_error" in result.parts:
-            score = f"{result.score:.2f} ± {result.parts['standard_error']:.2f}"
+            digits = 2 if abs(result.score) >= 10 else 4
+            score = f"{result.score:.{digits}f} ± {result.parts['standard_error']:.{digits}f}"
         elif name in evaluation.noise_floor:
             score = f"{result.score:.3f} (chance {evaluation.noise_floor[name]:.3f})"
         else:
             score = f"{result.score:g}"
-        head = f"  {name:<20}{score:<24}"
+        head = f"  {name:<24}{score:<24}"
         lines += textwrap.wrap(result.meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
-    lines += [f"  {name:<20}{'-':<24}not scored: {why}" for name, why in evaluation.skipped.items()]
+    lines += [f"  {name:<24}{'-':<24}not scored: {why}" for name, why in evaluation.skipped.items()]
     return "\n".join(lines)
+
+
+def progress(done, total):
+    """Show how far the metrics are, on a terminal's last line."""
+    if sys.stderr.isatty():
+        print(f"\r  scoring: {done} of {total}", end="\r\033[K" if done == total else "", file=sys.stderr, flush=True)
 
 
 def picture(path, model, dataset, evaluation, columns=9, reach=2.0):

@@ -1,0 +1,102 @@
+import warnings
+
+import numpy as np
+import pytest
+from cases import build, dataset
+from sklearn.decomposition import PCA
+
+from vae_tf import evaluation, export, jacobians, metrics
+from vae_tf.errors import InputError
+from vae_tf.metrics import geometry, local_decoder, principal_axes
+
+
+def exported(tmp_path, name, shape=(3,), network="mlp_synthetic", likelihood="gaussian", scale=1.0):
+    model = build(name, network, shape, likelihood, {})
+    model.decoder.set_weights([scale * w for w in model.decoder.get_weights()])
+    card = {"model": name, "u_size": model.u_size, "data": {"shape": shape}}
+    return export.Exported(export.save(tmp_path, model, dataset(shape), card))
+
+
+def test_every_metric_of_an_exported_model_is_that_of_its_parts(tmp_path):
+    model, data = exported(tmp_path, "full_covariance_vae", (6, 6, 1), "mlp_mnist", "bernoulli"), dataset((6, 6, 1))
+    scored = evaluation.evaluate(model, data, (), examples=12)
+    seen = []
+    with_geometry = evaluation.with_geometry(scored, model, data, tuple(metrics.GEOMETRY), examples=6, seed=2,
+                                             progress=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (6, 12) and seen[-1] == (12, 12)
+    assert {*with_geometry.results, *with_geometry.skipped} == {*scored.results, *metrics.GEOMETRY}
+    x = data.images_at(scored.indices[:6])
+    posterior = model.encode(x)
+    gram = jacobians.gram(model.decoder, posterior["mean"]).numpy()
+    fits = local_decoder.fit(model.decoder, posterior["mean"], posterior["scale_tril"], seed=2)
+    expected = {
+        "dto": metrics.dto(gram), "column_cosine": metrics.column_cosine(gram),
+        "hadamard_gap": metrics.hadamard_gap(gram), "od_score_jacobian": metrics.od_score({"m": gram})["m"],
+        "od_score": metrics.od_score({"m": fits.gram})["m"],
+        "local_decoder_error": local_decoder.local_decoder_error(fits),
+        "loss_split": local_decoder.loss_split(model.decoder, x / np.float32(255), posterior["mean"],
+                                               posterior["scale_tril"], seed=2)}
+    for name, result in expected.items():
+        assert with_geometry.results[name].score == pytest.approx(result.score, rel=1e-4), name
+    assert evaluation.as_json(with_geometry)
+
+
+def test_an_autoencoder_is_scored_on_its_jacobian_alone(tmp_path):
+    model, data = exported(tmp_path, "ae"), dataset((3,))
+    scored = evaluation.evaluate(model, data, (), examples=5)
+    after = evaluation.with_geometry(scored, model, data, tuple(metrics.GEOMETRY))
+    assert {*after.skipped} == {*geometry.STOCHASTIC}
+    assert {*after.results} - {*scored.results} == {*metrics.GEOMETRY} - {*geometry.STOCHASTIC}
+    assert evaluation.with_geometry(scored, model, data, ()) is scored
+
+
+def test_nan_weights_leave_no_score(tmp_path):
+    model, data = exported(tmp_path, "vae", scale=np.nan), dataset((3,))
+    x = data.images_at(np.arange(4))
+    posterior = model.encode(x)
+    names = [name for name in metrics.GEOMETRY if name not in metrics.FITTED]
+    with warnings.catch_warnings(action="error"):
+        results, skipped = geometry.measure(model.decoder, posterior["mean"], posterior["stddev"], x, names)
+    assert not results and all("finite" in why for why in skipped.values())
+    with pytest.raises(InputError, match="decoder: expected finite"):
+        geometry.measure(model.decoder, posterior["mean"], posterior["stddev"], x, metrics.FITTED)
+
+
+def test_unknown_names_and_shapes():
+    with pytest.raises(InputError, match=r"geometry: expected names of dto, .*got 'dot'"):
+        geometry.measure(lambda z: z, np.zeros((2, 3)), names=("dot",))
+    with pytest.raises(InputError, match="means: expected shape"):
+        geometry.measure(lambda z: z, np.zeros(3))
+
+
+@pytest.mark.parametrize("shape", [(30, 2, 3), (5, 4, 2)])
+def test_principal_axes_are_sklearns(shape):
+    x = np.random.default_rng(0).standard_normal(shape) * np.arange(1, shape[-1] + 1)
+    flat = x.reshape(len(x), -1)
+    pca = PCA().fit(flat)
+    codes = pca.transform(flat)
+    ranges = [(0, 1), (0, 3), (1, 3), (2, 4)]
+    errors, rebuilt = principal_axes(x, ranges)
+    for (first, last), error, images in zip(ranges, errors, rebuilt, strict=True):
+        expected = pca.mean_ + codes[:, first:last] @ pca.components_[first:last]
+        np.testing.assert_allclose(images.reshape(flat.shape), expected, atol=1e-10)
+        np.testing.assert_allclose(error, ((flat - expected)**2).sum(1).mean())
+        # what is missing is the variance of the other axes
+        missing = np.delete(pca.explained_variance_, range(first, last)).sum() * (len(x) - 1) / len(x)
+        np.testing.assert_allclose(error, missing)
+    axes = min(flat.shape)
+    np.testing.assert_allclose(principal_axes(x, [(0, axes)])[0], 0, atol=1e-20)
+    # Table 7's pattern is impossible: sorted, the first k axes always explain more than the next k
+    first, after = principal_axes(x, [(0, axes // 2), (axes // 2, 2 * (axes // 2))])[0]
+    assert first < after
+
+
+@pytest.mark.parametrize(("x", "ranges", "message"), [
+    (np.zeros((4, 3)), [(0, 4)], r"expected 0 <= first < last <= 3; got \(0, 4\)"),
+    (np.zeros((4, 3)), [(2, 2)], "first < last"),
+    (np.zeros((1, 3)), [(0, 1)], "N at least 2"),
+    (np.full((4, 3), np.nan), [(0, 1)], "NaN"),
+])
+def test_principal_axes_bad_input(x, ranges, message):
+    with pytest.raises(InputError, match=message):
+        principal_axes(x, ranges)

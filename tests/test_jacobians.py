@@ -1,0 +1,162 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import build, dataset
+
+from vae_tf import export, jacobians, networks
+from vae_tf.errors import InputError
+from vae_tf.metrics import dto
+
+SHAPES = {"conv_burgess": (16, 16, 1), "conv_faces": (16, 16, 1), "conv_locatello": (16, 16, 1),
+          "mlp_dsprites": (6, 6, 1), "mlp_mnist": (6, 6, 1)}
+
+
+def codes(rows=4, d=3, dtype="float64"):
+    return tf.constant(np.random.default_rng(0).standard_normal((rows, d)), dtype)
+
+
+def decoder(network, dtype="float64", d=3):
+    """A decoder with random weights, batch statistics included, in float64 so that its derivatives are exact."""
+    built = networks.build(network, SHAPES.get(network, (5,)), d, (d, d)).decoder
+    inputs = keras.Input((d,), dtype=dtype)
+    with keras.saving.custom_object_scope({"xtanh": networks.xtanh}):
+        clone = keras.models.clone_model(built, input_tensors=inputs, clone_function=lambda layer: type(
+            layer).from_config({**layer.get_config(), "dtype": dtype}))
+    rng = np.random.default_rng(1)
+    clone.set_weights([w * rng.uniform(0.8, 1.2, w.shape) + rng.uniform(-0.02, 0.02, w.shape)
+                       for w in built.get_weights()])
+    return clone
+
+
+def by_tape(f, z):
+    """J of TensorFlow's own reverse mode."""
+    with tf.GradientTape() as tape:
+        tape.watch(z)
+        x = f(z)
+        x = tf.reshape(x, [len(z), int(np.prod(x.shape[1:]))])
+    return tape.batch_jacobian(x, z).numpy()
+
+
+def by_differences(f, z, h=1e-5):
+    """J by central differences: their error is h^2 f'''/6 + eps f / h."""
+    return np.stack([(f(z + step) - f(z - step)).numpy().reshape(len(z), -1) / (2 * h)
+                     for step in h * np.eye(z.shape[1])], axis=2)
+
+
+@pytest.mark.parametrize("network", networks.NETWORKS)
+def test_every_network_against_the_tape_and_differences(network):
+    f, z = decoder(network), codes()
+    tape = by_tape(f, z)
+    scale = np.abs(tape).max()
+    assert scale > 0
+    for mode in (None, "forward", "reverse"):
+        np.testing.assert_allclose(jacobians.jacobian(f, z, mode=mode) / scale, tape / scale, atol=1e-13)
+    np.testing.assert_allclose(tape / scale, by_differences(f, z) / scale, atol=1e-8)
+
+
+def test_float32_is_float64_rounded():
+    z = codes()
+    single = jacobians.jacobian(decoder("conv_locatello", "float32"), tf.cast(z, tf.float32)).numpy()
+    double = jacobians.jacobian(decoder("conv_locatello"), z).numpy()
+    assert single.dtype == np.float32
+    error = np.linalg.norm(single - double) / np.linalg.norm(double)
+    assert error < 6 * 16 * np.finfo(np.float32).eps           # six layers, sums of up to 16 x 64 = 2^10 terms
+
+
+def test_mixed_precision_agrees_with_float32():
+    z = codes(dtype="float32")
+    single, mixed = (networks.build("mlp_mnist", (6, 6, 1), 3, (3, 3), dtype=dtype).decoder
+                     for dtype in ("float32", "mixed_bfloat16"))
+    mixed.set_weights(single.get_weights())
+    a, b = jacobians.jacobian(single, z), jacobians.jacobian(mixed, z)
+    assert b.dtype == tf.float32
+    # Each of two layers rounds its inputs, weights and tangents to 2^-9. (A relu's kink would count for more.)
+    assert np.linalg.norm(a - b) / np.linalg.norm(a) < 2 * 3 * 2**-9
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("network", ["mlp_synthetic", "conv_faces"])
+def test_eager_graph_and_xla_one_and_many_agree(network, compiled):
+    f, z = decoder(network), codes()
+    J, G = jacobians.jacobian(f, z).numpy(), jacobians.gram(f, z).numpy()
+    tolerance = {"rtol": 1e-9, "atol": 1e-12 * np.abs(J).max()}
+    np.testing.assert_allclose(tf.function(lambda z: jacobians.jacobian(f, z), jit_compile=compiled)(z), J, **tolerance)
+    np.testing.assert_allclose(tf.function(lambda z: jacobians.gram(f, z, chunk=3), jit_compile=compiled)(z), G,
+                               **tolerance)
+    np.testing.assert_allclose(jacobians.jacobian(f, z[1:2])[0], J[1], **tolerance)
+
+
+@pytest.mark.parametrize(("n", "d", "mode"), [(5, 3, "forward"), (3, 3, "forward"), (2, 3, "reverse"),
+                                              (1, 4, "reverse"), (1, 1, "forward"), (4, 1, "forward")])
+def test_mode_follows_the_shape(n, d, mode, monkeypatch):
+    W = np.random.default_rng(2).standard_normal((d, n))
+    forward = []
+    tangents = jacobians._tangents
+    monkeypatch.setattr(jacobians, "_tangents", lambda f, z: forward.append(1) or tangents(f, z))
+    z = codes(d=d)
+    J = jacobians.jacobian(lambda z: tf.sin(z) @ W, z)
+    assert bool(forward) == (mode == "forward")
+    np.testing.assert_allclose(J, W.T * np.cos(z)[:, np.newaxis], rtol=1e-14)
+
+
+@pytest.mark.parametrize(("network", "shape", "likelihood"), [("mlp_dsprites", (6, 6, 1), "bernoulli"),
+                                                              ("mlp_synthetic", (5,), "gaussian_learned")])
+def test_models_and_exports_mean_and_natural(network, shape, likelihood, tmp_path):
+    model = build("vae", network, shape, likelihood, {})
+    exported = export.Exported(export.save(tmp_path, model, dataset(shape), {"u_size": 0, "model": "vae"}))
+    z = codes(dtype="float32")
+    mean, natural = (by_tape(f, z) for f in (lambda z: model.likelihood(z).mean(), model.decoder))
+    for f in (model.likelihood, exported.decoder):
+        np.testing.assert_allclose(jacobians.jacobian(f, z), mean, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(jacobians.jacobian(f, z, output="natural"), natural, rtol=1e-4, atol=1e-6)
+        compiled = tf.function(lambda z, f=f: jacobians.gram(f, z), jit_compile=True)(z)
+        np.testing.assert_allclose(compiled, np.swapaxes(mean, 1, 2) @ mean, rtol=1e-4, atol=1e-6)
+    if likelihood == "bernoulli":       # d p / dz = p (1 - p) d logit / dz
+        p = exported.decode(z)["mean"].reshape(len(z), -1, 1)
+        np.testing.assert_allclose(mean, p * (1 - p) * natural, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("rows", "chunk"), [(1, 32), (7, 3), (6, 3), (0, 2)])
+def test_gram_is_the_product_of_the_jacobian_in_any_chunks(rows, chunk):
+    f, z = decoder("mlp_synthetic"), codes(rows)
+    J = jacobians.jacobian(f, z).numpy() if rows else np.zeros((0, 5, 3))
+    np.testing.assert_allclose(jacobians.gram(f, z, chunk=chunk), np.einsum("bni,bnj->bij", J, J), rtol=1e-12)
+    unknown = tf.function(lambda z: jacobians.gram(f, z, chunk=chunk),
+                          input_signature=[tf.TensorSpec((None, 3), tf.float64)])
+    np.testing.assert_allclose(unknown(z), np.einsum("bni,bnj->bij", J, J), rtol=1e-12)
+
+
+def test_gram_is_summed_in_float64():
+    f = decoder("mlp_mnist", "float32")
+    J = jacobians.jacobian(f, codes(dtype="float32")).numpy().astype(np.float64)
+    G = jacobians.gram(f, codes(dtype="float32"))
+    assert G.dtype == tf.float64
+    np.testing.assert_allclose(G, np.swapaxes(J, 1, 2) @ J, rtol=1e-5)
+
+
+def test_latents_that_the_decoder_ignores_have_zero_columns():
+    z = codes()
+    J = jacobians.jacobian(lambda z: tf.tanh(z[:, :2] * [[1.0, 2.0]]), z, mode="forward").numpy()
+    assert (J[:, :, 2] == 0).all() and (J[:, [0, 1], [0, 1]] != 0).all()
+    constant = jacobians.jacobian(lambda z: tf.ones((len(z), 4), z.dtype), z)
+    np.testing.assert_array_equal(constant, np.zeros((4, 4, 3)))
+
+
+def test_nan_weights_are_an_error_where_they_would_be_a_score():
+    f = decoder("mlp_synthetic")
+    f.set_weights([np.full_like(w, np.nan) for w in f.get_weights()])
+    with pytest.raises(InputError, match="gram: expected finite values"):
+        dto(jacobians.gram(f, codes()))
+
+
+@pytest.mark.parametrize(("z", "options", "message"), [
+    (np.zeros(3, np.float32), {}, r"z: expected floats of shape \[B, d\]; got float32 of shape \(3,\)"),
+    (np.zeros((2, 3), int), {}, "z: expected floats"),
+    (np.zeros((2, 3)), {"mode": "backward"}, "mode: expected one of forward, reverse, None; got 'backward'"),
+    (np.zeros((2, 3)), {"output": "logits"}, "output: expected one of mean, natural; got 'logits'"),
+])
+def test_bad_input_names_the_choices(z, options, message):
+    for function in (jacobians.jacobian, jacobians.gram):
+        with pytest.raises(InputError, match=message):
+            function(lambda z: z, z, **options)

@@ -1,0 +1,263 @@
+"""How far the columns c_j of decoder Jacobians are from orthogonal.
+
+Everything here is a function of the Gram matrices J^T J [N, d, d], one per example (`jacobians.gram`; M^T M of a
+local decoder's matrix will do as well). They hold the norms ||c_j||, the angles, and, of the thin SVD J = U S V^T,
+both S and V. A latent whose column is zero is ignored by the decoder there: it has no direction, and is left out of
+that example. `active_only` leaves out, in all examples, the latents that the posterior does not use.
+"""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from threadpoolctl import threadpool_limits
+
+from vae_tf.errors import InputError
+from vae_tf.metrics.result import Result
+
+# Decoders compute in float32. Rounding the entries of J moves c_i . c_j by at most eps ||c_i|| ||c_j||: columns with
+# a smaller cosine are orthogonal, and singular values below eps s_1 are zero, as far as J can tell.
+ROUNDING = float(np.finfo(np.float32).eps)
+
+# A latent is active if its posterior variance is below this on average; rolinek prints no threshold.
+ACTIVE_VARIANCE = 0.5
+
+
+class Aligned(NamedTuple):
+    """S and V of J = U S V^T with direction j the one nearest to latent j, so that orthogonal columns give V = I.
+
+    singular [N, d]; V [N, d, d], columns v_j, diagonal >= 0; stretched [N, d]: s_j > 0, v_j is determined.
+    """
+
+    singular: np.ndarray
+    V: np.ndarray
+    stretched: np.ndarray
+
+
+def aligned(gram):
+    """The SVD of J from J^T J [N, d, d], in the order and with the signs of the signed permutation nearest to V.
+
+    Nearest in L1 (rolinek S72): with entries in {-1, 0, 1}, one per row and column, sum |V - P| is
+    sum |V| + d - 2 sum |V_chosen|, so the best choice is an assignment on |V| that keeps the signs. The squared
+    Frobenius distance is 2 d - 2 sum |V_chosen|: the same choice minimises it, and ties do not change it.
+    """
+    norms = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
+    right_angles = np.abs(gram) <= ROUNDING * norms[:, :, np.newaxis] * norms[:, np.newaxis]
+    with threadpool_limits(1):         # threads only get into each other's way on matrices this small
+        eigenvalues, V = np.linalg.eigh(np.where(right_angles, 0, gram))
+    singular = np.sqrt(np.maximum(eigenvalues, 0))
+    stretched = singular > ROUNDING * singular.max(1, keepdims=True)
+    size = np.abs(V) * stretched[:, np.newaxis]
+    # Where every direction has a largest entry of its own, that is the assignment; the others are searched.
+    latent = size.argmax(1)
+    for i in np.flatnonzero((np.sort(latent) != np.arange(latent.shape[1])).any(1)):
+        latent[i] = linear_sum_assignment(size[i].T, maximize=True)[1]
+    direction = np.argsort(latent)
+    V = np.take_along_axis(V, direction[:, np.newaxis], 2)
+    sign = np.where(np.diagonal(V, axis1=1, axis2=2) < 0, -1, 1)
+    return Aligned(np.take_along_axis(singular, direction, 1), V * sign[:, np.newaxis],
+                   np.take_along_axis(stretched, direction, 1))
+
+
+def dto(gram, stddevs=None, active_only=False):
+    """Distance to orthogonality (rolinek (29)): mean over x of ||V - P(V)||_F, P(V) the nearest signed permutation.
+
+    In [0, sqrt(2 d)). 0: the columns of J are orthogonal, every latent moves x its own way. The SVD leaves V open
+    where singular values coincide: columns that are orthogonal as far as float32 can tell count as such, and
+    directions that J does not stretch (d > n, ignored latents) are left out; otherwise nearly equal singular values
+    make V, and the distance, arbitrary (rolinek Proposition 1).
+
+    Args:
+        gram: J^T J [N, d, d].
+        stddevs: of the posterior [N, d] (or Cholesky factors [N, d, d]), for active_only.
+        active_only: look only at latents whose posterior variance is below 0.5 on average.
+
+    Returns:
+        Result; parts: per_example [N], active [d], standard_error.
+
+    Raises:
+        InputError: gram that is not [N, d, d] or not finite; active_only without stddevs, or no active latent.
+    """
+    gram, _, active = _checked(gram, stddevs, active_only)
+    return _result("dto", np.sqrt(_distance(aligned(gram))), active,
+                   "0: every latent moves x at right angles to the others; sqrt(2 d) at most")
+
+
+def hadamard_gap(gram, stddevs=None, active_only=False):
+    """mean over x of sum_j log ||c_j|| - 1/2 log det J^T J, nats (rolinek S6, bhowal Lemma 10, allen Theorem 5).
+
+    In [0, inf). 0: the columns are orthogonal. It has no SVD and none of its ambiguity, and does not depend on the
+    columns' lengths. Infinite where columns are linearly dependent: such examples are left out, with a warning.
+
+    Args, raises: as `dto`; InputError too when the columns are dependent in every example, as with d > n.
+
+    Returns:
+        Result; parts: per_example [N], active [d], standard_error.
+    """
+    gram, _, active = _checked(gram, stddevs, active_only)
+    cosine = _cosines(gram)
+    with threadpool_limits(1):
+        eigenvalues = np.linalg.eigvalsh(cosine + np.eye(gram.shape[1]))
+    dependent = eigenvalues[:, 0] <= gram.shape[1] * ROUNDING**2
+    if dependent.all():
+        raise InputError("gram: hadamard_gap needs linearly independent columns; they are dependent in every example, "
+                         "as with more latents than data dimensions (d > n)")
+    if dependent.any():
+        warnings.warn(f"hadamard_gap leaves out {dependent.sum()} of {len(gram)} examples whose columns are "
+                      "linearly dependent", stacklevel=2)
+    logarithms = np.log(np.where(dependent[:, np.newaxis], 1, eigenvalues))
+    gap = np.where(dependent, np.inf, np.maximum(-0.5 * logarithms.sum(1), 0))
+    return _result("hadamard_gap", gap, active, "nats; 0: the columns of the Jacobian are orthogonal")
+
+
+def column_cosine(gram, stddevs=None, active_only=False):
+    """mean over x of the mean |cos(c_i, c_j)| over i != j.
+
+    In [0, 1]. 0: orthogonal columns; 1: all latents move x along one line. With one latent there is no pair: 0.
+
+    Args, raises: as `dto`.
+
+    Returns:
+        Result; parts: per_example [N], active [d], standard_error.
+    """
+    gram, _, active = _checked(gram, stddevs, active_only)
+    heard = (np.diagonal(gram, axis1=1, axis2=2) > 0).sum(1)
+    pairs = heard * (heard - 1)
+    per_example = np.abs(_cosines(gram)).sum((1, 2)) / np.maximum(pairs, 1)
+    return _result("column_cosine", per_example, active,
+                   "0: the columns of the Jacobian are orthogonal; 1: they all lie on one line")
+
+
+def variance_norm_relation(gram, stddevs, active_only=True):
+    """How nearly s_j^2 ||c_j||^2 is the same for all latents, per x (bhowal Theorem 1c; rolinek S5).
+
+    The score is the mean over x of the standard deviation over j of log s_j^2 + log ||c_j||^2, in nats. In [0, inf).
+    0: s_j^2 = constant / ||c_j||^2 at every x. The slope is that of log s_j^2 against -log ||c_j||^2: 1 if the
+    relation holds, 0 if the norms are all equal, when there is nothing to relate. Latents that the decoder ignores
+    at x have no norm and are left out there.
+
+    Args, raises: as `dto`, but stddevs are needed, and two active latents; InputError too for stddevs that are not
+        positive.
+
+    Returns:
+        Result; parts: per_example [N], slope [N], active [d], standard_error.
+    """
+    gram, variance, active = _checked(gram, stddevs, active_only)
+    if variance is None:
+        raise InputError("stddevs: variance_norm_relation needs posterior standard deviations [N, d]; got none")
+    if not (variance > 0).all():
+        raise InputError("stddevs: expected positive values; got zero or less")
+    squared_norm = np.diagonal(gram, axis1=1, axis2=2)
+    heard = squared_norm > 0
+    if (heard.sum(1) < 2).any():
+        raise InputError("gram: variance_norm_relation needs two latents that the decoder listens to at every example; "
+                         f"{np.count_nonzero(heard.sum(1) < 2)} of {len(gram)} have fewer")
+
+    def centred(value):
+        value = np.where(heard, value, 0)
+        return np.where(heard, value - value.sum(1, keepdims=True) / heard.sum(1, keepdims=True), 0)
+
+    x = centred(-np.log(np.where(heard, squared_norm, 1)))
+    y = centred(np.log(variance))
+    spread = np.sqrt(((y - x) ** 2).sum(1) / heard.sum(1))
+    xx = (x**2).sum(1)
+    slope = np.divide((x * y).sum(1), xx, out=np.zeros(len(x)), where=xx > ROUNDING**2)
+    result = _result("variance_norm_relation", spread, active,
+                     "nats; 0: posterior variances are inversely proportional to squared column norms")
+    return Result(result.name, result.score, {**result.parts, "slope": slope}, result.meaning)
+
+
+def od_score(grams, active=None):
+    """Orthogonality deviation of one or several models' M = U S V^T (bhowal 4.4, Table 6, with Lemma 4's reference).
+
+    Of the SVD in the order and signs of `aligned`, per x: d_V = ||V - I||_F^2, d_S = sum_j (s_j - ||c_j||)^2 and
+    d_U = ||U - M (M^T M)^{-1/2}||_F^2. The last matrix is U V^T, so d_U = ||U (I - V^T)||_F^2 = d_V: the two agree for
+    every M, and both are the square of DtO. Each is averaged over x and divided by its maximum over the models; the
+    score is the mean of the three. In [0, 1]. 0: orthogonal columns. 1: the farthest from them of these models in
+    every part, so a single model scores 1 or 0: compare the raw distances instead.
+
+    Args:
+        grams: {model: M^T M [N, d, d]}, of fitted local decoders or of Jacobians.
+        active: {model: bool [d]}, the latents to look at; all by default.
+
+    Returns:
+        {model: Result}; parts: d_u, d_sigma, d_v, the raw mean distances.
+
+    Raises:
+        InputError: no model, or gram as in `dto`.
+    """
+    if not grams:
+        raise InputError("grams: expected a dict of at least one model; got none")
+    raw = {}
+    for model, gram in grams.items():
+        gram, _, _ = _checked(gram, None, False)
+        if active is not None:
+            gram = gram[:, active[model]][:, :, active[model]]
+        svd = aligned(gram)
+        v = _distance(svd).mean()
+        sigma = ((svd.singular - np.sqrt(np.diagonal(gram, axis1=1, axis2=2))) ** 2).sum(1).mean()
+        raw[model] = {"d_u": v, "d_sigma": sigma, "d_v": v}
+    largest = {part: max(distances[part] for distances in raw.values()) for part in ("d_u", "d_sigma", "d_v")}
+    return {model: Result("od_score", float(np.mean([distances[part] / (largest[part] or 1) for part in largest])),
+                          {part: np.array(value) for part, value in distances.items()},
+                          "raw d_U {d_u:.3g}, d_S {d_sigma:.3g}, d_V {d_v:.3g}, relative to the largest of "
+                          "{0} model(s); 0: orthogonal columns".format(len(grams), **distances))
+            for model, distances in raw.items()}
+
+
+def _distance(svd):
+    """||V - I||_F^2 [N] over the directions that are stretched."""
+    return (((svd.V - np.eye(svd.V.shape[1])) ** 2).sum(1) * svd.stretched).sum(1)
+
+
+def _cosines(gram):
+    """cos(c_i, c_j) [N, d, d], 0 on the diagonal, for ignored latents, and where float32 cannot tell it from 0."""
+    norms = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
+    scale = norms[:, :, np.newaxis] * norms[:, np.newaxis]
+    cosine = np.clip(np.divide(gram, scale, out=np.zeros_like(gram), where=scale > 0), -1, 1)
+    return np.where((np.abs(cosine) <= ROUNDING) | np.eye(gram.shape[1], dtype=bool), 0, cosine)
+
+
+def active_latents(stddevs):
+    """bool [d]: latents whose posterior variance is below 0.5 on average; stddevs [N, d] or scale_tril [N, d, d]."""
+    return _variances(stddevs).mean(0) < ACTIVE_VARIANCE
+
+
+def _variances(stddevs):
+    stddevs = np.asarray(stddevs, np.float64)
+    return stddevs**2 if stddevs.ndim == 2 else (stddevs**2).sum(2)
+
+
+def _checked(gram, stddevs, active_only):
+    """gram [N, a, a] and posterior variances [N, a] (or None) of the latents looked at, and which they are [d]."""
+    gram = np.asarray(gram, np.float64)
+    if gram.ndim != 3 or gram.shape[1] != gram.shape[2] or not gram.size:
+        raise InputError(f"gram: expected J^T J of shape [N, d, d], not empty; got {gram.shape}")
+    if not np.isfinite(gram).all():
+        raise InputError(f"gram: expected finite values; got {np.count_nonzero(~np.isfinite(gram))} NaN or infinite: "
+                         "the decoder's weights or the codes hold some")
+    active = np.ones(gram.shape[1], bool)
+    if stddevs is None:
+        if active_only:
+            raise InputError("stddevs: active_only needs posterior standard deviations [N, d]; got none")
+        return gram, None, active
+    shape = np.shape(stddevs)
+    if shape not in (gram.shape[:2], gram.shape):
+        raise InputError(f"stddevs: expected shape {gram.shape[:2]}, or {gram.shape} for Cholesky factors; got {shape}")
+    variance = _variances(stddevs)
+    if not np.isfinite(variance).all():
+        raise InputError("stddevs: expected finite values; got NaN or infinite")
+    if active_only:
+        active = active_latents(stddevs)
+        if not active.any():
+            raise InputError(f"stddevs: active_only found no latent with posterior variance below {ACTIVE_VARIANCE}; "
+                             f"the smallest is {variance.mean(0).min():.3g}")
+    return gram[:, active][:, :, active], variance[:, active], active
+
+
+def _result(name, per_example, active, meaning):
+    finite = per_example[np.isfinite(per_example)]
+    return Result(name, float(finite.mean()),
+                  {"per_example": per_example, "active": active,
+                   "standard_error": finite.std() / np.sqrt(len(finite))}, meaning)
