@@ -1,24 +1,35 @@
 """What people look at: the table of scores, the picture of a model."""
 
+import sys
 import textwrap
 
 import numpy as np
 
+from vae_tf import metrics
 
-def table(evaluation, width=100):
-    """The scores as text: name, score with its standard error or chance level, and what it means."""
+
+def table(evaluation, width=140):
+    """The scores as text: name, score with its standard error or 95 % interval, noise floor, and what it means."""
     lines = []
     for name, result in evaluation.results.items():
         if "standard_error" in result.parts:
             score = f"{result.score:.2f} ± {result.parts['standard_error']:.2f}"
-        elif name in evaluation.noise_floor:
-            score = f"{result.score:.3f} (chance {evaluation.noise_floor[name]:.3f})"
         else:
-            score = f"{result.score:g}"
-        head = f"  {name:<20}{score:<24}"
+            score = f"{result.score:.4g}" if name in metrics.UNSUPERVISED else f"{result.score:.3f}"
+            if name in evaluation.interval:
+                score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
+            if name in evaluation.noise_floor:
+                score += f" chance {evaluation.noise_floor[name]:.3f}"
+        head = f"  {name:<24}{score:<42}"
         lines += textwrap.wrap(result.meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
-    lines += [f"  {name:<20}{'-':<24}not scored: {why}" for name, why in evaluation.skipped.items()]
+    lines += [f"  {name:<24}{'-':<42}not scored: {why}" for name, why in evaluation.skipped.items()]
     return "\n".join(lines)
+
+
+def progress(done, total):
+    """Show how far the metrics are, on a terminal's last line."""
+    if sys.stderr.isatty():
+        print(f"\r  scoring: {done} of {total}", end="\r\033[K" if done == total else "", file=sys.stderr, flush=True)
 
 
 def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
