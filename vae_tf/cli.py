@@ -110,7 +110,8 @@ def define_evaluate_flags(values=flags.FLAGS):
                + " and ".join(metrics.HEAVY) + ", which take minutes; all: all.")
     group.integer("examples", 10_000, "How many a metric estimates from, drawn from the test part; half as many again "
                   "are drawn for metrics that learn, to be tested on.", lower_bound=2)
-    group.boolean("quick", False, f"A first look: at most {QUICK_EXAMPLES:,} examples, and few resamples.")
+    group.boolean("quick", False, f"A first look: at most {QUICK_EXAMPLES:,} examples, "
+                  "and no interval for the slow metrics.")
     group.integer("jobs", None, "Metrics computed at a time; by default as many as there are processors.",
                   lower_bound=1)
     group.integer("seed", 0, "Of the choice of examples and of the noise.", lower_bound=0, upper_bound=2_000_000)

@@ -35,8 +35,7 @@ def total_correlation(codes, factors=None):
     codes, _ = checked(codes)
     covariance = _covariance(codes)
     variance = np.diag(covariance)
-    # A constant column's variance is the square of its rounding, at most.
-    varies = variance > (np.finfo(float).eps * np.abs(codes).max(0))**2 * len(codes)
+    varies = (codes != codes[:1]).any(0)        # rounding leaves a constant column a variance
     scale = np.sqrt(np.where(varies, variance, 1))
     correlation = np.where(np.outer(varies, varies), covariance / np.outer(scale, scale), np.eye(len(scale)))
     spectrum = np.linalg.eigvalsh(correlation)

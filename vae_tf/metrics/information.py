@@ -33,8 +33,8 @@ def pair_information(a, b):
 
 def gaps(table):
     """Largest less second largest entry of each column; a table of one row is its own gap."""
-    top = np.sort(np.pad(table, [(1, 0), (0, 0)]), axis=0)[-2:]
-    return top[1] - top[0]
+    top = np.sort(table, axis=0)[-2:]
+    return top[-1] - top[0] if len(table) > 1 else table[0]
 
 
 def mig(codes, factors, bins=20, binning="equal_width"):
