@@ -59,7 +59,8 @@ def main(names):
                                 ((EXAMPLES, LATENTS), (EXAMPLES // 2, LATENTS), (EXAMPLES, LATENTS // 2)))
         growth = [f"{base[key] / other[key]:.1f}" if other[key] >= least else "-"
                   for key, least in (("seconds", 0), ("megabytes", 1)) for other in (fewer, smaller)]
-        print(f"| `{name}` | {base['seconds']:.3g} | {base['megabytes']:.0f} | " + " | ".join(growth) + " |", flush=True)
+        cells = [f"`{name}`", f"{base['seconds']:.3g}", f"{base['megabytes']:.0f}", *growth]
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
 if __name__ == "__main__":

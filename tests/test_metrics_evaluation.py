@@ -200,3 +200,11 @@ def test_an_exported_model_is_scored(tmp_path, name):
         kl = scored.results["kl"]
         error = parts["standard_errors"].sum() + kl.parts["standard_error"]
         assert abs(scored.results["elbo_decomposition"].score - kl.score) < 5 * error
+
+
+def test_quick_has_fewer_resamples():
+    codes = evaluation.Codes(*codes_and_factors(60))
+    quick = evaluation.score(codes, ["mig", "explicitness"], quick=True)
+    assert quick.measured["mig"]["resamples"] == evaluation.SLOW_RESAMPLES and "mig" in quick.interval
+    assert quick.measured["explicitness"]["resamples"] == 0 and "explicitness" not in quick.interval
+    assert set(quick.noise_floor) == {"mig", "explicitness"}

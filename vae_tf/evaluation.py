@@ -138,7 +138,7 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
             those that intervene, get all.
         seed: of splits, draws and noise.
         jobs: processes.
-        quick: no interval for metrics.SLOW.
+        quick: fewer resamples, and no interval for metrics.SLOW.
         progress: called with (done, total) after each piece of work.
 
     Returns:
@@ -192,7 +192,8 @@ def interval(score, halves, level=0.95):
 
 def _draws(name, codes, quick):
     """What is measured for a metric: its score, that of shuffled codes, and those of half-samples 0, 1, ..."""
-    resamples = (0 if quick else SLOW_RESAMPLES) if name in metrics.SLOW else RESAMPLES
+    usual, slow = (SLOW_RESAMPLES, 0) if quick else (RESAMPLES, SLOW_RESAMPLES)
+    resamples = slow if name in metrics.SLOW else usual
     return ["score", *(["shuffled"] if name not in metrics.UNSUPERVISED else []),
             *(range(resamples) if len(codes.mean) >= FEWEST_FOR_INTERVAL else [])]
 
