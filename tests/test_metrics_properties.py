@@ -114,3 +114,11 @@ def test_what_is_unbounded_exceeds_one(name):
     copies = np.hstack([perfect, perfect + 1e-3 * np.random.default_rng(0).standard_normal(perfect.shape)])
     codes = perfect if name == "disentanglement_score" else copies
     assert scored(name, codes, 1e-3, factors) > 1
+
+
+if __name__ == "__main__":      # the table of docs/metrics.md
+    print(f"| metric | range | {' | '.join(CHANGES)} |\n|---|---|{':-:|' * len(CHANGES)}")
+    for metric, ((low, high), *kept) in PROPERTIES.items():
+        upper = {INFINITY: "∞)", LOG_BINS: "log 20]"}.get(high, f"{high}]")
+        marks = " | ".join({"yes": "✓", "nearly": "≈", "no": "", None: "-"}[value] for value in kept)
+        print(f"| `{metric}` | [{low}, {upper} | {marks} |")

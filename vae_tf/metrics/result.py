@@ -79,7 +79,7 @@ def classes(factors, bins=20):
     for k, size in enumerate(renumbered.max(0) + 1):
         if size > max(len(factors) / 2, 2):
             raise InputError(f"factors: expected integers that recur; got {size} distinct values of factor {k} in "
-                             f"{len(factors)} rows; a continuous factor is given as floats")
+                             f"{len(factors)} rows; give a continuous factor as floats, or more rows")
     return renumbered
 
 
