@@ -1,12 +1,18 @@
-"""Score an exported model: `python evaluate.py` takes the newest in exported/."""
+"""Score an exported model: `python evaluate.py` takes the newest in exported/. Or anybody's codes: --codes=my.npz."""
 
+import pathlib
 import time
 
-from vae_tf import cli, data, evaluation, export, report, training
+from vae_tf import cli, data, evaluation, export, metrics, report, training
 from vae_tf.errors import InputError
 
 
 def main(flags):
+    asked = cli.scoring(flags)
+    metrics.geometry.check_names(flags.geometry)
+    if flags.codes:
+        return score_codes(flags.codes, asked)
+
     # Export: the SavedModel as a server would load it, and its card.
     try:
         model = export.load(flags.export)
@@ -21,13 +27,15 @@ def main(flags):
     dataset = dataset.split(recipe["split"], "test", recipe["data_seed"])
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{card['steps']:,} steps on {card['data']['name']}), "
-          f"scored on {min(flags.examples, len(dataset)):,} examples of {dataset.name}")
+          f"scored on {min(evaluation.drawn(asked['names'], asked['examples']), len(dataset)):,} examples "
+          f"of {dataset.name}")
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
-    scored = evaluation.evaluate(model, dataset, flags.metrics, examples=flags.examples, seed=flags.seed)
-    scored = evaluation.with_geometry(scored, model, dataset, flags.geometry, examples=flags.geometry_examples,
-                                      seed=flags.seed, progress=report.progress)
+    scored = evaluation.evaluate(model, dataset, progress=report.progress, **asked)
+    around = min(flags.geometry_examples, cli.QUICK_GEOMETRY) if flags.quick else flags.geometry_examples
+    scored = evaluation.with_geometry(scored, model, dataset, flags.geometry, examples=around, seed=flags.seed,
+                                      progress=report.progress)
     print(report.table(scored))
     if card["u_size"]:
         print("  The codes are means of q(z|x, u): this encoder sees u, "
@@ -40,6 +48,19 @@ def main(flags):
     if dataset.is_image:
         report.picture(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
+
+
+def score_codes(path, asked):
+    """Codes without a model: the table, and the numbers beside the file."""
+    started = time.perf_counter()
+    codes = evaluation.codes_from_npz(path, asked["examples"], asked["seed"])
+    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents")
+    scored = evaluation.score(codes, progress=report.progress, **asked)
+    print(report.table(scored))
+    numbers = pathlib.Path(path).with_suffix(".metrics.json")
+    text = evaluation.as_json(scored, codes=str(path), seed=asked["seed"])
+    training.write_whole(numbers, lambda file: file.write(text.encode()))
+    print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
 
 
 if __name__ == "__main__":

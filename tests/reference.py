@@ -152,3 +152,147 @@ def local_decoder(decoder, mean, stddev, noise):
         tanh.append(scipy.optimize.least_squares(lambda w, pixel=pixel: np.tanh(features @ w) - pixel, linear[-1],
                                                  method="lm", xtol=1e-12, ftol=1e-12).x)
     return np.array(linear), np.array(tanh)
+
+
+def binned(column, bins=20):
+    """Equal-width bins as disentanglement_lib makes them: np.digitize on np.histogram's edges but the last."""
+    return np.digitize(column, np.histogram(column, bins)[1][:-1])
+
+
+def information_table(codes, factors):
+    """I(z_j; v_k) [d, K] and H(v_k) [K] by `mutual_information`, codes in 20 bins."""
+    table = [[mutual_information(binned(z).tolist(), v.tolist()) for v in factors.T] for z in codes.T]
+    return np.array(table), np.array([mutual_information(v.tolist(), v.tolist()) for v in factors.T])
+
+
+def mig(codes, factors):
+    table, entropy = information_table(codes, factors)
+    total = 0
+    for k in range(factors.shape[1]):
+        best, second = sorted(table[:, k])[::-1][:2]
+        total += (best - second) / entropy[k]
+    return total / factors.shape[1]
+
+
+def mig_sup(codes, factors):
+    table, entropy = information_table(codes, factors)
+    gaps = []
+    for j in range(codes.shape[1]):
+        if codes[:, j].var() > 0.01:
+            best, second = sorted(table[j] / entropy)[::-1][:2]
+            gaps.append(best - second)
+    return np.mean(gaps)
+
+
+def modularity(codes, factors):
+    table, _ = information_table(codes, factors)
+    scores = []
+    for row in table:
+        best = row.argmax()
+        if row[best] == 0:
+            scores.append(0)
+            continue
+        template = [row[best] if k == best else 0 for k in range(len(row))]
+        deviation = sum((i - t)**2 for i, t in zip(row, template, strict=True)) / (row[best]**2 * (len(row) - 1))
+        scores.append(1 - deviation)
+    return np.mean(scores)
+
+
+def sap_matrix(train, train_factors, test, test_factors):
+    """Accuracy of the published linear SVM, dual form, latent by latent."""
+    from sklearn import svm
+    table = np.zeros((train.shape[1], train_factors.shape[1]))
+    for j, k in itertools.product(*map(range, table.shape)):
+        learner = svm.LinearSVC(C=0.01, class_weight="balanced", dual=True, max_iter=100_000, tol=1e-8, random_state=0)
+        learner.fit(train[:, [j]], train_factors[:, k])
+        table[j, k] = np.mean(learner.predict(test[:, [j]]) == test_factors[:, k])
+    return table
+
+
+def roc_area(positive, score):
+    """Share of (positive, negative) pairs in the right order, ties counting half."""
+    pairs = [(p > n) + 0.5 * (p == n) for p in score[positive] for n in score[~positive]]
+    return np.mean(pairs)
+
+
+def explicitness(train, train_factors, test, test_factors):
+    from sklearn.linear_model import LogisticRegression
+    areas = []
+    for v, w in zip(train_factors.T, test_factors.T, strict=True):
+        learner = LogisticRegression(max_iter=1_000).fit(train, v)
+        probability = learner.predict_proba(test)
+        areas.append(np.mean([roc_area(w == c, probability[:, i]) for i, c in enumerate(learner.classes_)]))
+    return np.mean(areas)
+
+
+def neighbour_performance(train, v_train, test, v_test, regression, k=5):
+    """rolinek S70, for one latent: std - rmse, or accuracy, of the k nearest neighbours."""
+    predicted = []
+    for z in test:
+        nearest = v_train[np.argsort(np.abs(train - z), kind="stable")[:k]]
+        predicted.append(nearest.mean() if regression else np.bincount(nearest).argmax())
+    if regression:
+        return v_test.std() - math.sqrt(np.mean((predicted - v_test)**2))
+    return np.mean(predicted == v_test)
+
+
+def dci_scores(importance):
+    """Disentanglement and completeness of importances [d, K], with disentanglement_lib's 1e-11."""
+    def entropy(p, base):
+        p = p / p.sum()
+        return -sum(x * math.log(x, base) for x in p)
+
+    d, K = importance.shape
+    disentanglement = sum(row.sum() / importance.sum() * (1 - entropy(row + 1e-11, K)) for row in importance)
+    completeness = sum(column.sum() / importance.sum() * (1 - entropy(column + 1e-11, d)) for column in importance.T)
+    return disentanglement, completeness
+
+
+def gaussian_correlations(codes):
+    """Total correlation, Wasserstein correlation and its normalised form, of a Gaussian with the codes' covariance."""
+    from scipy.linalg import sqrtm
+    C = np.cov(codes.T)
+    root = np.diag(np.sqrt(np.diag(C)))
+    total = 0.5 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1])
+    distance = 2 * np.trace(C) - 2 * np.trace(sqrtm(root @ C @ root))
+    return total, distance.real, distance.real / np.trace(C)
+
+
+def irs(codes, factors, quantile=0.99):
+    d, K = codes.shape[1], factors.shape[1]
+    largest = [max(abs(z - codes[:, j].mean()) for z in codes[:, j]) for j in range(d)]
+    scores = []
+    for j in range(d):
+        best = 0
+        for k in range(K):
+            deviations = []
+            for value in set(factors[:, k].tolist()):
+                group = codes[factors[:, k] == value, j]
+                deviations.append(np.percentile([abs(z - group.mean()) for z in group], 100 * quantile))
+            best = max(best, 1 - np.mean(deviations) / largest[j])
+        scores.append(best)
+    return sum(s * m for s, m in zip(scores, largest, strict=True)) / sum(largest)
+
+
+def udr_pair(a, b):
+    """Duan 2020, for one pair of models, by |Spearman|, all latents informative."""
+    from scipy.stats import spearmanr
+    R = np.array([[abs(spearmanr(x, y).statistic) for y in b.T] for x in a.T])
+    over_b = sum(max(R[:, j])**2 / sum(R[:, j]) for j in range(R.shape[1]))
+    over_a = sum(max(R[i])**2 / sum(R[i]) for i in range(R.shape[0]))
+    return (over_a + over_b) / sum(R.shape)
+
+
+def mixture_entropy(means, stddevs):
+    """H of a one-dimensional mixture of normals, by the trapezoidal rule."""
+    z = np.linspace((means - 12 * stddevs).min(), (means + 12 * stddevs).max(), 200_001)
+    density = sum(np.exp(-0.5 * ((z - m) / s)**2) / (s * math.sqrt(2 * math.pi)) for m, s in zip(means, stddevs,
+                                                                                                strict=True))
+    density /= len(means)
+    return -np.trapezoid(density * np.log(np.maximum(density, 1e-300)), z)
+
+
+def log_mixture(z, means, stddevs):
+    """log 1/N sum_n prod_j N(z_j; mean_nj, stddev_nj^2)."""
+    return math.log(sum(math.exp(sum(normal_log_pdf(*column) for column in zip(z, m, s, strict=True)))
+                        for m, s in zip(means, stddevs, strict=True)) / len(means))

@@ -12,6 +12,7 @@ import pathlib
 import sys
 import textwrap
 
+import joblib
 from absl import app, flags, logging
 
 
@@ -34,7 +35,7 @@ def _without_native_logs():
 
 
 with _without_native_logs():
-    from vae_tf import data, distributions, export, metrics, models, networks, objectives, training
+    from vae_tf import data, distributions, evaluation, export, metrics, models, networks, objectives, training
     from vae_tf.errors import InputError
 
 # What a dataset is trained with unless flags say otherwise.
@@ -49,6 +50,10 @@ RECOMMENDED = {
 # Of the user's own data.
 RECOMMENDED_IMAGES = {"network": "mlp_mnist", "latents": 10, "steps": 10_000}
 RECOMMENDED_VECTORS = {"network": "mlp_synthetic", "latents": 5, "steps": 10_000}
+
+# What --quick looks at.
+QUICK_EXAMPLES = 2_000
+QUICK_GEOMETRY = 20
 
 # Flags that say where results go or how often, not what the run is.
 OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "data_dir", "epochs")
@@ -99,14 +104,23 @@ def define_evaluate_flags(values=flags.FLAGS):
     group.start("Model")
     group.string("export", "exported", "Which model: exported/ (the newest of all), exported/NAME (its newest) "
                  "or exported/NAME/VERSION.")
+    group.string("codes", None, "Instead of a model: an .npz file with codes [N,d], factors [N,K] to score them "
+                 "against, and optional stddev [N,d] of the posterior.")
     _define_data_flags(group, None, "What to score it on; by default what it was trained on.")
     group.start("Evaluation")
-    group.list("metrics", ",".join(metrics.METRICS), f"Comma-separated, of {', '.join(metrics.METRICS)}.")
-    group.integer("examples", 10_000, "How many, drawn from the test part.", lower_bound=2)
+    group.list("metrics", "default", "Comma-separated, of " + ", ".join(metrics.ALL) + "; default: all but "
+               + " and ".join(metrics.HEAVY) + ", which take minutes; all: all.")
+    group.integer("examples", 10_000, "How many a metric estimates from, drawn from the test part; half as many again "
+                  "are drawn for metrics that learn, to be tested on.", lower_bound=2)
+    group.boolean("quick", False, f"A first look: at most {QUICK_EXAMPLES:,} examples, "
+                  "and no interval for the slow metrics.")
+    group.integer("jobs", None, "Metrics computed at a time; by default as many as there are processors.",
+                  lower_bound=1)
     group.list("geometry", ",".join(name for name in metrics.GEOMETRY if name not in metrics.FITTED),
                "Metrics of the decoder around posterior means, comma-separated, of " + ", ".join(metrics.GEOMETRY)
                + "; the last " + str(len(metrics.FITTED)) + " fit local decoders, which takes minutes.")
-    group.integer("geometry_examples", 200, "Around how many of the examples.", lower_bound=1)
+    group.integer("geometry_examples", 200, f"Around how many of the examples; {QUICK_GEOMETRY} at most with --quick.",
+                  lower_bound=1)
     group.integer("seed", 0, "Of the choice of examples and of the noise.", lower_bound=0, upper_bound=2_000_000)
     return group.names
 
@@ -276,6 +290,19 @@ def card(config, model, dataset, history):
         "versions": {name: importlib.metadata.version(name)
                      for name in ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")},
     }
+
+
+def scoring(values):
+    """What evaluation.score and evaluation.evaluate are asked: metrics, examples, seed, processes.
+
+    Raises:
+        InputError: no such metric.
+    """
+    named = {"default": metrics.DEFAULT, "all": tuple(metrics.ALL)}
+    names = tuple(dict.fromkeys(name for given in values.metrics for name in named.get(given, (given,))))
+    evaluation.check_names(names)
+    return {"names": names, "seed": values.seed, "quick": values.quick, "jobs": values.jobs or joblib.cpu_count(),
+            "examples": min(values.examples, QUICK_EXAMPLES) if values.quick else values.examples}
 
 
 def run_folder(values, config):

@@ -1,78 +1,265 @@
-"""An exported model scored: its codes computed once, then every metric asked for."""
+"""Codes scored: those of an exported model, computed once, or anybody's; then every metric asked for.
+
+Each metric comes with a noise floor and an interval. The noise floor is the same metric on codes that have
+nothing to do with the factors: the same codes, in shuffled order. The interval is a bootstrap of half-samples, see
+`interval`.
+"""
 
 import importlib.metadata
 import json
 import math
+import platform
+import time
 import warnings
 from typing import NamedTuple
 
+import joblib
 import numpy as np
+from scipy.stats import t as student
+from threadpoolctl import threadpool_limits
 
 from vae_tf import metrics
+from vae_tf.data import arrays
 from vae_tf.errors import InputError
 
 BATCH = 500
+RESAMPLES, SLOW_RESAMPLES = 20, 5
+FEWEST_FOR_INTERVAL = 40        # rows: a half of fewer is too small to split once more
+
+
+class Codes(NamedTuple):
+    """What there is to score of N examples.
+
+    mean: [N, d], of q(z|x), or any code.
+    factors: [N, K], or None.
+    categorical: bool [K], which factors are neither ordinal nor continuous; None for those given as integers.
+    stddev: [N, d], or None.
+    prior_mean, prior_stddev: [N, d] of the iVAE's p(z|u), or None.
+    independent: whether latents are independent in q(z|x); not so with a full covariance.
+    """
+
+    mean: np.ndarray
+    factors: np.ndarray | None = None
+    categorical: np.ndarray | None = None
+    stddev: np.ndarray | None = None
+    prior_mean: np.ndarray | None = None
+    prior_stddev: np.ndarray | None = None
+    independent: bool = True
+
+
+PER_EXAMPLE = ("mean", "factors", "stddev", "prior_mean", "prior_stddev")
 
 
 class Evaluation(NamedTuple):
     """Codes and factors of some examples, and what the metrics make of them.
 
-    results are Result by name, the ELBO's terms first; noise_floor holds the scores of shuffled codes;
-    skipped says why a metric was left out.
+    results are Result by name, the ELBO's terms first; noise_floor holds the scores of shuffled codes, interval
+    (low, high); measured how it was done: examples, resamples, seconds, seed; skipped says why a metric was left out.
     """
 
     codes: np.ndarray
     indices: np.ndarray
     results: dict
     noise_floor: dict
+    interval: dict
+    measured: dict
     skipped: dict
 
 
-def evaluate(model, dataset, names=tuple(metrics.METRICS), *, examples=10_000, seed=0):
+def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, progress=None):
     """Score an export.Exported on a data.Dataset.
 
     Args:
         model: the exported model.
         dataset: whose examples are drawn, without replacement.
-        names: of METRICS; those that need factors are skipped when the dataset has none.
-        examples: how many, at most.
-        seed: of the choice of examples and of the noise.
+        names, examples, seed, jobs, quick, progress: see `score`; half as many examples again are drawn for
+            metrics that learn, to be tested on.
 
     Raises:
         InputError: unknown metric, or data of another shape than the model's.
     """
     check(model, dataset, names)
-    indices = np.random.default_rng(seed).permutation(len(dataset))[:examples]
-    means, terms = [], []
+    indices = np.random.default_rng(seed).permutation(len(dataset))[:drawn(names, examples)]
+    encoded, terms = [], []
     for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
         x, u = dataset.images_at(i), dataset.u_at(i) if model.card["u_size"] else None
-        means.append(model.encode(x, u=u)["mean"])
+        encoded.append(model.encode(x, u=u))
         terms.append(model.objective(x, seed=seed * 1_000 + batch, u=u))
-    codes = np.concatenate(means)
-    results = metrics.elbo_terms({name: np.concatenate([t[name] for t in terms]) for name in terms[0]})
-    factors = dataset.factors_at(indices) if dataset.factors else None
-    noise_floor, skipped = {}, {}
-    for name in names:
-        metric = metrics.METRICS[name]
-        if factors is None and name not in metrics.UNSUPERVISED:
-            skipped[name] = f"{dataset.name} has no factors"
+    posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
+    full = posterior.pop("scale_tril", None)
+    if full is not None:
+        posterior["stddev"] = np.linalg.norm(full, axis=-1)        # of each latent alone
+    codes = Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
+                  categorical=np.array([factor.kind == "categorical" for factor in dataset.factors]),
+                  independent=full is None)
+    scored = score(codes, names, examples=examples, seed=seed, jobs=jobs, quick=quick, progress=progress)
+    bound = metrics.elbo_terms({name: np.concatenate([t[name] for t in terms]) for name in terms[0]})
+    measured = {name: {"examples": len(indices), "seed": seed} for name in bound}
+    return scored._replace(indices=indices, results={**bound, **scored.results},
+                           measured={**measured, **scored.measured})
+
+
+def drawn(names, examples):
+    """How many examples the metrics need: half as many again for those that are tested on what they did not see."""
+    more = any(name in metrics.HELD_OUT or name in metrics.INTERVENTIONAL for name in names)
+    return math.ceil(1.5 * examples) if more else examples
+
+
+def codes_from_npz(path, examples, seed=0):
+    """Codes from `codes` [N, d], optional `factors` [N, K], `categorical` [K] and `stddev` [N, d] in an .npz file.
+
+    Of more than 1.5 `examples` rows, that many are drawn at random.
+
+    Raises:
+        InputError: naming the array, what was expected and what came.
+    """
+    found = arrays.read("codes", path)
+    if "codes" not in found:
+        raise InputError(f"codes: {path}: expected an array `codes` [N, d], and `factors` [N, K] to score them "
+                         f"against; got {', '.join(found) or 'no arrays'}")
+    mean, factors = metrics.checked(found["codes"], found.get("factors"))
+    rows = np.random.default_rng(seed).permutation(len(mean))[:math.ceil(1.5 * examples)]
+    stddev = found.get("stddev")
+    if stddev is not None and stddev.shape != mean.shape:
+        raise InputError(f"codes: {path}: expected stddev of shape {mean.shape}, as codes; got {stddev.shape}")
+    categorical = found.get("categorical")
+    if categorical is not None and (factors is None or categorical.shape != factors.shape[1:]):
+        raise InputError(f"codes: {path}: expected categorical to have an entry per factor; got {categorical.shape}")
+    return _rows(Codes(mean, factors, categorical, stddev), rows)
+
+
+def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, progress=None):
+    """Score Codes: every metric with its noise floor and interval, in parallel.
+
+    Args:
+        codes: Codes.
+        names: of metrics.ALL; those that lack what they need are skipped.
+        examples: how many a metric estimates from, at most; those that learn from some and are tested on others, and
+            those that intervene, get all.
+        seed: of splits, draws and noise.
+        jobs: processes.
+        quick: fewer resamples, and no interval for metrics.SLOW.
+        progress: called with (done, total) after each piece of work.
+
+    Returns:
+        Evaluation.
+
+    Raises:
+        InputError: unknown metric.
+    """
+    check_names(names)
+    skipped = {name: why for name in names if (why := _lacking(name, codes))}
+    work = [(name, draw) for name in names if name not in skipped for draw in _draws(name, codes, quick)]
+    work.sort(key=lambda task: (task[0] not in metrics.HEAVY, task[0] not in metrics.SLOW))     # the long ones first
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    outcomes = {}
+    for done, (name, draw, *outcome) in enumerate(parallel(
+            joblib.delayed(_measured)(name, draw, codes, examples, seed) for name, draw in work), 1):
+        outcomes[name, draw] = outcome
+        if progress:
+            progress(done, len(work))
+    results, floor, intervals, measured = {}, {}, {}, {}
+    for name in (name for name in names if name not in skipped):
+        result, warned, seconds, rows = outcomes[name, "score"]
+        if isinstance(result, InputError):      # such as a single factor value: say so, and score the rest
+            skipped[name] = str(result)
             continue
+        for message in warned:
+            warnings.warn(message, stacklevel=2)
+        results[name], scores = result, {draw: outcomes[name, draw][0] for draw in _draws(name, codes, quick)}
+        halves = [half.score for draw, half in scores.items()
+                  if isinstance(draw, int) and not isinstance(half, InputError)]
+        if "shuffled" in scores and not isinstance(scores["shuffled"], InputError):
+            floor[name] = scores["shuffled"].score
+        if len(halves) > 1 and np.isfinite([result.score, *halves]).all():
+            intervals[name] = interval(result.score, halves)
+        measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed, "seconds": round(seconds, 3)}
+    return Evaluation(codes.mean, np.arange(len(codes.mean)), results, floor, intervals, measured, skipped)
+
+
+def interval(score, halves, level=0.95):
+    """A bootstrap interval from scores of half-samples: score -+ t sd(halves), Student's t of their number less one.
+
+    A half-sample is half of the rows, drawn without replacement. Given the data, the variance of a mean over m of N
+    rows is (1/m - 1/N) times that of one row: at m = N/2 exactly 1/N, so half-samples spread as the score at N does
+    (Efron's delete-half jackknife; Politis, Romano 1994). Rows drawn with replacement would not do here:
+    copies of one row in the training and the test part let a metric cheat, and histograms take repeated rows for
+    information. The spread counts, not the place: a half-sample's bias is that of N/2.
+    """
+    reach = student.ppf((1 + level) / 2, len(halves) - 1) * np.std(halves, ddof=1)
+    return score - reach, score + reach
+
+
+def _draws(name, codes, quick):
+    """What is measured for a metric: its score, that of shuffled codes, and those of half-samples 0, 1, ..."""
+    usual, slow = (SLOW_RESAMPLES, 0) if quick else (RESAMPLES, SLOW_RESAMPLES)
+    resamples = slow if name in metrics.SLOW else usual
+    return ["score", *(["shuffled"] if name not in metrics.UNSUPERVISED else []),
+            *(range(resamples) if len(codes.mean) >= FEWEST_FOR_INTERVAL else [])]
+
+
+def _measured(name, draw, codes, examples, seed):
+    """(name, draw, Result or InputError, warnings, seconds, rows) of one metric on one draw of the codes."""
+    started = time.perf_counter()
+    if name not in metrics.HELD_OUT and name not in metrics.INTERVENTIONAL:
+        codes = _rows(codes, slice(examples))
+    n = len(codes.mean)
+    rng = np.random.default_rng([seed, 0 if isinstance(draw, str) else 1 + draw])
+    if draw == "shuffled":
+        codes = _rows(codes, rng.permutation(n))._replace(factors=codes.factors)
+    elif draw != "score":
+        codes = _rows(codes, np.sort(rng.permutation(n)[:n // 2]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         try:
-            results[name] = metric(codes, factors)
-        except InputError as error:      # such as a single factor value: say so, and score the rest
-            skipped[name] = str(error)
-            continue
-        if name not in metrics.UNSUPERVISED:
-            with warnings.catch_warnings(action="ignore"):     # the metric itself has warned already
-                noise_floor[name] = metrics.noise_floor(metric, codes, factors, seed)
-    return Evaluation(codes, indices, results, noise_floor, skipped)
+            with threadpool_limits(1):      # processes share the processors already; more threads only wait
+                result = _apply(name, codes, seed)
+        except InputError as error:
+            result = error
+    return name, draw, result, [str(w.message) for w in caught], time.perf_counter() - started, n
+
+
+def _rows(codes, rows):
+    return codes._replace(**{field: array[rows] for field in PER_EXAMPLE
+                             if (array := getattr(codes, field)) is not None})
+
+
+def _apply(name, codes, seed):
+    """One metric on Codes."""
+    metric = metrics.ALL[name]
+    if name in metrics.INTERVENTIONAL:
+        return metric(metrics.sampler(codes.mean, codes.factors), seed=seed)
+    if name == "elbo_decomposition" and codes.prior_mean is not None:
+        return metric(codes.mean, codes.stddev, prior_means=codes.prior_mean, prior_stddevs=codes.prior_stddev,
+                      seed=seed)
+    if name in metrics.POSTERIOR:
+        return metric(codes.mean, codes.stddev, codes.factors, seed=seed)
+    if name == "disentanglement_score":
+        return metric(codes.mean, codes.factors, codes.categorical, seed=seed)
+    return metric(codes.mean, codes.factors, **({"seed": seed} if name in metrics.HELD_OUT else {}))
+
+
+def _lacking(name, codes):
+    """Why a metric cannot be computed, or None."""
+    if codes.factors is None and name not in metrics.UNSUPERVISED:
+        return "there are no factors"
+    if codes.stddev is None and name in metrics.POSTERIOR:
+        return "there is no posterior, only codes"
+    if not codes.independent and name == "elbo_decomposition":
+        return "q(z|x) has a full covariance"
+    return None
+
+
+def check_names(names):
+    """Raise InputError for metrics that do not exist."""
+    for name in names:
+        if name not in metrics.ALL:
+            raise InputError(f"metrics: expected names of {', '.join(metrics.ALL)}; got {name!r}")
 
 
 def check(model, dataset, names):
     """Raise InputError for metrics that do not exist, or data that the model cannot take."""
-    for name in names:
-        if name not in metrics.METRICS:
-            raise InputError(f"metrics: expected names of {', '.join(metrics.METRICS)}; got {name!r}")
+    check_names(names)
     shape, u_size = tuple(model.card["data"]["shape"]), model.card["u_size"]
     if dataset.shape != shape or u_size not in (0, dataset.u_size):
         raise InputError(f"dataset: the model takes examples of shape {shape}"
@@ -81,7 +268,7 @@ def check(model, dataset, names):
 
 
 def as_json(evaluation, **about):
-    """metrics.json: each score with its parts and noise floor, and what it was measured on and with."""
+    """metrics.json: each score with noise floor, interval, parts and how it was measured, and with what."""
     def plain(value):
         if isinstance(value, dict):
             return {key: plain(item) for key, item in value.items()}
@@ -91,11 +278,14 @@ def as_json(evaluation, **about):
             return float(value) if math.isfinite(value) else None
         return value.item() if isinstance(value, np.generic) else value
 
+    packages = ("vae_tf", "numpy", "scipy", "scikit-learn", "joblib")
+    extras = {"noise_floor": evaluation.noise_floor, "interval": evaluation.interval, "measured": evaluation.measured}
     return json.dumps(plain({
         **about, "examples": len(evaluation.codes),
-        "versions": {name: importlib.metadata.version(name) for name in ("vae_tf", "numpy", "scipy", "scikit-learn")},
-        "metrics": {name: {"score": result.score, **({"noise_floor": evaluation.noise_floor[name]}
-                                                     if name in evaluation.noise_floor else {}), **result.parts}
+        "versions": {"python": platform.python_version(), **{name: importlib.metadata.version(name)
+                                                             for name in packages}},
+        "metrics": {name: {"score": result.score, **{key: of[name] for key, of in extras.items() if name in of},
+                           **result.parts}
                     for name, result in evaluation.results.items()},
         "skipped": evaluation.skipped,
     }), indent=2)

@@ -5,21 +5,25 @@ import textwrap
 
 import numpy as np
 
+from vae_tf import metrics
 
-def table(evaluation, width=100):
-    """The scores as text: name, score with its standard error or chance level, and what it means."""
+
+def table(evaluation, width=140):
+    """The scores as text: name, score with its standard error or 95 % interval, noise floor, and what it means."""
     lines = []
     for name, result in evaluation.results.items():
         if "standard_error" in result.parts:
             digits = 2 if abs(result.score) >= 10 else 4
             score = f"{result.score:.{digits}f} ± {result.parts['standard_error']:.{digits}f}"
-        elif name in evaluation.noise_floor:
-            score = f"{result.score:.3f} (chance {evaluation.noise_floor[name]:.3f})"
         else:
-            score = f"{result.score:g}"
-        head = f"  {name:<24}{score:<24}"
+            score = f"{result.score:.4g}" if name in metrics.UNSUPERVISED else f"{result.score:.3f}"
+            if name in evaluation.interval:
+                score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
+            if name in evaluation.noise_floor:
+                score += f" chance {evaluation.noise_floor[name]:.3f}"
+        head = f"  {name:<24}{score:<42}"
         lines += textwrap.wrap(result.meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
-    lines += [f"  {name:<24}{'-':<24}not scored: {why}" for name, why in evaluation.skipped.items()]
+    lines += [f"  {name:<24}{'-':<42}not scored: {why}" for name, why in evaluation.skipped.items()]
     return "\n".join(lines)
 
 

@@ -18,14 +18,7 @@ def from_npz(path):
     Raises:
         InputError: naming the array, what was expected and what came.
     """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except FileNotFoundError:
-        raise InputError(f"dataset: no file {path}") from None
-    except (zipfile.BadZipFile, ValueError, OSError, AttributeError, EOFError) as error:
-        raise InputError(f"dataset: {path} is not a readable .npz of plain arrays ({error})") from None
-
+    arrays = read("dataset", path)
     if ("images" in arrays) == ("data" in arrays):
         raise InputError(f"dataset: {path}: expected one array `images` [N, H, W, C] or `data` [N, n]; "
                          f"got {', '.join(arrays) or 'no arrays'}")
@@ -48,6 +41,21 @@ def from_npz(path):
     if "u" in arrays:
         u = _matching(path, "u", arrays["u"], len(x)).astype(np.float32)
     return dataset.from_arrays(str(path), x, values, factors or (), u)
+
+
+def read(argument, path):
+    """The arrays of an .npz file, by name.
+
+    Raises:
+        InputError: no such file, or not an .npz of plain arrays; it names the argument that gave the path.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+    except FileNotFoundError:
+        raise InputError(f"{argument}: no file {path}") from None
+    except (zipfile.BadZipFile, ValueError, OSError, AttributeError, EOFError) as error:
+        raise InputError(f"{argument}: {path} is not a readable .npz of plain arrays ({error})") from None
 
 
 def _images(path, images):

@@ -8,9 +8,6 @@ MEANING = {
     "elbo": "lower bound of log p(x), nats per example: -(reconstruction + kl), whatever beta was; higher is better",
     "reconstruction": "-log p(x|z), nats per example: how badly x comes back from z",
     "kl": "nats per example that z carries about x (beyond u, for the iVAE)",
-    "mutual_information": "minibatch estimate of I(x; z), nats",
-    "total_correlation": "minibatch estimate of how far the latents are from independent, nats",
-    "dimension_wise_kl": "minibatch estimate of how far each latent is from its prior, nats",
 }
 
 

@@ -47,6 +47,13 @@ FITTED = ("od_score", "local_decoder_error", "stochastic_loss_error")
 STOCHASTIC = (*FITTED, "dto_active", "variance_norm_relation", "loss_split")
 
 
+def check_names(names):
+    """Raise InputError for metrics that GEOMETRY does not have."""
+    for name in names:
+        if name not in GEOMETRY:
+            raise InputError(f"geometry: expected names of {', '.join(GEOMETRY)}; got {name!r}")
+
+
 def measure(decoder, means, stddevs=None, x=None, names=tuple(GEOMETRY), *, seed=0, progress=None):
     """Metrics of a decoder around posterior means.
 
@@ -65,9 +72,7 @@ def measure(decoder, means, stddevs=None, x=None, names=tuple(GEOMETRY), *, seed
     Raises:
         InputError: a name that GEOMETRY does not have, or means that are not [N, d].
     """
-    for name in names:
-        if name not in GEOMETRY:
-            raise InputError(f"geometry: expected names of {', '.join(GEOMETRY)}; got {name!r}")
+    check_names(names)
     means = np.asarray(means, np.float32)
     if means.ndim != 2 or not means.size:
         raise InputError(f"means: expected shape [N, d], not empty; got {means.shape}")

@@ -1,36 +1,43 @@
-"""Metrics from the mutual information of codes and factors."""
+"""Metrics from the mutual information of codes and factors: mig, mig_sup, modularity."""
 
 import warnings
 
 import numpy as np
+from scipy.stats import entropy
 from sklearn.metrics import mutual_info_score
 
 from vae_tf.errors import InputError
-from vae_tf.metrics.result import Result, checked
+from vae_tf.metrics.result import Result, checked, classes, discretised, varying
+
+ACTIVE_VARIANCE = 0.01      # of the means: Burda 2016
 
 
-def discretised(column, bins=20):
-    """A column [N] in `bins` equal-width bins over its range: integers 0..bins-1; a constant column gives 0."""
-    low, high = column.min(), column.max()
-    if low == high:
-        return np.zeros(len(column), np.int64)
-    edges = np.linspace(low, high, bins + 1)
-    return np.clip(np.digitize(column, edges[1:-1]), 0, bins - 1)
-
-
-def mutual_information(codes, factors, bins=20):
+def mutual_information(codes, factors, bins=20, binning="equal_width"):
     """I(z_j; v_k) [d, K] and H(v_k) [K] in nats, from histograms.
 
-    codes [N, d] are binned, 20 equal-width bins each; integer factors [N, K] are taken as they are, float
-    factors are binned as codes are.
+    codes [N, d] are binned, see `discretised`; integer factors [N, K] are taken as they are, float factors
+    in `bins` equal-width bins.
     """
-    z = [discretised(column, bins) for column in codes.T]
-    v = [column if np.issubdtype(factors.dtype, np.integer) else discretised(column, bins) for column in factors.T]
-    return (np.array([[mutual_info_score(a, b) for b in v] for a in z]),
-            np.array([mutual_info_score(b, b) for b in v]))
+    z = [discretised(column, bins, binning) for column in codes.T]
+    v = classes(factors, bins).T
+    return (np.array([[pair_information(a, b) for b in v] for a in z]),
+            np.array([entropy(np.bincount(b)) for b in v]))
 
 
-def mig(codes, factors, bins=20):
+def pair_information(a, b):
+    """I(a; b) in nats of two columns of small integers [N]."""
+    shape = a.max() + 1, b.max() + 1
+    counts = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape)
+    return max(0.0, mutual_info_score(None, None, contingency=counts))
+
+
+def gaps(table):
+    """Largest less second largest entry of each column; a table of one row is its own gap."""
+    top = np.sort(table, axis=0)[-2:]
+    return top[-1] - top[0] if len(table) > 1 else table[0]
+
+
+def mig(codes, factors, bins=20, binning="equal_width"):
     """Mutual information gap (Chen 2018, eq. 6), with disentanglement_lib's histograms.
 
     mean over factors k of (I(z_a; v_k) - I(z_b; v_k)) / H(v_k), where z_a and z_b are the two latents that
@@ -39,25 +46,90 @@ def mig(codes, factors, bins=20):
     factor has no information to be gained; it is left out, with a warning.
 
     Args:
-        codes: [N, d], usually posterior means.
+        codes: [N, d], usually posterior means; 10,000 rows are usual, and fewer raise the noise floor.
         factors: [N, K]; integers as they are, floats in `bins` bins.
-        bins: equal-width bins per latent. One outlier squeezes all other codes into few of them.
+        bins: per latent.
+        binning: "equal_width", in which one outlier squeezes all other codes into few bins, or "quantile".
 
     Returns:
-        Result; parts: gap [K], mutual_information [d, K] and entropy [K] in nats.
+        Result; parts: gap [K], latent [K] (z_a), mutual_information [d, K] and entropy [K] in nats.
 
     Raises:
-        InputError: shapes that disagree, NaN, or no factor that varies.
+        InputError: shapes that disagree, NaN, no such binning, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    information, entropy = mutual_information(codes, factors, bins)
-    varies = entropy > 0
-    if not varies.any():
-        raise InputError("factors: expected at least one that varies; all are constant")
-    if not varies.all():
-        warnings.warn(f"mig leaves out the constant factors {np.flatnonzero(~varies).tolist()}", stacklevel=2)
-    top = np.sort(np.pad(information, [(1, 0), (0, 0)]), axis=0)[-2:]      # the pad: nothing, for d = 1
-    gap = np.divide(top[1] - top[0], entropy, where=varies, out=np.full(len(entropy), np.nan))
+    varies = varying("mig", factors)
+    information, of_factor = mutual_information(codes, factors, bins, binning)
+    gap = np.divide(gaps(information), of_factor, where=varies, out=np.full(len(of_factor), np.nan))
     return Result("mig", float(gap[varies].mean()),
-                  {"gap": gap, "mutual_information": information, "entropy": entropy},
+                  {"gap": gap, "latent": information.argmax(0), "mutual_information": information,
+                   "entropy": of_factor},
                   "0: no factor has a latent of its own; 1: every factor is known to exactly one latent")
+
+
+def mig_sup(codes, factors, bins=20, binning="equal_width"):
+    """MIG-sup: does each latent know one factor alone? (Li 2020)
+
+    mean over active latents j of I(z_j; v_a)/H(v_a) - I(z_j; v_b)/H(v_b), the two factors of which z_j knows
+    most. In [0, 1]. 1: every active latent holds one factor, wholly, and nothing of another. 0: every active
+    latent holds two factors equally, or nothing. MIG does not see a latent that holds two factors; this does
+    not see a factor held by two latents. Active is Var(z_j) > 0.01, so the score depends on the scale of the
+    codes; with no active latent it is 0, with a warning.
+
+    Args:
+        codes, factors, bins, binning: as for `mig`.
+
+    Returns:
+        Result; parts: gap [d], factor [d], active [d], active_latents, normalised_information [d, K].
+
+    Raises:
+        InputError: as `mig`.
+    """
+    codes, factors = checked(codes, factors)
+    varies = varying("mig_sup", factors)
+    information, of_factor = mutual_information(codes, factors, bins, binning)
+    normalised = np.divide(information, of_factor, where=varies, out=np.zeros_like(information))
+    gap, active = gaps(normalised.T), codes.var(0) > ACTIVE_VARIANCE
+    if not active.any():
+        warnings.warn(f"mig_sup is 0: no latent has a variance above {ACTIVE_VARIANCE:g}", stacklevel=2)
+    return Result("mig_sup", float(gap[active].mean()) if active.any() else 0.0,
+                  {"gap": gap, "factor": normalised.argmax(1), "active": active,
+                   "active_latents": np.array(active.sum()), "normalised_information": normalised},
+                  f"0: no latent is about one factor; 1: each of the {active.sum()} active latents is one factor")
+
+
+def modularity(codes, factors, bins=20):
+    """Modularity: is each latent informative about one factor at most? (Ridgeway, Mozer 2018)
+
+    mean over latents j of 1 - sum_{k != a} I(z_j; v_k)^2 / (I(z_j; v_a)^2 (K - 1)), v_a the factor of which
+    z_j knows most. In [0, 1]. 1: every latent knows one factor alone, however little. 0: every latent knows
+    all factors equally, or nothing at all (as disentanglement_lib counts a dead latent; the part active_only
+    leaves those out). It does not ask whether a factor is known by many latents, nor how well, and noise
+    alone scores far above 0: look at the noise floor.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K], K >= 2; integers as they are, floats in `bins` bins.
+        bins: equal-width bins per latent.
+
+    Returns:
+        Result; parts: per_latent [d], factor [d], active_only, mutual_information [d, K].
+
+    Raises:
+        InputError: as `mig`, or fewer than two factors that vary.
+    """
+    codes, factors = checked(codes, factors)
+    varies = varying("modularity", factors)
+    if varies.sum() < 2:
+        raise InputError("factors: modularity expects at least two that vary; got 1")
+    information, _ = mutual_information(codes, factors, bins)
+    squared = information[:, varies]**2
+    largest = squared.max(1)
+    informative = largest > 0
+    others = (squared.sum(1) - largest) / (varies.sum() - 1)
+    per_latent = np.where(informative, 1 - others / np.where(informative, largest, 1), 0)
+    return Result("modularity", float(per_latent.mean()),
+                  {"per_latent": per_latent, "factor": information.argmax(1),
+                   "active_only": np.array(per_latent[informative].mean() if informative.any() else 0.0),
+                   "mutual_information": information},
+                  "0: latents know all factors equally, or nothing; 1: each latent knows one factor alone")

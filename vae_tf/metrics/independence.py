@@ -1,0 +1,103 @@
+"""Metrics of codes alone: how far the latents are from independent (Locatello 2019, section 5.3)."""
+
+import warnings
+
+import numpy as np
+
+from vae_tf.errors import InputError
+from vae_tf.metrics.information import pair_information
+from vae_tf.metrics.result import Result, checked, discretised
+
+
+def _covariance(codes):
+    if len(codes) < 2:
+        raise InputError(f"codes: expected at least 2 rows for a covariance; got {len(codes)}")
+    return np.atleast_2d(np.cov(codes, rowvar=False))
+
+
+def total_correlation(codes, factors=None):
+    """Total correlation in nats of a Gaussian with the codes' covariance C: KL(N(m, C) || N(m, diag C)).
+
+    1/2 (sum_j log C_jj - log det C). From 0 up, without bound. 0: uncorrelated; it sees second moments only,
+    so 0 is not independence. Infinite, with a warning, if a latent is a linear function of others (duplicated
+    codes, or fewer rows than latents). A constant latent is independent of all others and does not count.
+
+    Args:
+        codes: [N, d], N >= 2.
+        factors: not looked at.
+
+    Returns:
+        Result; parts: correlation [d, d], signed.
+
+    Raises:
+        InputError: NaN, not a matrix, or one row.
+    """
+    codes, _ = checked(codes)
+    covariance = _covariance(codes)
+    variance = np.diag(covariance)
+    varies = (codes != codes[:1]).any(0)        # rounding leaves a constant column a variance
+    scale = np.sqrt(np.where(varies, variance, 1))
+    correlation = np.where(np.outer(varies, varies), covariance / np.outer(scale, scale), np.eye(len(scale)))
+    spectrum = np.linalg.eigvalsh(correlation)
+    if spectrum[0] <= len(scale) * np.finfo(float).eps * spectrum[-1]:
+        warnings.warn("total_correlation is infinite: a latent is a linear function of the others", stacklevel=2)
+        score = np.inf
+    else:
+        score = max(0.0, -0.5 * float(np.log(spectrum).sum()))
+    return Result("total_correlation", score, {"correlation": correlation},
+                  "nats, of a Gaussian with the codes' covariance; 0: latents are uncorrelated")
+
+
+def wasserstein_correlation(codes, factors=None):
+    """Squared 2-Wasserstein distance between Gaussians with the codes' covariance C and with its diagonal D.
+
+    2 tr C - 2 tr (D^1/2 C D^1/2)^1/2. From 0 up, in squared units of the codes: it grows with their scale,
+    so the part `normalised` divides by tr C (then in [0, 2]). 0: uncorrelated. Codes that are all constant
+    give 0.
+
+    Args:
+        codes: [N, d], N >= 2.
+        factors: not looked at.
+
+    Returns:
+        Result; parts: normalised, covariance [d, d].
+
+    Raises:
+        InputError: NaN, not a matrix, or one row.
+    """
+    codes, _ = checked(codes)
+    covariance = _covariance(codes)
+    root = np.sqrt(np.diag(covariance))
+    trace = float(np.trace(covariance))
+    # The trace of the root is the sum of the roots of the eigenvalues; rounding makes some negative.
+    spectrum = np.linalg.eigvalsh(root[:, np.newaxis] * covariance * root)
+    score = max(0.0, 2 * trace - 2 * float(np.sqrt(np.maximum(spectrum, 0)).sum()))
+    return Result("wasserstein_correlation", score,
+                  {"normalised": np.array(score / trace if trace else 0.0), "covariance": covariance},
+                  "squared units of z; 0: latents are uncorrelated; grows with their scale")
+
+
+def mutual_information(codes, factors=None, bins=20):
+    """Mean mutual information in nats of two latents, from histograms.
+
+    1/(d (d - 1)) sum_{i != j} I(z_i; z_j). In [0, log bins]. 0: latents are pairwise independent (a histogram
+    of N examples gives about (bins - 1)^2 / 2N even then). One latent has no pair: 0.
+
+    Args:
+        codes: [N, d].
+        factors: not looked at.
+        bins: equal-width bins per latent.
+
+    Returns:
+        Result; parts: mutual_information [d, d], its diagonal the entropy of each binned latent.
+
+    Raises:
+        InputError: NaN, or not a matrix.
+    """
+    codes, _ = checked(codes)
+    z = [discretised(column, bins) for column in codes.T]
+    d = len(z)
+    table = np.array([[pair_information(a, b) for b in z] for a in z])
+    score = (table.sum() - np.trace(table)) / (d * (d - 1)) if d > 1 else 0.0
+    return Result("mutual_information", float(score), {"mutual_information": table},
+                  "nats, mean over pairs of latents; 0: latents are pairwise independent")

@@ -1,0 +1,82 @@
+"""Choosing a model without labels: unsupervised disentanglement ranking, UDR (Duan 2020)."""
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.linear_model import Lasso
+
+from vae_tf.errors import InputError
+from vae_tf.metrics.correlation import correlation
+from vae_tf.metrics.result import Result, checked
+
+INFORMATIVE_KL = 0.01       # nats
+
+
+def udr(codes, kl=None, similarity="spearman", alpha=0.1):
+    """UDR: models that disentangle agree, up to order and sign of latents, whatever their seed.
+
+    R_ab is how similar latent a of one model is to latent b of another: |Spearman correlation|, or |Lasso weight| in
+    predicting the standardised b from the standardised a's. For a pair of models
+        UDR = (sum_b max_a R_ab^2 / sum_a R_ab + sum_a max_b R_ab^2 / sum_b R_ab) / (d_a + d_b)
+    over informative latents, KL(q(z_j|x) || p) > 0.01 on average; a model's UDR is the median over the models it is
+    paired with. In [0, 1] for Spearman. 1: its latents are those of the others, one for one; near 0: nothing in
+    common. A model with no informative latent has UDR 0.
+
+    Args:
+        codes: M arrays [N, d_m] of the same N examples, M >= 2; one per model, of one recipe and several seeds.
+        kl: M arrays [d_m], mean KL of each latent in nats; None takes the latents that vary as informative.
+        similarity: "spearman" or "lasso".
+        alpha: of the Lasso.
+
+    Returns:
+        Result, its score the best model's; parts: per_model [M], pairs [M, M] (NaN on the diagonal), best.
+
+    Raises:
+        InputError: fewer than two models, rows or KLs that disagree, or no such similarity.
+    """
+    if len(codes) < 2:
+        raise InputError(f"codes: expected those of at least two models; got {len(codes)}")
+    if similarity not in ("spearman", "lasso"):
+        raise InputError(f"similarity: expected spearman or lasso; got {similarity!r}")
+    codes = [checked(z)[0] for z in codes]
+    if len({len(z) for z in codes}) > 1:
+        raise InputError(f"codes: expected as many rows for every model; got {', '.join(str(len(z)) for z in codes)}")
+    informative = [z.std(0) > 0 for z in codes] if kl is None else [np.asarray(k) > INFORMATIVE_KL for k in kl]
+    if [len(keep) for keep in informative] != [z.shape[1] for z in codes]:
+        raise InputError(f"kl: expected one per latent, {[z.shape[1] for z in codes]}; "
+                         f"got {[len(keep) for keep in informative]}")
+    codes = [z[:, keep] for z, keep in zip(codes, informative, strict=True)]
+    if similarity == "spearman":
+        codes = [rankdata(z, axis=0) for z in codes]
+    M = len(codes)
+    pairs = np.full((M, M), np.nan)
+    for i in range(M):
+        for j in range(i) if similarity == "spearman" else set(range(M)) - {i}:
+            pairs[i, j] = _agreement(correlation(codes[i], codes[j]) if similarity == "spearman"
+                                     else _lasso_weights(codes[i], codes[j], alpha))
+            pairs[j, i] = pairs[i, j] if similarity == "spearman" else pairs[j, i]
+    per_model = np.nanmedian(pairs, axis=1)
+    return Result("udr", float(per_model.max()), {"per_model": per_model, "pairs": pairs,
+                                                  "best": np.array(per_model.argmax())},
+                  "0: models of this recipe share nothing; 1: they found the same latents, one for one")
+
+
+def _agreement(R):
+    """UDR of one pair from similarities R [d_a, d_b]."""
+    if not R.size:
+        return 0.0
+
+    def shares(table):
+        total = table.sum(0)
+        return np.divide(table.max(0)**2, total, where=total > 0, out=np.zeros_like(total)).sum()
+
+    return (shares(R) + shares(R.T)) / sum(R.shape)
+
+
+def _lasso_weights(a, b, alpha):
+    """|weight| [d_a, d_b] of each latent of a in predicting each of b, both standardised; constant latents are 0."""
+    def standardised(z):
+        return (z - z.mean(0)) / np.where(z.std(0) > 0, z.std(0), 1)
+
+    if not a.shape[1] or not b.shape[1]:
+        return np.zeros((a.shape[1], b.shape[1]))
+    return np.abs(np.atleast_2d(Lasso(alpha=alpha).fit(standardised(a), standardised(b)).coef_)).T
