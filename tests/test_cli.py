@@ -50,7 +50,7 @@ def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model
     path = pathlib.Path("exported") / f"{model}_{dataset}" / "1"
     out = capsys.readouterr().out
     assert f"python evaluate.py --export={path}" in out and "nats per example: reconstruction" in out
-    run_evaluate("--examples=60", "--metrics=active_units,mig,mcc", "--geometry_examples=4", "--jobs=1")
+    run_evaluate("--examples=200", "--metrics=active_units,mig,mcc", "--geometry_examples=4", "--jobs=1")
     printed = capsys.readouterr().out
     result = json.loads((path / "metrics.json").read_text())
     assert {"active_units", "mig", "mcc", "dto", "hadamard_gap"} <= set(result["metrics"])
