@@ -3,13 +3,14 @@
 import pathlib
 import time
 
-from vae_tf import cli, data, evaluation, export, metrics, report, training
+from vae_tf import cli, data, evaluation, export, report, training
 from vae_tf.errors import InputError
+from vae_tf.metrics import geometry
 
 
 def main(flags):
     asked = cli.scoring(flags)
-    metrics.geometry.check_names(flags.geometry)
+    geometry.check_names(flags.geometry)
     if flags.codes:
         return score_codes(flags.codes, asked)
 

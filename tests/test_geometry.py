@@ -21,10 +21,10 @@ def test_every_metric_of_an_exported_model_is_that_of_its_parts(tmp_path):
     model, data = exported(tmp_path, "full_covariance_vae", (6, 6, 1), "mlp_mnist", "bernoulli"), dataset((6, 6, 1))
     scored = evaluation.evaluate(model, data, (), examples=12)
     seen = []
-    with_geometry = evaluation.with_geometry(scored, model, data, tuple(metrics.GEOMETRY), examples=6, seed=2,
+    with_geometry = evaluation.with_geometry(scored, model, data, tuple(geometry.GEOMETRY), examples=6, seed=2,
                                              progress=lambda done, total: seen.append((done, total)))
     assert seen[0] == (6, 12) and seen[-1] == (12, 12)
-    assert {*with_geometry.results, *with_geometry.skipped} == {*scored.results, *metrics.GEOMETRY}
+    assert {*with_geometry.results, *with_geometry.skipped} == {*scored.results, *geometry.GEOMETRY}
     x = data.images_at(scored.indices[:6])
     posterior = model.encode(x)
     gram = jacobians.gram(model.decoder, posterior["mean"]).numpy()
@@ -44,9 +44,9 @@ def test_every_metric_of_an_exported_model_is_that_of_its_parts(tmp_path):
 def test_an_autoencoder_is_scored_on_its_jacobian_alone(tmp_path):
     model, data = exported(tmp_path, "ae"), dataset((3,))
     scored = evaluation.evaluate(model, data, (), examples=5)
-    after = evaluation.with_geometry(scored, model, data, tuple(metrics.GEOMETRY))
+    after = evaluation.with_geometry(scored, model, data, tuple(geometry.GEOMETRY))
     assert {*after.skipped} == {*geometry.STOCHASTIC}
-    assert {*after.results} - {*scored.results} == {*metrics.GEOMETRY} - {*geometry.STOCHASTIC}
+    assert {*after.results} - {*scored.results} == {*geometry.GEOMETRY} - {*geometry.STOCHASTIC}
     assert evaluation.with_geometry(scored, model, data, ()) is scored
 
 
@@ -54,12 +54,12 @@ def test_nan_weights_leave_no_score(tmp_path):
     model, data = exported(tmp_path, "vae", scale=np.nan), dataset((3,))
     x = data.images_at(np.arange(4))
     posterior = model.encode(x)
-    names = [name for name in metrics.GEOMETRY if name not in metrics.FITTED]
+    names = [name for name in geometry.GEOMETRY if name not in geometry.FITTED]
     with warnings.catch_warnings(action="error"):
         results, skipped = geometry.measure(model.decoder, posterior["mean"], posterior["stddev"], x, names)
     assert not results and all("finite" in why for why in skipped.values())
     with pytest.raises(InputError, match="decoder: expected finite"):
-        geometry.measure(model.decoder, posterior["mean"], posterior["stddev"], x, metrics.FITTED)
+        geometry.measure(model.decoder, posterior["mean"], posterior["stddev"], x, geometry.FITTED)
 
 
 def test_unknown_names_and_shapes():

@@ -37,6 +37,7 @@ def _without_native_logs():
 with _without_native_logs():
     from vae_tf import data, distributions, evaluation, export, metrics, models, networks, objectives, training
     from vae_tf.errors import InputError
+    from vae_tf.metrics import geometry
 
 # What a dataset is trained with unless flags say otherwise.
 RECOMMENDED = {
@@ -52,8 +53,8 @@ RECOMMENDED_IMAGES = {"network": "mlp_mnist", "latents": 10, "steps": 10_000}
 RECOMMENDED_VECTORS = {"network": "mlp_synthetic", "latents": 5, "steps": 10_000}
 
 # What --quick looks at.
-QUICK_EXAMPLES = 2_000
-QUICK_GEOMETRY = 20
+QUICK_EXAMPLES = 1_000
+QUICK_GEOMETRY = 10
 
 # Flags that say where results go or how often, not what the run is.
 OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "data_dir", "epochs")
@@ -116,9 +117,9 @@ def define_evaluate_flags(values=flags.FLAGS):
                   "and no interval for the slow metrics.")
     group.integer("jobs", None, "Metrics computed at a time; by default as many as there are processors.",
                   lower_bound=1)
-    group.list("geometry", ",".join(name for name in metrics.GEOMETRY if name not in metrics.FITTED),
-               "Metrics of the decoder around posterior means, comma-separated, of " + ", ".join(metrics.GEOMETRY)
-               + "; the last " + str(len(metrics.FITTED)) + " fit local decoders, which takes minutes.")
+    group.list("geometry", ",".join(name for name in geometry.GEOMETRY if name not in geometry.FITTED),
+               "Metrics of the decoder around posterior means, comma-separated, of " + ", ".join(geometry.GEOMETRY)
+               + "; the last " + str(len(geometry.FITTED)) + " fit local decoders, which takes minutes.")
     group.integer("geometry_examples", 200, f"Around how many of the examples; {QUICK_GEOMETRY} at most with --quick.",
                   lower_bound=1)
     group.integer("seed", 0, "Of the choice of examples and of the noise.", lower_bound=0, upper_bound=2_000_000)

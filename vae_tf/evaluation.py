@@ -296,7 +296,7 @@ def with_geometry(evaluation, model, dataset, names, *, examples=200, seed=0, pr
 
     Args:
         evaluation: of the same model and dataset.
-        names: of metrics.GEOMETRY.
+        names: of metrics.geometry.GEOMETRY.
         examples: how many, at most.
         seed: of the posterior noise.
         progress: called with (done, total) now and then.
@@ -304,13 +304,15 @@ def with_geometry(evaluation, model, dataset, names, *, examples=200, seed=0, pr
     Raises:
         InputError: unknown metric.
     """
+    from vae_tf.metrics import geometry  # TensorFlow: scoring codes does without
+
     if not names:
         return evaluation
     indices = evaluation.indices[:examples]
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.card["u_size"] else None
     posterior = model.encode(x, u=u)
     data = x / np.float32(255) if dataset.is_image else x
-    results, skipped = metrics.geometry.measure(
+    results, skipped = geometry.measure(
         model.decoder, posterior["mean"], posterior.get("stddev", posterior.get("scale_tril")), data, names,
         seed=seed, progress=progress)
     return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})

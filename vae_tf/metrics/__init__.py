@@ -3,17 +3,17 @@
 METRICS         of plain arrays: (codes [N, d], factors [N, K]). UNSUPERVISED ones look at codes alone.
 INTERVENTIONAL  of a Sampler, which holds one factor fixed; `sampler(codes, factors)` makes one of plain arrays.
 POSTERIOR       of the whole posterior: (means [N, d], stddevs [N, d], factors [N, K]).
-GEOMETRY        of a decoder around posterior means, see `geometry.measure`; FITTED ones fit local decoders.
+
+`metrics.geometry.GEOMETRY` is of a decoder around posterior means. It is not imported here because it needs TensorFlow,
+which takes seconds to load: scoring codes does without, and so do its worker processes.
 
 A new metric is a function in the file of its kind, a line here, and a line in tests/test_metrics_properties.py.
 """
 
 from collections.abc import Callable
 
-from vae_tf.metrics import geometry, local_decoder
 from vae_tf.metrics.bound import elbo_terms
 from vae_tf.metrics.correlation import mcc
-from vae_tf.metrics.geometry import FITTED, GEOMETRY
 from vae_tf.metrics.independence import mutual_information, total_correlation, wasserstein_correlation
 from vae_tf.metrics.information import mig, mig_sup, modularity
 from vae_tf.metrics.intervention import Sampler, beta_vae_score, factor_vae_score, irs, sampler
@@ -85,10 +85,10 @@ DEFAULT = tuple(name for name in ALL if name not in HEAVY)
 # Seconds each: their intervals come from fewer resamples.
 SLOW = ("explicitness", "dci_fast", "downstream_logistic", *HEAVY, *POSTERIOR)
 
-__all__ = ["ALL", "DEFAULT", "FITTED", "GEOMETRY", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "METRICS", "POSTERIOR",
-           "SLOW", "UNSUPERVISED", "Result", "Sampler", "active_units", "beta_vae_score", "checked", "column_cosine",
-           "dci", "dci_fast", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",
-           "elbo_decomposition", "elbo_terms", "explicitness", "factor_vae_score", "geometry", "hadamard_gap", "irs",
-           "local_decoder", "mcc", "mig", "mig_from_entropies", "mig_posterior", "mig_sup", "mig_sup_from_entropies",
-           "mig_sup_posterior", "modularity", "mutual_information", "od_score", "principal_axes", "sampler", "sap",
-           "total_correlation", "udr", "variance_norm_relation", "wasserstein_correlation"]
+__all__ = ["ALL", "DEFAULT", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "METRICS", "POSTERIOR", "SLOW", "UNSUPERVISED",
+           "Result", "Sampler", "active_units", "beta_vae_score", "checked", "column_cosine", "dci", "dci_fast",
+           "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto", "elbo_decomposition",
+           "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap", "irs", "mcc", "mig",
+           "mig_from_entropies", "mig_posterior", "mig_sup", "mig_sup_from_entropies", "mig_sup_posterior",
+           "modularity", "mutual_information", "od_score", "principal_axes", "sampler", "sap", "total_correlation",
+           "udr", "variance_norm_relation", "wasserstein_correlation"]
