@@ -56,18 +56,22 @@ def gram(f, z, *, output="mean", mode=None, chunk=CHUNK):
         InputError: as for `jacobian`.
     """
     z, f, forward = _prepared(f, z, output, mode)
-    rows, d = tf.shape(z)[0], z.shape[1]
+    d = z.shape[1]
     chunk = chunk if z.shape[0] is None else max(1, min(chunk, z.shape[0]))
-    chunks = -(-rows // chunk)
-    padded = tf.pad(z, [[0, chunks * chunk - rows], [0, 0]])
 
     def one(some):
         J = tf.cast(_jacobian(f, some, forward), tf.float64)
         return tf.linalg.matmul(J, J, transpose_a=True)
 
-    grams = tf.map_fn(one, tf.reshape(padded, [chunks, chunk, d]), fn_output_signature=tf.float64,
-                      parallel_iterations=1)
-    return tf.reshape(grams, [chunks * chunk, d, d])[:rows]
+    @tf.function        # so that an eager call is traced once, not once per chunk
+    def all_chunks(z):
+        rows = tf.shape(z)[0]
+        chunks = -(-rows // chunk)
+        padded = tf.reshape(tf.pad(z, [[0, chunks * chunk - rows], [0, 0]]), [chunks, chunk, d])
+        grams = tf.map_fn(one, padded, fn_output_signature=tf.float64, parallel_iterations=1)
+        return tf.reshape(grams, [chunks * chunk, d, d])[:rows]
+
+    return all_chunks(z)
 
 
 def _prepared(f, z, output, mode):
