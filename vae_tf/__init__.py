@@ -15,6 +15,8 @@ Reading order, each file importing only from those before it:
     theory          closed forms in float64 NumPy
     metrics         what the papers measure
     export          SavedModels, written and read
+    evaluation      an exported model, or anybody's codes, scored
+    report          the table of scores, the picture of a model
     cli             every flag, once
 """
 
