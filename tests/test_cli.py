@@ -230,3 +230,12 @@ def test_recommended_settings_are_of_existing_things():
     assert set(cli.RECOMMENDED) == set(data.DATASETS)
     for suited in (*cli.RECOMMENDED.values(), cli.RECOMMENDED_IMAGES, cli.RECOMMENDED_VECTORS):
         assert suited["network"] in networks.NETWORKS
+
+
+def test_warnings_are_one_line(tmp_path):
+    rng = np.random.default_rng(0)
+    v = rng.integers(0, 3, (200, 2))
+    np.savez(tmp_path / "codes.npz", codes=v + 0.1 * rng.standard_normal(v.shape), factors=v * [1, 0])
+    done = program("evaluate.py", "--codes=codes.npz", "--metrics=mig", folder=tmp_path)
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == ["evaluate.py: warning: mig leaves out the constant factors [1]"]

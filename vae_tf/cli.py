@@ -11,6 +11,7 @@ import os
 import pathlib
 import sys
 import textwrap
+import warnings
 
 import joblib
 from absl import app, flags, logging
@@ -195,6 +196,7 @@ def run(main, define_flags, description):
     def guarded(argv):
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)      # TensorFlow tells its own progress at INFO
+        warnings.showwarning = lambda message, *_: print(f"{program}: warning: {message}", file=sys.stderr)
         try:
             main(flags.FLAGS)
         except (InputError, OSError, training.NonFiniteError) as error:
