@@ -13,6 +13,8 @@ def main(flags):
     geometry.check_names(flags.geometry)
     if flags.codes:
         return score_codes(flags.codes, asked)
+    if flags.compare:
+        return compare(flags)
 
     # Export: the SavedModel as a server would load it, and its card.
     try:
@@ -22,10 +24,7 @@ def main(flags):
     card = model.card
 
     # Data: the test part of what it was trained on, unless flags say otherwise.
-    recipe = {name: card["recipe"][name] if flags[name].value is None else flags[name].value
-              for name in ("dataset", "data_seed", "split")}
-    dataset = data.load(recipe["dataset"], data_dir=flags.data_dir, seed=recipe["data_seed"])
-    dataset = dataset.split(recipe["split"], "test", recipe["data_seed"])
+    dataset, recipe = test_part(card, flags)
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{card['steps']:,} steps on {card['data']['name']}), "
           f"scored on {min(evaluation.drawn(asked['names'], asked['examples']), len(dataset)):,} examples "
@@ -49,6 +48,27 @@ def main(flags):
     if dataset.is_image:
         report.picture(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
+
+
+def test_part(card, flags):
+    """The dataset to score on, and the settings it came from."""
+    recipe = {name: card["recipe"][name] if flags[name].value is None else flags[name].value
+              for name in ("dataset", "data_seed", "split")}
+    dataset = data.load(recipe["dataset"], data_dir=flags.data_dir, seed=recipe["data_seed"])
+    return dataset.split(recipe["split"], "test", recipe["data_seed"]), recipe
+
+
+def compare(flags):
+    """OD-scores of several models on the test part of the first one's data."""
+    models = {name: export.load(name) for name in flags.compare}
+    dataset, _ = test_part(next(iter(models.values())).card, flags)
+    fitted = flags.geometry == ["od_score"]
+    scores = evaluation.compare(models, dataset, examples=flags.geometry_examples, seed=flags.seed, fitted=fitted,
+                                progress=report.progress)
+    print(f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'} around "
+          f"{min(flags.geometry_examples, len(dataset)):,} examples of {dataset.name}")
+    for name, score in scores.items():
+        print(f"  {name:<40}  {score.score:.4f}  {score.meaning}")
 
 
 def score_codes(path, asked):

@@ -106,6 +106,8 @@ def define_evaluate_flags(values=flags.FLAGS):
     group.start("Model")
     group.string("export", "exported", "Which model: exported/ (the newest of all), exported/NAME (its newest) "
                  "or exported/NAME/VERSION.")
+    group.list("compare", None, "Instead of one model: several exports, comma-separated, whose OD-scores are held "
+               "against each other (of Jacobians; of fitted local decoders with --geometry=od_score).")
     group.string("codes", None, "Instead of a model: an .npz file with codes [N,d], factors [N,K] to score them "
                  "against, and optional stddev [N,d] of the posterior.")
     _define_data_flags(group, None, "What to score it on; by default what it was trained on.")

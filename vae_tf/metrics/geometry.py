@@ -54,6 +54,17 @@ def check_names(names):
             raise InputError(f"geometry: expected names of {', '.join(GEOMETRY)}; got {name!r}")
 
 
+def grams(decoder, means, progress=None):
+    """J^T J [N, d, d] at posterior means [N, d]; progress is called with (done, N) after each batch."""
+    program = tf.function(lambda z: jacobians.gram(decoder, z), input_signature=[tf.TensorSpec((None, means.shape[1]))])
+    found = []
+    for start in range(0, len(means), BATCH):
+        found.append(program(means[start:start + BATCH]).numpy())
+        if progress:
+            progress(min(start + BATCH, len(means)), len(means))
+    return np.concatenate(found)
+
+
 def measure(decoder, means, stddevs=None, x=None, names=tuple(GEOMETRY), *, seed=0, progress=None):
     """Metrics of a decoder around posterior means.
 
@@ -83,14 +94,10 @@ def measure(decoder, means, stddevs=None, x=None, names=tuple(GEOMETRY), *, seed
         if progress is not None:
             progress(done, total)
 
-    program = tf.function(lambda z: jacobians.gram(decoder, z), input_signature=[tf.TensorSpec((None, means.shape[1]))])
-    grams = []
-    for start in range(0, N, BATCH):
-        grams.append(program(means[start:start + BATCH]).numpy())
-        report(min(start + BATCH, N))
+    gram = grams(decoder, means, report)
     fits = local_decoder.fit(decoder, means, stddevs, seed=seed, progress=lambda done, _: report(N + done)
                              ) if fitted else None
-    at = Surroundings(decoder, x, means, stddevs, np.concatenate(grams), fits, seed)
+    at = Surroundings(decoder, x, means, stddevs, gram, fits, seed)
     results, skipped = {}, {}
     for name in names:
         if stddevs is None and name in STOCHASTIC:
