@@ -17,10 +17,7 @@ def main(flags):
         return compare(flags)
 
     # Export: the SavedModel as a server would load it, and its card.
-    try:
-        model = export.load(flags.export)
-    except InputError as error:
-        raise InputError(f"--export: {error}; train one with python train.py") from None
+    model = loaded("--export", flags.export)
     card = model.card
 
     # Data: the test part of what it was trained on, unless flags say otherwise.
@@ -50,6 +47,14 @@ def main(flags):
         print(f"  picture    {model.path}/overview.png")
 
 
+def loaded(flag, folder):
+    """The newest model in a folder that a flag names."""
+    try:
+        return export.load(folder)
+    except InputError as error:
+        raise InputError(f"{flag}: {error}; train one with python train.py") from None
+
+
 def test_part(card, flags):
     """The dataset to score on, and the settings it came from."""
     recipe = {name: card["recipe"][name] if flags[name].value is None else flags[name].value
@@ -60,7 +65,7 @@ def test_part(card, flags):
 
 def compare(flags):
     """OD-scores of several models on the test part of the first one's data."""
-    models = {name: export.load(name) for name in flags.compare}
+    models = {name: loaded("--compare", name) for name in flags.compare}
     dataset, _ = test_part(next(iter(models.values())).card, flags)
     fitted = flags.geometry == ["od_score"]
     scores = evaluation.compare(models, dataset, examples=flags.geometry_examples, seed=flags.seed, fitted=fitted,

@@ -88,6 +88,8 @@ def test_a_second_run_goes_on_is_refused_or_restarts(folder, capsys):
     run_train(*base, "--steps=5")                                      # goes on
     rows = (folder / "runs/vae_synthetic_linear/history.csv").read_text().splitlines()
     assert [row.split(",")[0] for row in rows] == ["step", "1", "2", "3", "4", "5"]
+    with pytest.raises(InputError, match="is at step 5 already; expected at least as many, got 2"):
+        run_train(*base, "--steps=2")
     with pytest.raises(InputError, match=r"another configuration \(--learning_rate: 0.001 there, 0.5 now\).*--restart"):
         run_train(*base, "--steps=5", "--learning_rate=0.5")
     run_train(*base, "--steps=5", "--learning_rate=0.5", "--restart")
@@ -98,7 +100,7 @@ def test_a_second_run_goes_on_is_refused_or_restarts(folder, capsys):
 def test_of_steps_and_epochs_the_last_counts(tmp_path):
     (tmp_path / "a.flags").write_text("--epochs=2\n")
     dataset = data.load("synthetic_linear")
-    for argv, steps in [(["--epochs=0.5"], 391), (["--steps=7", "--epochs=2"], 1562), (["--epochs=2", "--steps=7"], 7),
+    for argv, steps in [(["--epochs=0.5"], 391), (["--steps=7", "--epochs=2"], 1562), (["--epochs=2", "-steps=7"], 7),
                         ([f"--flagfile={tmp_path / 'a.flags'}", "--steps=7"], 7), ([], 10_000)]:
         assert cli.configuration(parsed(cli.define_train_flags, *argv), dataset)["steps"] == steps
 
@@ -255,7 +257,7 @@ def test_models_are_compared_in_any_order(folder, capsys):
     assert max(scores) <= 1 and len(set(scores)) == 3
     run_evaluate(f"--compare={paths[0]},{paths[2]}", "--geometry=od_score", "--geometry_examples=2")
     assert "fitted local decoders around 2 examples" in capsys.readouterr().out
-    for argv, message in [(["--compare=none"], "expected a folder that holds an exported model"),
+    for argv, message in [(["--compare=none"], "--compare: expected a folder that holds an exported model"),
                           ([f"--compare={paths[1]}", "--geometry=od_score"], "is an autoencoder")]:
         with pytest.raises(InputError, match=message):
             run_evaluate(*argv)

@@ -217,7 +217,8 @@ def read(values, argv):
     rest = values(argv)
     if rest[1:]:
         raise flags.Error(f"expected flags alone, such as --model=vae; got {' '.join(rest[1:])!r}")
-    lengths = [arg.lstrip("-").partition("=")[0] for arg in argv if arg.startswith(("--steps", "--epochs"))]
+    given = [arg.lstrip("-").partition("=")[0] for arg in argv if arg.startswith("-")]
+    lengths = [name for name in given if name in ("steps", "epochs")]
     if len(set(lengths)) > 1:
         values[{"steps": "epochs", "epochs": "steps"}[lengths[-1]]].value = None
     return rest

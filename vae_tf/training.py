@@ -18,6 +18,7 @@ import numpy as np
 import tensorflow as tf
 
 from vae_tf import models
+from vae_tf.errors import InputError
 
 OPTIMIZERS = {"adam": keras.optimizers.Adam, "adagrad": keras.optimizers.Adagrad,
               "rmsprop": keras.optimizers.RMSprop, "sgd": keras.optimizers.SGD}
@@ -117,10 +118,14 @@ def fit(model, dataset, optimizer, *, steps, batch_size, seed=0, run_dir=None, w
 
     Raises:
         NonFiniteError: see there.
+        InputError: the run is past `steps` already.
     """
     optimizer.build(model.trainable_variables)
     run = pathlib.Path(run_dir) if run_dir else None
     step, history = restore(run, model, optimizer) if run else (0, [])
+    if step > steps:
+        raise InputError(f"steps: {run} is at step {step} already; expected at least as many, got {steps}; "
+                         "--restart starts over in a new folder")
     train_steps = make_train_steps(model, optimizer, seed=seed, warmup_steps=warmup_steps, jit_compile=jit_compile)
     iterator = iter(batches(dataset, batch_size, seed, step, steps, with_u=bool(model.u_size)))
     progress = Progress(steps)
@@ -173,6 +178,8 @@ def write_whole(path, write):
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
+    except OSError as error:
+        raise OSError(error.errno, f"{path} could not be written: {error.strerror or error}") from error
     finally:
         aside.unlink(missing_ok=True)
 
