@@ -155,6 +155,43 @@ def test_history_survives_as_written(tmp_path):
     assert list((tmp_path / "tensorboard").iterdir())
 
 
+def watch(model, x, u):
+    """Two numbers that depend on the weights, on the examples and on u."""
+    posterior = model.posterior(x, u)
+    return {"mean_of_mean": tf.reduce_mean(posterior.mean()), "examples": len(x) if u is None else len(x) + len(u)}
+
+
+@pytest.mark.parametrize("name", ["vae", "ivae"])
+def test_watching_changes_no_weight_and_is_resumed(tmp_path, name):
+    plain, weights = fit(small(name=name), 20)
+    seen, watched_weights = fit(small(name=name), 20, tmp_path / "whole", watch=watch, watch_every=4)
+    assert_equal(weights, watched_weights)
+    assert [row["step"] for row in seen] == [4, 5, 8, 10, 12, 15, 16, 20]
+    assert [row["step"] for row in seen if "mean_of_mean" in row] == [4, 8, 12, 16, 20]
+    assert {row["examples"] for row in seen if row["step"] % 4 == 0} == {40 if name == "vae" else 80}
+    assert len({row["mean_of_mean"] for row in seen if row["step"] % 4 == 0}) == 5
+    fit(small(name=name), 10, tmp_path / "parts", watch=watch, watch_every=4)
+    resumed, resumed_weights = fit(small(seed=9, name=name), 20, tmp_path / "parts", watch=watch, watch_every=4)
+    assert_equal(weights, resumed_weights)
+    assert terms(resumed) == terms(seen)
+    assert training.read_history(tmp_path / "parts", 20) == resumed
+    assert "mean_of_mean" not in plain[-1]
+
+
+def test_watching_leaves_the_statistics_of_batch_norm_alone():
+    case = next(case for case in CASES if case[1] == "conv_faces")
+    one, other = (fit(build(*case), 2, shape=case[2], batch_size=4, watch_every=1, **more)[1]
+                  for more in ({}, {"watch": watch}))
+    assert_equal(one, other)
+
+
+def test_a_history_of_rows_with_different_columns_survives(tmp_path):
+    history = [{"step": 1, "kl": 1.0}, {"step": 2, "kl": 2.0, "delta_kl": 0.5}, {"step": 3, "kl": 3.0}]
+    training.write_history(tmp_path, history)
+    assert (tmp_path / "history.csv").read_text() == "step,kl,delta_kl\n1,1.0,\n2,2.0,0.5\n3,3.0,\n"
+    assert training.read_history(tmp_path, 3) == history
+
+
 def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path):
     path = tmp_path / "file"
     training.write_whole(path, lambda file: file.write(b"old"))

@@ -24,6 +24,7 @@ OPTIMIZERS = {"adam": keras.optimizers.Adam, "adagrad": keras.optimizers.Adagrad
               "rmsprop": keras.optimizers.RMSprop, "sgd": keras.optimizers.SGD}
 
 KEPT_CHECKPOINTS = 2
+WATCHED_EXAMPLES = 500
 
 
 class NonFiniteError(RuntimeError):
@@ -96,7 +97,7 @@ def make_train_steps(model, optimizer, *, seed, warmup_steps=0, jit_compile=Fals
 
 
 def fit(model, dataset, optimizer, *, steps, batch_size, seed=0, run_dir=None, warmup_steps=0, jit_compile=False,
-        log_every=50, checkpoint_every=1000):
+        log_every=50, checkpoint_every=1000, watch=None, watch_every=500):
     """Train `model` up to step `steps`; with a run_dir, go on from its newest checkpoint.
 
     Args:
@@ -111,6 +112,10 @@ def fit(model, dataset, optimizer, *, steps, batch_size, seed=0, run_dir=None, w
         jit_compile: compile the step with XLA.
         log_every: steps per row of history.
         checkpoint_every: steps per checkpoint.
+        watch: called as watch(model, x, u), x as the model takes it and u None unless the model has one; returns
+            numbers by name, which join the step's row. It sees the same training examples all through a run, 500 at
+            most, chosen by seed.
+        watch_every: steps per call of watch, at multiples.
 
     Returns:
         The history: a list of dicts, each with step, examples_per_second and the mean terms since the last.
@@ -128,29 +133,40 @@ def fit(model, dataset, optimizer, *, steps, batch_size, seed=0, run_dir=None, w
                          "--restart starts over in a new folder")
     train_steps = make_train_steps(model, optimizer, seed=seed, warmup_steps=warmup_steps, jit_compile=jit_compile)
     iterator = iter(batches(dataset, batch_size, seed, step, steps, with_u=bool(model.u_size)))
+    watched = _watched(model, dataset, seed) if watch else ()
+    stops = (log_every, checkpoint_every, *([watch_every] if watch else []))
     progress = Progress(steps)
     writer = tf.summary.create_file_writer(str(run / "tensorboard")) if run else tf.summary.create_noop_writer()
     with StopRequest() as stop, writer.as_default():
         while step < steps:
             started = time.perf_counter()
             # Stop at multiples, so that rows and checkpoints do not depend on where a run was resumed.
-            count = min(steps, *((step // every + 1) * every for every in (log_every, checkpoint_every))) - step
+            count = min(steps, *((step // every + 1) * every for every in stops)) - step
             done, last, mean = train_steps(iterator, tf.constant(count, tf.int64))
             step += int(done)
             if not np.isfinite(last["loss"]):
                 raise NonFiniteError(_non_finite(step, last, run))
             row = {"step": step, "examples_per_second": batch_size * count / (time.perf_counter() - started),
                    **{name: float(value) for name, value in mean.items()}}
+            progress.show(row)
+            if watch and step % watch_every == 0:
+                row.update({name: float(value) for name, value in watch(model, *watched).items()})
             history.append(row)
             for name, value in row.items():
                 tf.summary.scalar(name, value, step=step)
-            progress.show(row)
             if run and (step % checkpoint_every == 0 or step == steps or stop.requested):
                 save(run, model, optimizer, step, history, last)
             if stop.requested:
                 break
     progress.end()
     return history
+
+
+def _watched(model, dataset, seed):
+    """(x, u) of the examples that fit's watch sees: the first of the first epoch."""
+    indices = _permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES]
+    return (models.unit_range(tf.constant(dataset.images_at(indices))),
+            tf.constant(dataset.u_at(indices)) if model.u_size else None)
 
 
 def differences(run_dir, config):
@@ -219,11 +235,12 @@ def _state(model, optimizer):
 
 
 def write_history(run, history):
+    """Write history.csv, a line per row; what a row lacks is an empty cell."""
     columns = list(dict.fromkeys(name for row in history for name in row))
 
     def write(file):
-        text = "".join([",".join(columns) + "\n", *(",".join(repr(row[c]) for c in columns) + "\n" for row in history)])
-        file.write(text.encode())
+        rows = [[repr(row[name]) if name in row else "" for name in columns] for row in history]
+        file.write("".join(",".join(cells) + "\n" for cells in [columns, *rows]).encode())
 
     write_whole(run / "history.csv", write)
 
@@ -232,7 +249,8 @@ def read_history(run, step):
     """The rows of history.csv up to `step`."""
     try:
         with open(run / "history.csv", newline="") as file:
-            rows = [{k: int(v) if k == "step" else float(v) for k, v in row.items()} for row in csv.DictReader(file)]
+            rows = [{k: int(v) if k == "step" else float(v) for k, v in row.items() if v}
+                    for row in csv.DictReader(file)]
     except FileNotFoundError:
         return []
     return [row for row in rows if row["step"] <= step]
