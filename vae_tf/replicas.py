@@ -28,7 +28,7 @@ class Single:
     def terms(self, step, x, u, warmup):
         """Means over this device's examples x [B, ...], u [B, |u|] at a step; warmup, 0 to 1, scales beta."""
         model, = self.models
-        noise = distributions.noise(_seed(self.seeds[0], step), x.shape[0], model.latents)
+        noise = distributions.noise(_seed(self.seeds[0], step), tf.shape(x)[0], model.latents)
         terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=True)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
 
@@ -98,7 +98,7 @@ class Stacked:
 
     def assign(self, states):
         for name, variable in self._named().items():
-            variable.assign(np.stack([state[name] for state in states]) if variable.shape else states[0][name])
+            variable.assign(np.stack([state[name] for state in states]) if len(variable.shape) else states[0][name])
 
     def _named(self):
         return _by_place(model=self.stacks, optimizer=self.optimizer.variables)
@@ -113,6 +113,6 @@ def _by_place(**owned):
 
 
 def _side_by_side(function, given):
-    rows = tf.nest.flatten(tf.nest.map_structure(len, given))[0]
-    outputs = [function(tf.nest.map_structure(lambda value, i=i: value[i], given)) for i in range(rows)]
+    count = tf.nest.flatten(given)[0].shape[0]
+    outputs = [function(tf.nest.map_structure(lambda value, i=i: value[i], given)) for i in range(count)]
     return tf.nest.map_structure(lambda *values: tf.stack(values), *outputs)

@@ -141,7 +141,7 @@ def fit(model, dataset, optimizer, *, seed=0, run_dir=None, callbacks=(), **opti
         optimizer: a Keras optimizer.
         seed: of the order of examples and of the noise.
         run_dir: where history.csv, tensorboard/ and checkpoints go; None keeps nothing.
-        callbacks: Keras callbacks. A row of history is what they call an epoch, the row is its logs;
+        callbacks: Keras callbacks. Row i of the history is what they call epoch i, the row is its logs;
             model.stop_training ends the run, and model.optimizer is the optimizer.
         options: of fit_replicas.
 
@@ -196,14 +196,15 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
     train_steps = make_train_steps(program, strategy, warmup_steps=warmup_steps, jit_compile=jit_compile)
     watched = [_watched(model, dataset, seed) for seed in program.seeds] if watch else []
     stops = (log_every, checkpoint_every, *([watch_every] if watch else []))
+    anywhere = _anywhere(strategy)
     progress = Progress(steps, len(program.models), quiet=not devices.is_chief(strategy))
     keras_callbacks = _callbacks(callbacks, program)
     with StopRequest() as stop, _Writers(written) as write:
-        while step < steps and not model.stop_training:
+        while step < steps:
             started = time.perf_counter()
             # Stop at multiples, so that rows and checkpoints do not depend on where a run was resumed.
             count = min(steps, *((step // every + 1) * every for every in stops)) - step
-            keras_callbacks.on_epoch_begin(step)
+            keras_callbacks.on_epoch_begin(len(histories[0]))
             try:
                 done, last, mean = train_steps(iterator, tf.constant(count, tf.int64))
             except tf.errors.OpError as error:
@@ -225,8 +226,8 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
             for history, row in zip(histories, rows, strict=True):
                 history.append(row)
             write(rows)
-            keras_callbacks.on_epoch_end(step, rows[0])
-            stopping = _anywhere(strategy, stop.requested) or model.stop_training
+            keras_callbacks.on_epoch_end(len(histories[0]) - 1, rows[0])
+            stopping = anywhere(stop.requested or model.stop_training)
             if shown and (step % checkpoint_every == 0 or step == steps or stopping):
                 states = program.state()
                 _check_finite(states, step, last, program, shown)
@@ -256,16 +257,12 @@ def _iterator(strategy, batch_size, dataset_of_shares):
     return iter(strategy.distribute_datasets_from_function(own))
 
 
-def _anywhere(strategy, flag):
-    """Whether the flag is set in any worker: all of them stop, or none."""
+def _anywhere(strategy):
+    """A function of a flag: whether it is set in any worker, so that all of them stop, or none."""
     if devices.workers(strategy) == 1:
-        return flag
-
-    @tf.function
-    def summed():
-        return strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("sum", tf.constant(float(flag))))
-
-    return bool(strategy.experimental_local_results(summed())[0] > 0)
+        return bool
+    summed = tf.function(lambda flag: strategy.reduce("SUM", strategy.run(tf.identity, args=(flag,)), axis=None))
+    return lambda flag: bool(summed(tf.constant(float(flag))) > 0)
 
 
 def _callbacks(callbacks, program):
