@@ -84,7 +84,8 @@ def test_batches_start_anywhere():
 def test_noise_differs_from_step_to_step():
     model = small()
     x = tf.constant(dataset((3,)).images_at(np.arange(8)))
-    a, b, again = (model.objective(x, noise=distributions.noise((0, t), 8, model.latents))["reconstruction"] for t in (0, 1, 0))
+    noises = [distributions.noise((0, t), 8, model.latents) for t in (0, 1, 0)]
+    a, b, again = (model.objective(x, noise=noise)["reconstruction"] for noise in noises)
     np.testing.assert_array_equal(a, again)
     assert not np.allclose(a, b)
 

@@ -36,8 +36,19 @@ def _without_native_logs():
 
 
 with _without_native_logs():
-    from vae_tf import (data, devices, distributions, evaluation, export, metrics, models, networks, objectives, runs,
-                        training)
+    from vae_tf import (
+        data,
+        devices,
+        distributions,
+        evaluation,
+        export,
+        metrics,
+        models,
+        networks,
+        objectives,
+        runs,
+        training,
+    )
     from vae_tf.errors import InputError
     from vae_tf.metrics import geometry
 
@@ -295,7 +306,8 @@ def configurations(values, dataset):
     configs = {}
     for beta, seed in itertools.product(betas, seeds):
         suffix = ("" if beta is None else f"-beta{beta:g}") + ("" if seed is None else f"-seed{seed}")
-        configs[suffix] = {**config, **({} if beta is None else {"beta": beta}), **({} if seed is None else {"seed": seed})}
+        given = {name: value for name, value in (("beta", beta), ("seed", seed)) if value is not None}
+        configs[suffix] = {**config, **given}
     if len(configs) > 1 and config["precision"] == "mixed_float16":
         raise InputError("--precision: replicas cannot share one loss scale; expected float32 or mixed_bfloat16, "
                          "got mixed_float16")
@@ -310,7 +322,8 @@ def _betas(given, model):
         betas = [float(value) for value in given]
     except ValueError:
         betas = [math.nan]
-    if not all(math.isfinite(beta) and beta >= 0 for beta in betas) or len({f"{beta:g}" for beta in betas}) < len(betas):
+    finite = all(math.isfinite(beta) and beta >= 0 for beta in betas)
+    if not finite or len({f"{beta:g}" for beta in betas}) < len(betas):
         raise InputError("--sweep_beta: expected different finite numbers, not below 0, such as 0.5,1,4; "
                          f"got {','.join(given)}")
     return betas
@@ -380,9 +393,8 @@ def scoring(values):
 
 
 def listed(run_dirs, file=""):
-    """One folder's path, or a pattern for several."""
-    first, last = str(run_dirs[0]), str(run_dirs[-1])
-    return f"{os.path.commonprefix([first, last])}*{file}" if len(run_dirs) > 1 else first + file
+    """A file of every run, for people: the first to the last."""
+    return " to ".join(f"{run_dir}{file}" for run_dir in dict.fromkeys((run_dirs[0], run_dirs[-1])))
 
 
 def run_folder(values, config, suffix="", write=True):

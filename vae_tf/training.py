@@ -226,7 +226,7 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
             for history, row in zip(histories, rows, strict=True):
                 history.append(row)
             write(rows)
-            keras_callbacks.on_epoch_end(len(histories[0]) - 1, rows[0])
+            keras_callbacks.on_epoch_end(len(histories[0]) - 1, dict(rows[0]))      # Keras writes into it
             stopping = anywhere(stop.requested or model.stop_training)
             if shown and (step % checkpoint_every == 0 or step == steps or stopping):
                 states = program.state()
