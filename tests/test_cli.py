@@ -49,7 +49,7 @@ def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model
     run_train(f"--model={model}", f"--dataset={dataset}", *network, *QUICK)
     path = pathlib.Path("exported") / f"{model}_{dataset}" / "1"
     out = capsys.readouterr().out
-    assert f"python evaluate.py --export={path}" in out and "nats per example: reconstruction" in out
+    assert f"python evaluate.py --export={path}" in out and f"{path}: reconstruction" in out
     run_evaluate("--examples=200", "--metrics=active_units,mig,mcc", "--geometry_examples=4", "--jobs=1")
     printed = capsys.readouterr().out
     result = json.loads((path / "metrics.json").read_text())
@@ -261,3 +261,46 @@ def test_models_are_compared_in_any_order(folder, capsys):
                           ([f"--compare={paths[1]}", "--geometry=od_score"], "is an autoencoder")]:
         with pytest.raises(InputError, match=message):
             run_evaluate(*argv)
+
+
+def test_replicas_are_runs_of_their_own(folder, capsys):
+    flags = ("--model=beta_vae", "--dataset=synthetic_linear", "--network=mlp_synthetic", *QUICK)
+    run_train("--name=r", "--replicas=2", "--sweep_beta=1,4", *flags)
+    names = ["r-beta1-seed0", "r-beta1-seed1", "r-beta4-seed0", "r-beta4-seed1"]
+    assert sorted(path.name for path in pathlib.Path("runs").iterdir()) == names
+    out = capsys.readouterr().out
+    assert all(f"exported/{name}/1: reconstruction" in out for name in names)
+    run_train("--name=alone", "--beta=4", "--seed=1", *flags)
+    config, same = (json.loads(pathlib.Path("runs", name, "config.json").read_text()) for name in (names[3], "alone"))
+    assert config == same
+    x = data.load("synthetic_linear").images_at(np.arange(5))
+    one, other, alone = (export.load(f"exported/{name}").encode(x)["mean"] for name in (names[0], names[3], "alone"))
+    # Three steps of 1e-3: float32 rounding is far below, another seed or beta far above.
+    np.testing.assert_allclose(other, alone, atol=1e-5)
+    assert np.abs(one - alone).max() > 0.01
+    run_train(f"--name={names[3]}", "--beta=4", "--seed=1", *flags)         # is complete, and says so by doing nothing
+    assert json.loads(pathlib.Path("exported", names[3], "2", "assets.extra", "card.json").read_text())["steps"] == 3
+
+
+@pytest.mark.parametrize(("argv", "message"), [
+    (["--model=vae", "--sweep_beta=1,4"], "--sweep_beta: vae has no beta; models with beta: beta_vae"),
+    (["--model=beta_vae", "--sweep_beta=1,x"], "--sweep_beta: expected different finite numbers, .* got 1,x"),
+    (["--model=beta_vae", "--sweep_beta=1,1.0"], "--sweep_beta: expected different"),
+    (["--model=beta_vae", "--sweep_beta=-1"], "--sweep_beta: expected different"),
+    (["--model=vae", "--replicas=2", "--precision=mixed_float16"], "--precision: replicas cannot share one loss scale"),
+    (["--model=vae", "--replicas=2", "--strategy=mirrored"], "--strategy: replicas train on one device; got 2 devices"),
+    (["--model=vae", "--strategy=multi_worker"], "--strategy: multi_worker needs the environment variable TF_CONFIG"),
+    (["--model=vae", "--strategy=mirrored", "--batch_size=5"], "--batch_size: 2 devices .* multiple of 2, got 5"),
+])
+def test_what_cannot_be_trained_together_is_refused(folder, argv, message):
+    with pytest.raises(InputError, match=message):
+        run_train("--dataset=synthetic_linear", "--steps=3", *argv)
+    assert not list(folder.iterdir())
+
+
+def test_a_mirrored_run_exports_like_any_other(folder):
+    for strategy in ("one_device", "mirrored"):
+        run_train("--model=ivae", "--dataset=synthetic_linear", f"--strategy={strategy}", f"--name={strategy}", *QUICK)
+    x, u = data.load("synthetic_linear").images_at(np.arange(5)), data.load("synthetic_linear").u_at(np.arange(5))
+    one, two = (export.load(f"exported/{name}").encode(x, u)["mean"] for name in ("one_device", "mirrored"))
+    np.testing.assert_allclose(one, two, atol=1e-5)

@@ -333,12 +333,20 @@ def strategy(values):
     """The tf.distribute strategy of --strategy; before TensorFlow computes anything.
 
     Raises:
-        InputError: there is no such hardware or cluster.
+        InputError: there is no such hardware or cluster, or it cannot do what other flags ask.
     """
     try:
-        return devices.strategy(values.strategy)
+        chosen = devices.strategy(values.strategy)
     except InputError as error:
         raise InputError(f"--{error}") from None
+    count = chosen.num_replicas_in_sync
+    if count > 1 and (values.replicas or values.sweep_beta):
+        raise InputError(f"--strategy: replicas train on one device; got {count} devices; "
+                         "give --strategy=one_device, or neither --replicas nor --sweep_beta")
+    if values.batch_size % count:
+        raise InputError(f"--batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
+                         f"got {values.batch_size}")
+    return chosen
 
 
 def fit(configs, built, dataset, run_dirs, values, strategy):
@@ -352,9 +360,6 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
                "warmup_steps": config["beta_warmup_steps"], "log_every": values.log_every,
                "checkpoint_every": values.checkpoint_every}
     if len(configs) > 1:
-        if not one_device:
-            raise InputError(f"--strategy: replicas train on one device; got {strategy.num_replicas_in_sync} devices; "
-                             "give --strategy=one_device, or neither --replicas nor --sweep_beta")
         return training.fit_replicas(built, dataset, optimizer, seeds=[each["seed"] for each in configs],
                                      run_dirs=run_dirs, jit_compile=config["jit_compile"] == "true", **options)
     auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image and one_device
