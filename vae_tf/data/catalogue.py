@@ -1,4 +1,4 @@
-"""Datasets that TensorFlow Datasets prepares: (Fashion-)MNIST."""
+"""Datasets that TensorFlow Datasets prepares: (Fashion-)MNIST, and what is made of its digits."""
 
 import numpy as np
 
@@ -29,3 +29,14 @@ def labelled_images(name, data_dir=None):
     n = len(train["label"])
     return dataset.from_arrays(name, images, labels[:, np.newaxis], [dataset.Factor("class", 10, "categorical")],
                                dataset.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})
+
+
+def mnist_digits(data_dir=None):
+    """The first training image of each digit 0..9, uint8 [10, 28, 28].
+
+    Raises:
+        InputError: as `labelled_images`.
+    """
+    train = labelled_images("mnist", data_dir).split("grid", "train")
+    labels = train.factors_at(np.arange(len(train)))[:, 0]
+    return train.images_at(np.unique(labels, return_index=True)[1])[..., 0]
