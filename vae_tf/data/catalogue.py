@@ -16,15 +16,7 @@ def labelled_images(name, data_dir=None):
     Raises:
         InputError: it is not there and could not be downloaded.
     """
-    import tensorflow_datasets as tfds  # takes a second, and only these datasets need it
-
-    builder = tfds.builder(name, data_dir=data_dir)
-    try:
-        builder.download_and_prepare()    # returns at once when it is prepared
-    except Exception as error:            # a network or disk fault; TFDS has no common class for them
-        raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
-                         f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
-    train, test = (tfds.as_numpy(builder.as_dataset(split=part, batch_size=-1)) for part in ("train", "test"))
+    train, test = (_read(name, part, data_dir) for part in ("train", "test"))
     images, labels = (np.concatenate([train[key], test[key]]) for key in ("image", "label"))
     n = len(train["label"])
     return dataset.from_arrays(name, images, labels[:, np.newaxis], [dataset.Factor("class", 10, "categorical")],
@@ -37,6 +29,18 @@ def mnist_digits(data_dir=None):
     Raises:
         InputError: as `labelled_images`.
     """
-    train = labelled_images("mnist", data_dir).split("grid", "train")
-    labels = train.factors_at(np.arange(len(train)))[:, 0]
-    return train.images_at(np.unique(labels, return_index=True)[1])[..., 0]
+    some = _read("mnist", "train[:1000]", data_dir)
+    return some["image"][np.unique(some["label"], return_index=True)[1], ..., 0]
+
+
+def _read(name, split, data_dir):
+    """The arrays of a split, by name."""
+    import tensorflow_datasets as tfds  # takes a second, and only these datasets need it
+
+    builder = tfds.builder(name, data_dir=data_dir)
+    try:
+        builder.download_and_prepare()    # returns at once when it is prepared
+    except Exception as error:            # a network or disk fault; TFDS has no common class for them
+        raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
+                         f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
+    return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))

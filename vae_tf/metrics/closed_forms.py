@@ -205,7 +205,7 @@ def _around(model, dataset, indices, seed, progress):
     noise_variance = _noise_variance(model.card)
     x, posterior = _encoded(model, dataset, indices)
     mean = posterior["mean"]
-    program = _curvatures(model.decoder, noise_variance, mean.shape[1])
+    program = curvatures(model.decoder, noise_variance, mean.shape[1])
     found = []
     for start in range(0, len(mean), BATCH):
         rows = slice(start, start + BATCH)
@@ -222,8 +222,14 @@ def _around(model, dataset, indices, seed, progress):
                   noise_variance, seed)
 
 
-def _curvatures(decoder, noise_variance, d):
-    """A program (z [B, d], x [B, n]) -> the decoder's output [B, n], its Jacobian, and the Hessian of log p(x|z)."""
+def curvatures(decoder, noise_variance, d):
+    """A program (z [B, d], x [B, n]) -> natural parameter [B, n], its Jacobian, Hessian of log p(x|z) [B, d, d].
+
+    Args:
+        decoder: as in `jacobians`.
+        noise_variance: s^2 of a Gaussian likelihood, None for a Bernoulli.
+        d: latents.
+    """
     def flat(z):
         return tf.reshape(jacobians.chosen(decoder(z), "natural"), [tf.shape(z)[0], -1])
 
