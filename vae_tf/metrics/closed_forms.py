@@ -102,7 +102,7 @@ def linear_optimum(at):
     terms = {"objective": np.array([reconstruction + beta * kl, o.reconstruction + beta * o.kl]),
              "reconstruction": np.array([reconstruction, o.reconstruction]), "kl": np.array([kl, o.kl]),
              "active": np.array([(alone > ACTIVE_KL).sum(), o.active.sum()])}
-    said = ", ".join(f"{name} {measured:.4g} ({predicted:.4g})" for name, (measured, predicted) in terms.items())
+    said = ", ".join(f"{name} {measured:.5g} ({predicted:.5g})" for name, (measured, predicted) in terms.items())
     return Result("linear_optimum", float(-np.subtract(*terms["objective"][::-1])), terms,
                   f"nats above the least objective of any linear network; measured (predicted): {said}")
 
