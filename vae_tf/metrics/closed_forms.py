@@ -15,7 +15,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics.curvature import hessian_diagonality, posterior_covariance_gap
 from vae_tf.metrics.result import Result
 
-BATCH = 64              # examples whose Jacobians are held at a time
+BATCH = 16              # examples whose curvature is computed at a time; the decoder sees d times as many rows
 DRAWS = 32              # of z per example, for the Monte Carlo ELBO
 WEIGHTS = 256           # of z per example, for log p(x)
 LINEAR_EXAMPLES = 50_000        # whose covariance gives the linear optimum, at most
@@ -235,17 +235,18 @@ def curvatures(decoder, noise_variance, d):
 
     @tf.function(input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])
     def program(z, x):
-        def gradient(z):
+        # The gradient's tangents, d of them per example as rows of one batch: vectorised over tangents instead, a
+        # loaded decoder computes gradients of its weights, too.
+        many, directions = tf.repeat(z, d, axis=0), tf.tile(tf.eye(d), [tf.shape(z)[0], 1])
+        with tf.autodiff.ForwardAccumulator(many, directions) as tangents:
             with tf.GradientTape() as tape:
-                tape.watch(z)
-                output = flat(z)
-                each = (x * output - tf.math.softplus(output) if noise_variance is None
-                        else -tf.square(x - output) / (2 * noise_variance))
-                total = tf.reduce_sum(each)
-            return tape.gradient(total, z)
-
-        J = jacobians.jacobian(decoder, z, output="natural")
-        return flat(z), J, jacobians.jacobian(gradient, z, mode="reverse")
+                tape.watch(many)
+                output, data = flat(many), tf.repeat(x, d, axis=0)
+                total = tf.reduce_sum(data * output - tf.math.softplus(output) if noise_variance is None
+                                      else -tf.square(data - output) / (2 * noise_variance))
+            gradient = tape.gradient(total, many)
+        H = tangents.jvp(gradient, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return flat(z), jacobians.jacobian(decoder, z, output="natural"), tf.reshape(H, [-1, d, d])
 
     return program
 
