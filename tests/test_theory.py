@@ -127,6 +127,20 @@ def test_sikkas_propositions(A):
     assert theory.linear_beta_vae(C, A.shape[1], 1.0).mie == pytest.approx(0, abs=1e-9)
 
 
+def test_a_decoders_objective_is_ppcas_likelihood_and_the_cost_of_a_diagonal_posterior():
+    """The derivation of the optimum: with the best encoder for D, whatever D, objective / beta is
+    -E log N(x; 0, D D^T + beta s^2 I) + constant + a cost that is 0 iff the columns of D are orthogonal."""
+    C, beta, s2 = random_covariance(7, seed=9), 2.5, 0.4
+    noise, constant = theory.beta_as_noise_variance(7, beta, s2)
+    skew = np.random.default_rng(9).standard_normal((7, 3))
+    for D, orthogonal in ((skew, False), (np.linalg.qr(skew)[0] * [1.0, 2.0, 3.0], True)):
+        reconstruction, kl = theory.linear_terms(C, D, *theory.linear_encoder(D, beta, s2), s2)
+        cost = theory.diagonal_cost(np.eye(3) + D.T @ D / noise)
+        assert (reconstruction + beta * kl) / beta == pytest.approx(
+            -theory.linear_log_likelihood(C, D, noise) + constant + cost, rel=1e-12)
+        assert abs(cost) < 1e-12 if orthogonal else cost > 0.01
+
+
 def test_a_fixed_decoder_is_inferred_best_at_beta_one():
     """sikka IV.A, for a decoder whose columns are not orthogonal, so that the error is not 0."""
     C, D = random_covariance(8, seed=4), np.random.default_rng(4).standard_normal((8, 3))
