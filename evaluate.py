@@ -3,7 +3,7 @@
 import pathlib
 import time
 
-from vae_tf import cli, data, evaluation, export, report, training
+from vae_tf import cli, data, evaluation, export, report, runs
 from vae_tf.errors import InputError
 from vae_tf.metrics import closed_forms, geometry
 
@@ -43,7 +43,7 @@ def main(flags):
 
     # Report: numbers and a picture beside the model.
     text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, **recipe)
-    training.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
+    runs.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if dataset.is_image:
         report.picture(model.path / "overview.png", model, dataset, scored)
@@ -88,7 +88,7 @@ def score_codes(path, asked):
     print(report.table(scored))
     numbers = pathlib.Path(path).with_suffix(".metrics.json")
     text = evaluation.as_json(scored, codes=str(path), seed=asked["seed"])
-    training.write_whole(numbers, lambda file: file.write(text.encode()))
+    runs.write_whole(numbers, lambda file: file.write(text.encode()))
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
 
 

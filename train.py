@@ -2,36 +2,45 @@
 
 import time
 
-from vae_tf import cli, data, export
+from vae_tf import cli, data, devices, export
 
 
 def main(flags):
+    # Devices: this one, or several that share each batch.
+    strategy = cli.strategy(flags)
+    chief = devices.is_chief(strategy)
+
     # Data: images by index, their factors, and u.
     dataset = data.load(flags.dataset, data_dir=flags.data_dir, seed=flags.data_seed)
     dataset = dataset.split(flags.split, "train", flags.data_seed)
 
-    # Model: q(z|x), p(z), p(x|z) and the objective.
-    config = cli.configuration(flags, dataset)
-    model = cli.build_model(config, dataset)
-    run_dir = cli.run_folder(flags, config)
+    # Model: q(z|x), p(z), p(x|z) and the objective; one, or one per seed (--replicas) and beta (--sweep_beta).
+    configs = cli.configurations(flags, dataset)
+    models = [cli.build_model(config, dataset) for config in configs.values()]
+    run_dirs = [cli.run_folder(flags, config, suffix, write=chief) for suffix, config in configs.items()]
+    config, model = next(iter(configs.values())), models[0]
     print(f"{config['model']} ({config['network']}, {config['latents']} latents, {model.count_params():,} weights) "
           f"on {dataset.name} ({len(dataset):,} examples): "
-          f"{config['steps']:,} steps of {config['batch_size']}, in {run_dir}")
+          f"{config['steps']:,} steps of {config['batch_size']}, in {cli.listed(run_dirs)}")
 
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
     started = time.perf_counter()
-    history = cli.fit(config, model, dataset, run_dir, flags)
-    if history[-1]["step"] < config["steps"]:
-        print(f"Stopped at step {history[-1]['step']:,}, checkpoint written. The same command goes on from there.")
+    histories = cli.fit(list(configs.values()), models, dataset, run_dirs, flags, strategy)
+    if histories[0][-1]["step"] < config["steps"]:
+        print(f"Stopped at step {histories[0][-1]['step']:,}, checkpoint written. The same command goes on from there.")
+        return
+    if not chief:
         return
 
     # Export: a SavedModel that a server loads.
-    path = export.save(f"{flags.export_root}/{run_dir.name}", model, dataset, cli.card(config, model, dataset, history))
-    last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items() if name in ("reconstruction", "kl"))
-    print(f"""
-Trained in {time.perf_counter() - started:.0f} s. At the end, nats per example: {last}.
-  model      {path}
-  history    {run_dir}/history.csv, or: tensorboard --logdir={run_dir}
+    print(f"\nTrained in {time.perf_counter() - started:.0f} s.")
+    for config, model, run_dir, history in zip(configs.values(), models, run_dirs, histories, strict=True):
+        path = export.save(f"{flags.export_root}/{run_dir.name}", model, dataset,
+                           cli.card(config, model, dataset, history))
+        last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items()
+                         if name in ("reconstruction", "kl"))
+        print(f"  model      {path}: at the end {last} nats per example")
+    print(f"""  history    {cli.listed(run_dirs, '/history.csv')}, or: tensorboard --logdir={flags.run_root}
 Next, see what it learned:
   python evaluate.py --export={path}""")
 

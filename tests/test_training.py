@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from cases import CASES, IDS, build, dataset
 
-from vae_tf import data, training
+from vae_tf import data, distributions, runs, training
 
 
 def fit(model, steps, run_dir=None, seed=0, shape=(3,), batch_size=16, rate=1e-2, **more):
@@ -74,7 +74,7 @@ def test_every_epoch_is_a_permutation_of_its_own():
 
 def test_batches_start_anywhere():
     ds = data.load("dsprites")
-    for (step, x, u), expected in zip(training.batches(ds, 4, 5, 2, 4, with_u=True), (2, 3), strict=True):
+    for (step, x, u), expected in zip(training.batches(ds, 4, [5], 2, 4, with_u=True), (2, 3), strict=True):
         indices = training.indices_of_step(len(ds), 4, 5, expected)
         assert int(step) == expected and x.dtype == tf.uint8
         np.testing.assert_array_equal(x, ds.images_at(indices))
@@ -84,7 +84,7 @@ def test_batches_start_anywhere():
 def test_noise_differs_from_step_to_step():
     model = small()
     x = tf.constant(dataset((3,)).images_at(np.arange(8)))
-    a, b, again = (model.objective(x, seed=(0, t))["reconstruction"] for t in (0, 1, 0))
+    a, b, again = (model.objective(x, noise=distributions.noise((0, t), 8, model.latents))["reconstruction"] for t in (0, 1, 0))
     np.testing.assert_array_equal(a, again)
     assert not np.allclose(a, b)
 
@@ -136,9 +136,9 @@ def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
     _, weights = fit(small(), 40, tmp_path / "whole")
     show = training.Progress.show
 
-    def show_and_signal(self, row):
-        show(self, row)
-        if row["step"] == 15:
+    def show_and_signal(self, rows):
+        show(self, rows)
+        if rows[0]["step"] == 15:
             os.kill(os.getpid(), number)
 
     monkeypatch.setattr(training.Progress, "show", show_and_signal)
@@ -150,21 +150,58 @@ def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
 
 def test_history_survives_as_written(tmp_path):
     history, _ = fit(small(), 20, tmp_path)
-    assert training.read_history(tmp_path, 20) == history
-    assert [row["step"] for row in training.read_history(tmp_path, 12)] == [5, 10]
+    assert runs.read_history(tmp_path, 20) == history
+    assert [row["step"] for row in runs.read_history(tmp_path, 12)] == [5, 10]
     assert list((tmp_path / "tensorboard").iterdir())
+
+
+def watch(model, x, u):
+    """Two numbers that depend on the weights, on the examples and on u."""
+    posterior = model.posterior(x, u)
+    return {"mean_of_mean": tf.reduce_mean(posterior.mean()), "examples": len(x) if u is None else len(x) + len(u)}
+
+
+@pytest.mark.parametrize("name", ["vae", "ivae"])
+def test_watching_changes_no_weight_and_is_resumed(tmp_path, name):
+    plain, weights = fit(small(name=name), 20)
+    seen, watched_weights = fit(small(name=name), 20, tmp_path / "whole", watch=watch, watch_every=4)
+    assert_equal(weights, watched_weights)
+    assert [row["step"] for row in seen] == [4, 5, 8, 10, 12, 15, 16, 20]
+    assert [row["step"] for row in seen if "mean_of_mean" in row] == [4, 8, 12, 16, 20]
+    assert {row["examples"] for row in seen if row["step"] % 4 == 0} == {40 if name == "vae" else 80}
+    assert len({row["mean_of_mean"] for row in seen if row["step"] % 4 == 0}) == 5
+    fit(small(name=name), 10, tmp_path / "parts", watch=watch, watch_every=4)
+    resumed, resumed_weights = fit(small(seed=9, name=name), 20, tmp_path / "parts", watch=watch, watch_every=4)
+    assert_equal(weights, resumed_weights)
+    assert terms(resumed) == terms(seen)
+    assert runs.read_history(tmp_path / "parts", 20) == resumed
+    assert "mean_of_mean" not in plain[-1]
+
+
+def test_watching_leaves_the_statistics_of_batch_norm_alone():
+    case = next(case for case in CASES if case[1] == "conv_faces")
+    one, other = (fit(build(*case), 2, shape=case[2], batch_size=4, watch_every=1, **more)[1]
+                  for more in ({}, {"watch": watch}))
+    assert_equal(one, other)
+
+
+def test_a_history_of_rows_with_different_columns_survives(tmp_path):
+    history = [{"step": 1, "kl": 1.0}, {"step": 2, "kl": 2.0, "delta_kl": 0.5}, {"step": 3, "kl": 3.0}]
+    runs.write_history(tmp_path, history)
+    assert (tmp_path / "history.csv").read_text() == "step,kl,delta_kl\n1,1.0,\n2,2.0,0.5\n3,3.0,\n"
+    assert runs.read_history(tmp_path, 3) == history
 
 
 def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path):
     path = tmp_path / "file"
-    training.write_whole(path, lambda file: file.write(b"old"))
+    runs.write_whole(path, lambda file: file.write(b"old"))
 
     def fail(file):
         file.write(b"half")
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        training.write_whole(path, fail)
+        runs.write_whole(path, fail)
     assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
 
 
@@ -176,6 +213,6 @@ def test_beta_warms_up_over_its_steps():
 
 
 def test_differences_ignore_steps(tmp_path):
-    training.write_config(tmp_path, {"beta": 1.0, "steps": 5, "seed": 0})
-    assert training.differences(tmp_path, {"beta": 4.0, "steps": 9, "seed": 0}) == {"beta": (1.0, 4.0)}
-    assert training.differences(tmp_path / "none", {"beta": 4.0}) == {}
+    runs.write_config(tmp_path, {"beta": 1.0, "steps": 5, "seed": 0})
+    assert runs.differences(tmp_path, {"beta": 4.0, "steps": 9, "seed": 0}) == {"beta": (1.0, 4.0)}
+    assert runs.differences(tmp_path / "none", {"beta": 4.0}) == {}

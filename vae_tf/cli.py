@@ -36,7 +36,8 @@ def _without_native_logs():
 
 
 with _without_native_logs():
-    from vae_tf import data, distributions, evaluation, export, metrics, models, networks, objectives, training
+    from vae_tf import (data, devices, distributions, evaluation, export, metrics, models, networks, objectives, runs,
+                        training)
     from vae_tf.errors import InputError
     from vae_tf.metrics import closed_forms, geometry
 
@@ -62,7 +63,8 @@ QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
 
 # Flags that say where results go or how often, not what the run is.
-OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "data_dir", "epochs")
+OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "data_dir", "epochs",
+          "strategy", "replicas", "sweep_beta")
 
 
 def define_train_flags(values=flags.FLAGS):
@@ -89,10 +91,16 @@ def define_train_flags(values=flags.FLAGS):
     group.integer("batch_size", 64, "Examples per update.", lower_bound=1)
     group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule.")
     group.float("learning_rate", 1e-3, "Its step size.")
-    group.enum("precision", "float32", ("float32", "mixed_bfloat16"), "Of the layers; results stay float32.")
+    group.enum("precision", "float32", ("float32", "mixed_bfloat16", "mixed_float16"),
+               "Of the layers; weights and results stay float32.")
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
                "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
     group.integer("seed", 0, "Of weights, order of examples and noise.", lower_bound=0, upper_bound=2_000_000)
+    group.integer("replicas", None, "Train as many models as one program, with seeds from --seed on. Each has its own "
+                  "run, NAME-seedS, the same as if trained alone.", lower_bound=1)
+    group.list("sweep_beta", None, "Train one model per value of beta, comma-separated, as one program: NAME-betaB.")
+    group.enum("strategy", "auto", devices.STRATEGIES, "How devices share the work; the result does not depend on it. "
+               "auto: the machines of TF_CONFIG, the TPU of TPU_NAME, all GPUs, or one device.")
     group.start("Output")
     group.string("name", None, "Of the run and the export; MODEL_DATASET by default.")
     group.string("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
@@ -208,7 +216,7 @@ def run(main, define_flags, description):
         warnings.showwarning = lambda message, *_: print(f"{program}: warning: {message}", file=sys.stderr)
         try:
             main(flags.FLAGS)
-        except (InputError, OSError, training.NonFiniteError) as error:
+        except (InputError, OSError, training.NonFiniteError, training.DataError) as error:
             _fail(program, error)
 
     app.run(guarded, flags_parser=parse)
@@ -282,14 +290,74 @@ def build_model(config, dataset):
                         dtype=config["precision"], **{name: config[name] for name in names})
 
 
-def fit(config, model, dataset, run_dir, values):
-    """Train as configured; see training.fit."""
-    auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image
-    return training.fit(
-        model, dataset, training.OPTIMIZERS[config["optimizer"]](config["learning_rate"]), steps=config["steps"],
-        batch_size=config["batch_size"], seed=config["seed"], run_dir=run_dir, warmup_steps=config["beta_warmup_steps"],
-        jit_compile=auto if config["jit_compile"] == "auto" else config["jit_compile"] == "true",
-        log_every=values.log_every, checkpoint_every=values.checkpoint_every)
+def configurations(values, dataset):
+    """{suffix of the name: configuration} of every model to train: one, or one per seed and value of beta.
+
+    Raises:
+        InputError: see configuration; or what cannot be trained as replicas.
+    """
+    config = configuration(values, dataset)
+    betas = _betas(values.sweep_beta, config["model"]) if values.sweep_beta else [None]
+    seeds = range(config["seed"], config["seed"] + values.replicas) if values.replicas else [None]
+    configs = {}
+    for beta, seed in itertools.product(betas, seeds):
+        suffix = ("" if beta is None else f"-beta{beta:g}") + ("" if seed is None else f"-seed{seed}")
+        configs[suffix] = {**config, **({} if beta is None else {"beta": beta}), **({} if seed is None else {"seed": seed})}
+    if len(configs) > 1 and config["precision"] == "mixed_float16":
+        raise InputError("--precision: replicas cannot share one loss scale; expected float32 or mixed_bfloat16, "
+                         "got mixed_float16")
+    return configs
+
+
+def _betas(given, model):
+    if not issubclass(models.MODELS[model], models.BetaVAE):
+        with_beta = [key for key, kind in models.MODELS.items() if issubclass(kind, models.BetaVAE)]
+        raise InputError(f"--sweep_beta: {model} has no beta; models with beta: {', '.join(with_beta)}")
+    try:
+        betas = [float(value) for value in given]
+    except ValueError:
+        betas = [math.nan]
+    if not all(math.isfinite(beta) and beta >= 0 for beta in betas) or len({f"{beta:g}" for beta in betas}) < len(betas):
+        raise InputError("--sweep_beta: expected different finite numbers, not below 0, such as 0.5,1,4; "
+                         f"got {','.join(given)}")
+    return betas
+
+
+def strategy(values):
+    """The tf.distribute strategy of --strategy; before TensorFlow computes anything.
+
+    Raises:
+        InputError: there is no such hardware or cluster.
+    """
+    try:
+        return devices.strategy(values.strategy)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
+
+
+def fit(configs, built, dataset, run_dirs, values, strategy):
+    """Train as configured; see training.fit. Models built elsewhere end up with the weights."""
+    config = configs[0]
+    one_device = strategy.num_replicas_in_sync == 1
+    with strategy.scope():
+        optimizer = training.optimizer(config["optimizer"], config["learning_rate"], config["precision"])
+        model = built[0] if one_device else build_model(config, dataset)
+    options = {"steps": config["steps"], "batch_size": config["batch_size"],
+               "warmup_steps": config["beta_warmup_steps"], "log_every": values.log_every,
+               "checkpoint_every": values.checkpoint_every}
+    if len(configs) > 1:
+        if not one_device:
+            raise InputError(f"--strategy: replicas train on one device; got {strategy.num_replicas_in_sync} devices; "
+                             "give --strategy=one_device, or neither --replicas nor --sweep_beta")
+        return training.fit_replicas(built, dataset, optimizer, seeds=[each["seed"] for each in configs],
+                                     run_dirs=run_dirs, jit_compile=config["jit_compile"] == "true", **options)
+    auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image and one_device
+    history = training.fit(model, dataset, optimizer, seed=config["seed"], run_dir=run_dirs[0],
+                           jit_compile=auto if config["jit_compile"] == "auto" else config["jit_compile"] == "true",
+                           **options)
+    if not one_device:
+        built[0].set_weights(model.get_weights())
+    return [history]
 
 
 def card(config, model, dataset, history):
@@ -320,13 +388,19 @@ def scoring(values):
             "examples": min(values.examples, QUICK_EXAMPLES) if values.quick else values.examples}
 
 
-def run_folder(values, config):
-    """runs/NAME, ready to be trained in: a new one, or one to go on with.
+def listed(run_dirs, file=""):
+    """One folder's path, or a pattern for several."""
+    first, last = str(run_dirs[0]), str(run_dirs[-1])
+    return f"{os.path.commonprefix([first, last])}*{file}" if len(run_dirs) > 1 else first + file
+
+
+def run_folder(values, config, suffix="", write=True):
+    """runs/NAME, ready to be trained in: a new one, or one to go on with; write=False leaves that to another process.
 
     Raises:
         InputError: it cannot be written, or holds a run with another configuration.
     """
-    name = values.name or f"{config['model']}_{pathlib.Path(config['dataset']).stem}"
+    name = (values.name or f"{config['model']}_{pathlib.Path(config['dataset']).stem}") + suffix
     if name in (".", "..") or "/" in name:
         raise InputError(f"--name: expected a folder's name, got {name!r}")
     for flag in ("run_root", "export_root"):
@@ -338,10 +412,11 @@ def run_folder(values, config):
     if values.restart:
         candidates = itertools.chain([run_dir], (run_dir.with_name(f"{name}-{i}") for i in itertools.count(2)))
         run_dir = next(path for path in candidates if not path.exists())
-    changed = training.differences(run_dir, config)
+    changed = runs.differences(run_dir, config)
     if changed:
         listed = "; ".join(f"--{name}: {was} there, {now} now" for name, (was, now) in changed.items())
         raise InputError(f"{run_dir} holds a run with another configuration ({listed}); "
                          "give this one a --name, or --restart to start over in a new folder")
-    training.write_config(run_dir, config)
+    if write:
+        runs.write_config(run_dir, config)
     return run_dir

@@ -10,6 +10,8 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from vae_tf import devices
+
 tfd = tfp.distributions
 
 LIKELIHOODS = ("bernoulli", "gaussian", "gaussian_learned")
@@ -38,6 +40,23 @@ def full_normal(mean, lower):
 def standard_normal(latents):
     """p(z) = N(0, I) over `latents` dimensions, batch shape []."""
     return tfd.MultivariateNormalDiag(tf.zeros(latents), tf.ones(latents))
+
+
+def noise(seed, examples, latents):
+    """eps ~ N(0, I) [B, d] for z = mu + L eps: a function of the seed, two integers, alone.
+
+    Under a tf.distribute strategy `examples` is this device's share, and the noise its rows of the whole batch's:
+    an example gets the same whatever the number of devices.
+    """
+    device, count = devices.place()
+    shape = (examples * count, latents)
+    whole = tfd.MultivariateNormalDiag(tf.zeros(shape), tf.ones(shape)).sample(seed=seed)
+    return whole if count == 1 else whole[device * examples:(device + 1) * examples]
+
+
+def reparameterised(posterior, noise):
+    """z = mu + L eps [B, d], a sample of a normal q(z|x) (Kingma, Welling 2014; rolinek S76)."""
+    return posterior.bijector.forward(noise)
 
 
 class Likelihood(keras.layers.Layer):

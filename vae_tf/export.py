@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from vae_tf import models
+from vae_tf import distributions, models
 from vae_tf.errors import InputError
 
 tfd = tfp.distributions
@@ -63,7 +63,8 @@ class _Functions(tf.Module):
             return {"images": model.likelihood(z).mean(), "z": z}
 
         def objective(x, seed, u=None):
-            return model.objective(models.unit_range(x), u, seed=tf.stack([seed, 0]))
+            noise = distributions.noise(tf.stack([seed, 0]), tf.shape(x)[0], model.latents)
+            return model.objective(models.unit_range(x), u, noise=noise)
 
         self.encode = tf.function(encode, input_signature=[x, *u])
         self.decode = tf.function(decode, input_signature=[z])

@@ -64,16 +64,17 @@ class VAE(keras.Model):
         """p(x|z) for z [B, d]; its mean is the decoded image."""
         return self.likelihood_layer.distribution(self.decoder(z, training=training))
 
-    def objective(self, x, u=None, *, seed, warmup=1.0, training=False):
+    def objective(self, x, u=None, *, noise, beta=None, training=False):
         """The terms of the objective for one z per example, and their weighted sum `loss`, each [B], in nats.
 
-        seed is two integers; the same seed gives the same z. warmup, 0 to 1, scales beta.
+        noise is eps [B, d] of z = mu + L eps, see distributions.noise; beta None stands for the model's own.
         """
         posterior = self.posterior(x, u, training)
-        z = posterior.sample(seed=seed)
+        z = distributions.reparameterised(posterior, noise)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         kl = objectives.kl(posterior, self.prior(u))
-        return {"loss": reconstruction + warmup * self.beta * kl, "reconstruction": reconstruction, "kl": kl}
+        beta = self.beta if beta is None else beta
+        return {"loss": reconstruction + beta * kl, "reconstruction": reconstruction, "kl": kl}
 
     def call(self, x, u=None, training=False):
         """The mean image decoded from the posterior mean."""
@@ -95,7 +96,7 @@ class AE(VAE):
     def prior(self, u=None):
         return None
 
-    def objective(self, x, u=None, *, seed=None, warmup=1.0, training=False):
+    def objective(self, x, u=None, *, noise=None, beta=None, training=False):
         z = self.posterior(x, u, training).mean()
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         return {"loss": reconstruction, "reconstruction": reconstruction}
@@ -131,12 +132,13 @@ class BetaTCVAE(BetaVAE):
         self.examples = examples
         self.tc_estimator = tc_estimator
 
-    def objective(self, x, u=None, *, seed, warmup=1.0, training=False):
+    def objective(self, x, u=None, *, noise, beta=None, training=False):
         posterior, prior = self.posterior(x, u, training), self.prior(u)
-        z = posterior.sample(seed=seed)
+        z = distributions.reparameterised(posterior, noise)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         kl = objectives.kl_decomposition(posterior, prior, z, self.examples, self.tc_estimator)
-        loss = (reconstruction + kl["mutual_information"] + warmup * self.beta * kl["total_correlation"]
+        beta = self.beta if beta is None else beta
+        loss = (reconstruction + kl["mutual_information"] + beta * kl["total_correlation"]
                 + kl["dimension_wise_kl"])
         return {"loss": loss, "reconstruction": reconstruction, "kl": sum(kl.values()), **kl}
 
@@ -176,7 +178,7 @@ def build(name, shape, *, network, latents, likelihood="bernoulli", likelihood_v
         tc_estimator: "weighted" or "stratified", for beta-TCVAE.
         prior_mean: "zero" or "learned", for the iVAE.
         seed: of the initial weights.
-        dtype: "float32" or "mixed_bfloat16".
+        dtype: "float32", "mixed_bfloat16" or "mixed_float16".
 
     Raises:
         InputError: an argument that this model, network or data cannot take.

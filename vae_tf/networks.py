@@ -66,7 +66,8 @@ def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense
         def block(kind, h, *size, **options):
             h = layer(kind, *size, **options)(h)
             if batch_norm:
-                h = layer(layers.BatchNormalization)(h)
+                # Statistics of the whole batch, however many devices share it.
+                h = layer(layers.BatchNormalization, synchronized=True)(h)
             return layer(layers.Activation, "relu")(h)
 
         scale = 2 ** len(encoder)
@@ -129,7 +130,7 @@ def build(name, shape, latents, heads, u_size=0, seed=0, dtype="float32"):
         heads: sizes of the encoder's outputs, such as (d, d).
         u_size: size of u; 0 builds an encoder of x alone.
         seed: of the initial weights (Glorot uniform), the same for the same seed.
-        dtype: "float32" or "mixed_bfloat16"; heads and outputs are float32 in any case.
+        dtype: "float32", "mixed_bfloat16" or "mixed_float16"; heads and outputs are float32 in any case.
 
     Raises:
         InputError: unknown name, or a shape the network cannot take; the line says which would do.

@@ -8,6 +8,8 @@ import math
 import tensorflow as tf
 import tensorflow_probability as tfp
 
+from vae_tf import devices
+
 tfd = tfp.distributions
 
 
@@ -67,9 +69,13 @@ def kl_decomposition(posterior, prior, z, examples, estimator="weighted"):
         examples: N, the size of the training set.
         estimator: a key of TC_ESTIMATORS.
     """
-    log_weights = TC_ESTIMATORS[estimator](tf.shape(z)[0], examples)                     # [B, B]
+    mean, stddev = (devices.whole_batch(x) for x in (posterior.mean(), posterior.stddev()))
+    log_weights = TC_ESTIMATORS[estimator](tf.shape(mean)[0], examples)                  # [B, B]
+    device, count = devices.place()
+    if count > 1:                                                     # this device's samples under all posteriors
+        log_weights = log_weights[device * tf.shape(z)[0]:(device + 1) * tf.shape(z)[0]]
     # log q(z_ik | x_j) [B, B, d]: sample i under posterior j
-    marginals = tfd.Normal(posterior.mean(), posterior.stddev()).log_prob(z[:, tf.newaxis])
+    marginals = tfd.Normal(mean, stddev).log_prob(z[:, tf.newaxis])
     log_q = tf.reduce_logsumexp(log_weights + tf.reduce_sum(marginals, -1), axis=1)
     log_prod = tf.reduce_sum(tf.reduce_logsumexp(log_weights[..., tf.newaxis] + marginals, axis=1), -1)
     return {"mutual_information": posterior.log_prob(z) - log_q,

@@ -1,13 +1,10 @@
-"""fit: batches, the training step, checkpoints, resume.
+"""fit: batches, the training step, devices, resume.
 
-Randomness is a function of (seed, step): which examples form step t and which noise they get derive from
-the seed and t alone. A resumed run is therefore the same run.
+Randomness is a function of (seed, step): which examples form a step and which noise they get derive from
+the seed and the step alone. A resumed run is therefore the same run, and so is a run on other devices.
 """
 
-import csv
 import functools
-import json
-import os
 import pathlib
 import signal
 import sys
@@ -17,20 +14,30 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import models
+from vae_tf import devices, models, replicas, runs
 from vae_tf.errors import InputError
 
 OPTIMIZERS = {"adam": keras.optimizers.Adam, "adagrad": keras.optimizers.Adagrad,
               "rmsprop": keras.optimizers.RMSprop, "sgd": keras.optimizers.SGD}
 
-KEPT_CHECKPOINTS = 2
+WATCHED_EXAMPLES = 500
+
+
+def optimizer(name, learning_rate, precision="float32"):
+    """A Keras optimizer, a key of OPTIMIZERS; float16 needs its loss scaled, lest small gradients vanish."""
+    made = OPTIMIZERS[name](learning_rate)
+    return keras.optimizers.LossScaleOptimizer(made) if precision == "mixed_float16" else made
 
 
 class NonFiniteError(RuntimeError):
     """The loss or a weight became NaN or infinite; the message names the step and the last good checkpoint."""
 
 
-@functools.lru_cache(maxsize=4)
+class DataError(RuntimeError):
+    """Examples could not be read; the message names the step and the last good checkpoint."""
+
+
+@functools.lru_cache(maxsize=32)
 def _permutation(n, seed, epoch):
     return np.random.default_rng([seed, epoch]).permutation(n)
 
@@ -45,49 +52,79 @@ def indices_of_step(n, batch_size, seed, step):
                            for epoch in np.unique(position // n)])
 
 
-def batches(dataset, batch_size, seed, start, stop, with_u=False):
-    """The examples of steps start..stop-1 as a tf.data.Dataset of (step, x) or (step, x, u)."""
+def batches(dataset, batch_size, seeds, start, stop, with_u=False, shares=(0, 1, 1), failures=None):
+    """The examples of steps start..stop-1 as a tf.data.Dataset of (step, x) or (step, x, u).
+
+    Args:
+        dataset: a data.Dataset.
+        batch_size: B.
+        seeds: S of them; x is [S B, ...], the batches of one seed after another.
+        start, stop: steps.
+        with_u: whether u comes too.
+        shares: (first, how many, of how many): every batch is cut into shares, and each step yields these, one by one.
+        failures: a list that collects what went wrong with the data; TensorFlow passes on its text alone.
+    """
     columns = [(dataset.images_at, dataset.shape, tf.uint8 if dataset.is_image else tf.float32)]
     if with_u:
         columns.append((dataset.u_at, (dataset.u_size,), tf.float32))
     dtypes = [dtype for _, _, dtype in columns]
+    first, own, of = shares
+    size = batch_size // of
 
-    def examples(step):
-        indices = indices_of_step(len(dataset), batch_size, seed, step)
-        return [at(indices) for at, _, _ in columns]
+    def examples(step, share):
+        try:
+            rows = slice(share * size, (share + 1) * size)
+            indices = np.concatenate([indices_of_step(len(dataset), batch_size, seed, step)[rows] for seed in seeds])
+            return [np.asarray(at(indices), dtype.as_numpy_dtype) for at, _, dtype in columns]
+        except Exception as error:
+            if failures is not None:
+                failures.append((step, error))
+            raise
 
-    def fetch(step):
-        arrays = tf.numpy_function(examples, [step], dtypes)
-        return step, *(tf.ensure_shape(array, (batch_size, *shape))
+    def fetch(i):
+        step, share = i // own, first + i % own
+        arrays = tf.numpy_function(examples, [step, share], dtypes)
+        return step, *(tf.ensure_shape(array, (len(seeds) * size, *shape))
                        for array, (_, shape, _) in zip(arrays, columns, strict=True))
 
-    return tf.data.Dataset.range(start, stop).map(fetch, num_parallel_calls=2).prefetch(8)
+    return tf.data.Dataset.range(start * own, stop * own).map(fetch, num_parallel_calls=2).prefetch(8)
 
 
-def make_train_steps(model, optimizer, *, seed, warmup_steps=0, jit_compile=False):
-    """A compiled function (iterator, count) -> (steps done, terms of the last, mean terms).
+def make_train_steps(program, strategy, *, warmup_steps=0, jit_compile=False):
+    """A compiled function (iterator, count) -> (steps done, terms of the last, mean terms), terms {name: [S]}.
 
     It runs `count` steps inside one graph and stops early at a loss that is not finite.
     """
-    variables = model.trainable_variables
-    optimizer.build(variables)
+    optimizer = program.optimizer
+    one_device = strategy.num_replicas_in_sync == 1
 
-    @tf.function(jit_compile=jit_compile)
     def train_step(step, x, u=None):
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
         with tf.GradientTape() as tape:
-            terms = model.objective(models.unit_range(x), u, seed=tf.stack([seed, tf.cast(step, tf.int32)]),
-                                    warmup=warmup, training=True)
-            terms = {name: tf.reduce_mean(term) for name, term in terms.items()}
-        optimizer.apply_gradients(zip(tape.gradient(terms["loss"], variables), variables, strict=True))
+            terms = program.terms(step, models.unit_range(x), u, warmup)
+            loss = tf.reduce_sum(terms["loss"]) / strategy.num_replicas_in_sync
+            loss = optimizer.scale_loss(loss)
+        gradients = tape.gradient(loss, program.variables)
+        # Keras sums the gradients of all devices.
+        optimizer.apply_gradients(zip(gradients, program.variables, strict=True))
         return terms
+
+    if one_device:
+        everywhere = tf.function(train_step, jit_compile=jit_compile)
+    else:
+        def everywhere(*batch):
+            return {name: strategy.reduce("MEAN", term, axis=None)
+                    for name, term in strategy.run(train_step, args=batch).items()}
+
+    def finite(terms):
+        return tf.reduce_all(tf.math.is_finite(terms["loss"]))
 
     @tf.function(reduce_retracing=True)
     def train_steps(iterator, count):
-        terms = train_step(*next(iterator))
+        terms = everywhere(*next(iterator))
         totals, done = terms, tf.constant(1, tf.int64)
-        while done < count and tf.math.is_finite(terms["loss"]):
-            terms = train_step(*next(iterator))
+        while done < count and finite(terms):
+            terms = everywhere(*next(iterator))
             totals = {name: totals[name] + terms[name] for name in totals}
             done += 1
         return done, terms, {name: total / tf.cast(done, tf.float32) for name, total in totals.items()}
@@ -95,154 +132,198 @@ def make_train_steps(model, optimizer, *, seed, warmup_steps=0, jit_compile=Fals
     return train_steps
 
 
-def fit(model, dataset, optimizer, *, steps, batch_size, seed=0, run_dir=None, warmup_steps=0, jit_compile=False,
-        log_every=50, checkpoint_every=1000):
+def fit(model, dataset, optimizer, *, seed=0, run_dir=None, callbacks=(), **options):
     """Train `model` up to step `steps`; with a run_dir, go on from its newest checkpoint.
 
     Args:
-        model: a models.VAE.
+        model: a models.VAE, built under the tf.distribute strategy that is to train it, if any.
         dataset: a data.Dataset.
         optimizer: a Keras optimizer.
-        steps: how many updates there are in all.
-        batch_size: examples per update.
         seed: of the order of examples and of the noise.
         run_dir: where history.csv, tensorboard/ and checkpoints go; None keeps nothing.
-        warmup_steps: beta grows linearly from 0 over as many steps.
-        jit_compile: compile the step with XLA.
-        log_every: steps per row of history.
-        checkpoint_every: steps per checkpoint.
+        callbacks: Keras callbacks. Row i of the history is what they call epoch i, the row is its logs;
+            model.stop_training ends the run, and model.optimizer is the optimizer.
+        options: of fit_replicas.
 
     Returns:
         The history: a list of dicts, each with step, examples_per_second and the mean terms since the last.
         It ends before `steps` if the process was asked to stop (SIGINT, SIGTERM).
 
     Raises:
-        NonFiniteError: see there.
-        InputError: the run is past `steps` already.
+        NonFiniteError, DataError: see there.
+        InputError: the run is past `steps` already, or the batch cannot be shared out.
     """
-    optimizer.build(model.trainable_variables)
-    run = pathlib.Path(run_dir) if run_dir else None
-    step, history = restore(run, model, optimizer) if run else (0, [])
+    strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
+    with strategy.scope():
+        program = replicas.Single(model, optimizer, seed)
+        return _fit(program, dataset, strategy, [run_dir], callbacks, **options)[0]
+
+
+def fit_replicas(models, dataset, optimizer, *, seeds, run_dirs=None, **options):
+    """Train S models of one kind as one program: model i as `fit` would with seeds[i] and run_dirs[i].
+
+    Args:
+        models: S models.VAE that differ in weights and beta alone.
+        dataset: a data.Dataset.
+        optimizer: a Keras optimizer that treats every weight alone, such as those of OPTIMIZERS.
+        seeds: of the order of examples and of the noise, one each.
+        run_dirs: where each keeps its run; None keeps nothing.
+        options: steps, the updates in all; batch_size, examples per update and model; warmup_steps, over which beta
+            grows linearly from 0; jit_compile, with XLA; log_every, steps per row of history; checkpoint_every, steps
+            per checkpoint; watch, called as watch(model, x, u) every watch_every steps with 500 training examples at
+            most, chosen by seed and the same all through a run: it returns numbers by name, which join the step's row.
+
+    Returns, raises: as `fit`; a list of histories. One loss that is not finite stops all.
+    """
+    program = replicas.Stacked(models, optimizer, seeds)
+    return _fit(program, dataset, tf.distribute.get_strategy(), run_dirs or [None] * len(models), (), **options)
+
+
+def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, warmup_steps=0, jit_compile=False,
+         log_every=50, checkpoint_every=1000, watch=None, watch_every=500):
+    shown = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
+    step, states, histories = runs.restore(shown) if shown else (0, None, [[] for _ in run_dirs])
     if step > steps:
-        raise InputError(f"steps: {run} is at step {step} already; expected at least as many, got {steps}; "
+        raise InputError(f"steps: {shown[0]} is at step {step} already; expected at least as many, got {steps}; "
                          "--restart starts over in a new folder")
-    train_steps = make_train_steps(model, optimizer, seed=seed, warmup_steps=warmup_steps, jit_compile=jit_compile)
-    iterator = iter(batches(dataset, batch_size, seed, step, steps, with_u=bool(model.u_size)))
-    progress = Progress(steps)
-    writer = tf.summary.create_file_writer(str(run / "tensorboard")) if run else tf.summary.create_noop_writer()
-    with StopRequest() as stop, writer.as_default():
+    if states:
+        program.assign(states)
+    written = shown if devices.is_chief(strategy) else []
+    model = program.models[0]
+    failures: list = []
+    iterator = _iterator(strategy, batch_size, lambda shares: batches(
+        dataset, batch_size, program.seeds, step, steps, bool(model.u_size), shares, failures))
+    train_steps = make_train_steps(program, strategy, warmup_steps=warmup_steps, jit_compile=jit_compile)
+    watched = [_watched(model, dataset, seed) for seed in program.seeds] if watch else []
+    stops = (log_every, checkpoint_every, *([watch_every] if watch else []))
+    anywhere = _anywhere(strategy)
+    progress = Progress(steps, len(program.models), quiet=not devices.is_chief(strategy))
+    keras_callbacks = _callbacks(callbacks, program)
+    with StopRequest() as stop, _Writers(written) as write:
         while step < steps:
             started = time.perf_counter()
             # Stop at multiples, so that rows and checkpoints do not depend on where a run was resumed.
-            count = min(steps, *((step // every + 1) * every for every in (log_every, checkpoint_every))) - step
-            done, last, mean = train_steps(iterator, tf.constant(count, tf.int64))
+            count = min(steps, *((step // every + 1) * every for every in stops)) - step
+            keras_callbacks.on_epoch_begin(len(histories[0]))
+            try:
+                done, last, mean = train_steps(iterator, tf.constant(count, tf.int64))
+            except tf.errors.OpError as error:
+                if not failures:
+                    raise
+                raise DataError(f"step {failures[0][0]}: its examples could not be read "
+                                f"({type(failures[0][1]).__name__}: {failures[0][1]}); {_last_good(shown)}") from error
             step += int(done)
-            if not np.isfinite(last["loss"]):
-                raise NonFiniteError(_non_finite(step, last, run))
-            row = {"step": step, "examples_per_second": batch_size * count / (time.perf_counter() - started),
-                   **{name: float(value) for name, value in mean.items()}}
-            history.append(row)
-            for name, value in row.items():
-                tf.summary.scalar(name, value, step=step)
-            progress.show(row)
-            if run and (step % checkpoint_every == 0 or step == steps or stop.requested):
-                save(run, model, optimizer, step, history, last)
-            if stop.requested:
+            if not np.isfinite(last["loss"]).all():
+                raise NonFiniteError(_non_finite(step, last, program, shown))
+            rate = batch_size * count / (time.perf_counter() - started)
+            rows = [{"step": step, "examples_per_second": rate,
+                     **{name: float(value[i]) for name, value in mean.items()}} for i in range(len(program.models))]
+            progress.show(rows)
+            if watch and step % watch_every == 0:
+                program.publish()
+                for row, replica, examples in zip(rows, program.models, watched, strict=True):
+                    row.update({name: float(value) for name, value in watch(replica, *examples).items()})
+            for history, row in zip(histories, rows, strict=True):
+                history.append(row)
+            write(rows)
+            keras_callbacks.on_epoch_end(len(histories[0]) - 1, rows[0])
+            stopping = anywhere(stop.requested or model.stop_training)
+            if shown and (step % checkpoint_every == 0 or step == steps or stopping):
+                states = program.state()
+                _check_finite(states, step, last, program, shown)
+                for run, state, history in zip(written, states, histories, strict=False):
+                    runs.save(run, step, state, history)
+            if stopping:
                 break
+    program.publish()
+    keras_callbacks.on_train_end()
     progress.end()
-    return history
+    return histories
 
 
-def differences(run_dir, config):
-    """How a stored configuration differs from this one: {name: (stored, now)}; `steps` may grow."""
-    path = pathlib.Path(run_dir) / "config.json"
-    if not path.exists():
-        return {}
-    stored = json.loads(path.read_text())
-    return {name: (stored.get(name), config.get(name)) for name in sorted({*stored, *config})
-            if stored.get(name) != config.get(name) and name != "steps"}
+def _iterator(strategy, batch_size, dataset_of_shares):
+    """Batches for every device; each makes its own share alone."""
+    count = strategy.num_replicas_in_sync
+    if count == 1:
+        return iter(dataset_of_shares((0, 1, 1)))
+    if batch_size % count:
+        raise InputError(f"batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
+                         f"got {batch_size}")
+
+    def own(context):
+        each = count // context.num_input_pipelines
+        return dataset_of_shares((context.input_pipeline_id * each, each, count))
+
+    return iter(strategy.distribute_datasets_from_function(own))
 
 
-def write_config(run_dir, config):
-    """Write runs/NAME/config.json: everything the run depends on."""
-    write_whole(pathlib.Path(run_dir) / "config.json", lambda file: file.write(json.dumps(config, indent=2).encode()))
+def _anywhere(strategy):
+    """A function of a flag: whether it is set in any worker, so that all of them stop, or none."""
+    if devices.workers(strategy) == 1:
+        return bool
+    summed = tf.function(lambda flag: strategy.reduce("SUM", strategy.run(tf.identity, args=(flag,)), axis=None))
+    return lambda flag: bool(summed(tf.constant(float(flag))) > 0)
 
 
-def write_whole(path, write):
-    """Write a file that appears whole or not at all: aside, then renamed. write takes a binary file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(aside, "wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
-    except OSError as error:
-        raise OSError(error.errno, f"{path} could not be written: {error.strerror or error}") from error
-    finally:
-        aside.unlink(missing_ok=True)
+def _callbacks(callbacks, program):
+    """Keras callbacks, told of a program that Keras does not run."""
+    model = program.models[0]
+    model.stop_training = False
+    if callbacks:
+        model.compile(optimizer=program.optimizer)
+    started = keras.callbacks.CallbackList(list(callbacks), add_history=False, add_progbar=False, model=model)
+    started.on_train_begin()
+    return started
 
 
-def save(run, model, optimizer, step, history, terms):
-    """Write checkpoints/STEP.npz (weights, optimiser, step) and history.csv; keep the newest two checkpoints."""
-    arrays = {name: variable.numpy() for name, variable in _state(model, optimizer).items()}
-    bad = [name for name, array in arrays.items() if not np.isfinite(array).all()]
-    if bad:
-        raise NonFiniteError(_non_finite(step, terms, run, f"weights that are not finite: {bad[0]}"))
-    write_history(run, history)      # before the checkpoint: a restored step always has its rows
-    write_whole(run / "checkpoints" / f"{step:09d}.npz", lambda file: np.savez(file, **arrays))
-    for old in sorted((run / "checkpoints").glob("[0-9]*.npz"))[:-KEPT_CHECKPOINTS]:
-        old.unlink()
+def _watched(model, dataset, seed):
+    """(x, u) of the examples that fit's watch sees: the first of the first epoch."""
+    indices = _permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES]
+    return (models.unit_range(tf.constant(dataset.images_at(indices))),
+            tf.constant(dataset.u_at(indices)) if model.u_size else None)
 
 
-def restore(run, model, optimizer):
-    """Load the newest checkpoint that is whole; returns its step (0 if there is none) and the history up to it."""
-    for path in sorted((run / "checkpoints").glob("[0-9]*.npz"), reverse=True):
-        try:
-            with np.load(path) as file:     # checks a CRC per array
-                arrays = {name: file[name] for name in file.files}
-        except Exception as error:          # whatever a torn file makes of zipfile and numpy
-            print(f"warning: {path} is damaged ({error}); going back to the one before", file=sys.stderr)
-            continue
-        for name, variable in _state(model, optimizer).items():
-            variable.assign(arrays[name])
-        step = int(path.stem)
-        return step, read_history(run, step)
-    return 0, []
+def _check_finite(states, step, terms, program, shown):
+    for seed, state in zip(program.seeds, states, strict=True):
+        bad = [name for name, array in state.items() if not np.isfinite(array).all()]
+        if bad:
+            raise NonFiniteError(_non_finite(step, terms, program, shown,
+                                             f"weights of seed {seed} that are not finite, {bad[0]}"))
 
 
-def _state(model, optimizer):
-    """Every variable of a run by its place; Keras's own names count up with every layer a process makes."""
-    owned = {"model": model.variables, "optimizer": optimizer.variables}
-    return {f"{owner} {i}": variable for owner, variables in owned.items() for i, variable in enumerate(variables)}
+def _non_finite(step, terms, program, shown, what="a loss that is not finite"):
+    values = []
+    for i, model in enumerate(program.models):
+        if len(program.models) == 1 or not np.isfinite(terms["loss"][i]):
+            replica = f"seed {program.seeds[i]}, beta {model.beta:g}: " if len(program.models) > 1 else ""
+            values.append(replica + ", ".join(f"{name} {float(value[i]):g}" for name, value in terms.items()))
+    listed = f" ({'; '.join(values)})" if values else ""
+    return f"step {step}: {what}{listed}; {_last_good(shown)}. Try a smaller --learning_rate or --beta"
 
 
-def write_history(run, history):
-    columns = list(dict.fromkeys(name for row in history for name in row))
-
-    def write(file):
-        text = "".join([",".join(columns) + "\n", *(",".join(repr(row[c]) for c in columns) + "\n" for row in history)])
-        file.write(text.encode())
-
-    write_whole(run / "history.csv", write)
+def _last_good(shown):
+    kept = [path for run in shown[:1] for path in runs.checkpoints(run).values()]
+    return f"last good checkpoint: {kept[0]}" if kept else "no checkpoint was written before it"
 
 
-def read_history(run, step):
-    """The rows of history.csv up to `step`."""
-    try:
-        with open(run / "history.csv", newline="") as file:
-            rows = [{k: int(v) if k == "step" else float(v) for k, v in row.items()} for row in csv.DictReader(file)]
-    except FileNotFoundError:
-        return []
-    return [row for row in rows if row["step"] <= step]
+class _Writers:
+    """TensorBoard logs of every run, written row by row."""
 
+    def __init__(self, written):
+        self.writers = [tf.summary.create_file_writer(str(run / "tensorboard")) for run in written]
 
-def _non_finite(step, terms, run, what="a loss that is not finite"):
-    checkpoints = sorted((run / "checkpoints").glob("[0-9]*.npz")) if run else []
-    last = f"last good checkpoint: {checkpoints[-1]}" if checkpoints else "no checkpoint was written before it"
-    values = ", ".join(f"{name} {float(value):g}" for name, value in terms.items())
-    return f"step {step}: {what} ({values}); {last}. Try a smaller --learning_rate or --beta"
+    def __enter__(self):
+        return self._write
+
+    def _write(self, rows):
+        for writer, row in zip(self.writers, rows, strict=False):
+            with writer.as_default():
+                for name, value in row.items():
+                    tf.summary.scalar(name, value, step=row["step"])
+
+    def __exit__(self, *error):
+        for writer in self.writers:
+            writer.close()
 
 
 class StopRequest:
@@ -270,18 +351,25 @@ class StopRequest:
 class Progress:
     """One line on a terminal, rewritten; elsewhere a line every 10 seconds."""
 
-    def __init__(self, steps):
+    def __init__(self, steps, replicas=1, quiet=False):
         self.steps = steps
+        self.replicas = replicas
+        self.quiet = quiet
         self.started = self.shown = time.monotonic()
         self.first = None
         self.live = sys.stderr.isatty()
 
-    def show(self, row):
+    def show(self, rows):
+        """One line for all replicas: the means of their terms."""
+        if self.quiet:
+            return
+        row = {name: np.mean([row[name] for row in rows]) for name in rows[0]}
+        row["step"] = rows[0]["step"]
         now = time.monotonic()
         self.first = self.first or (row["step"], now)      # the first chunk holds the compilation
         since, elapsed = row["step"] - self.first[0], now - self.first[1]
         left = f"{_clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
-        rate = f"{row['examples_per_second']:,.0f} examples/s"
+        rate = f"{self.replicas * row['examples_per_second']:,.0f} examples/s"
         terms = [f"{name} {value:.4g}" for name, value in row.items() if name not in ("step", "examples_per_second")]
         line = "  ".join([f"step {row['step']:,}/{self.steps:,}", *terms, rate, left])
         if self.live:
@@ -291,7 +379,7 @@ class Progress:
             self.shown = now
 
     def end(self):
-        if self.live:
+        if self.live and not self.quiet:
             print(file=sys.stderr)
 
 

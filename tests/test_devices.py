@@ -1,0 +1,118 @@
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import rounding
+import tensorflow as tf
+from cases import build, dataset
+
+from vae_tf import devices, distributions, training
+from vae_tf.errors import InputError
+
+ROOT = pathlib.Path(__file__).parent.parent
+CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tcvae", {"tc_estimator": "stratified"})]
+
+
+@pytest.fixture(scope="module")
+def mirrored():
+    strategy = devices.strategy("mirrored")
+    assert strategy.num_replicas_in_sync == 2       # the logical CPU devices of conftest.py
+    return strategy
+
+
+@pytest.mark.parametrize(("name", "more"), CASES, ids=lambda value: value if isinstance(value, str) else "-".join(value))
+def test_two_devices_give_the_result_of_one(mirrored, name, more):
+    case = (name, "mlp_synthetic", (3,), "gaussian", more)
+    one, history = rounding.train(case, 0)
+    with mirrored.scope():
+        model = build(*case)
+        two, shared = rounding.train(case, 0, model=model)
+    assert rounding.apart(one, two) <= rounding.tolerance(case, 0, one)
+    for name in history[-1].keys() - {"step", "examples_per_second"}:
+        assert history[-1][name] == pytest.approx(shared[-1][name], rel=1e-5, abs=1e-5)
+
+
+def test_batch_statistics_are_those_of_the_whole_batch(mirrored):
+    case = ("ivae", "conv_faces", (64, 64, 1), "gaussian", {})
+
+    def train(model):
+        training.fit(model, dataset(case[2]), keras.optimizers.SGD(1e-6), steps=2, batch_size=4)
+        return model.get_weights()
+
+    one = train(build(*case))
+    with mirrored.scope():
+        two = train(build(*case))
+    for a, b in zip(one, two, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_devices_share_noise_and_rows(mirrored):
+    whole = distributions.noise((3, 4), 6, 2)
+    shares = mirrored.run(lambda: distributions.noise((3, 4), 3, 2))
+    np.testing.assert_array_equal(np.concatenate(mirrored.experimental_local_results(shares)), whole)
+    seen = [[(int(step), x.numpy()) for step, x in training.batches(dataset((3,)), 6, [1], 2, 4, shares=shares)]
+            for shares in ((0, 1, 1), (0, 2, 2), (0, 1, 2), (1, 1, 2))]
+    assert [step for step, _ in seen[1]] == [2, 2, 3, 3]
+    both, first, second = ([x for _, x in rows] for rows in seen[1:])
+    np.testing.assert_array_equal(np.concatenate(both), np.concatenate([x for _, x in seen[0]]))
+    np.testing.assert_array_equal(np.concatenate(first), np.concatenate(both[::2]))
+    np.testing.assert_array_equal(np.concatenate(second), np.concatenate(both[1::2]))
+
+
+def test_a_run_may_change_devices(mirrored, tmp_path):
+    case = ("vae", "mlp_synthetic", (3,), "gaussian", {})
+    one, _ = rounding.train(case, 0)
+    rounding.train(case, 0, steps=5, run_dir=tmp_path)
+    with mirrored.scope():
+        two, history = rounding.train(case, 0, model=build(*case, 9), run_dir=tmp_path)
+    assert rounding.apart(one, two) <= rounding.tolerance(case, 0, one) and history[-1]["step"] == 10
+
+
+def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
+    with mirrored.scope(), pytest.raises(InputError, match="batch_size: 2 devices .* multiple of 2, got 7"):
+        training.fit(build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)), keras.optimizers.Adam(),
+                     steps=1, batch_size=7)
+
+
+def test_what_is_not_there_is_said(monkeypatch):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.delenv("TPU_NAME", raising=False)
+    for name, message in (("multi_worker", "multi_worker needs the environment variable TF_CONFIG"), ("tpu", "no TPU was found"),
+                          ("two", "expected one of auto, .*; got 'two'")):
+        with pytest.raises(InputError, match=f"strategy: {message}"):
+            devices.strategy(name)
+    assert devices.strategy("one_device").num_replicas_in_sync == 1
+    assert devices.strategy("auto").num_replicas_in_sync == 1
+
+
+def test_two_workers_give_the_result_of_one(tmp_path):
+    flags = ["--model=beta_tcvae", "--dataset=synthetic_linear", "--network=mlp_synthetic", f"--steps={rounding.STEPS}",
+             "--learning_rate=1e-3", f"--run_root={tmp_path}/runs", f"--export_root={tmp_path}/exported"]
+    with socket.socket() as a, socket.socket() as b:
+        a.bind(("127.0.0.1", 0))
+        b.bind(("127.0.0.1", 0))
+        cluster = {"worker": [f"127.0.0.1:{s.getsockname()[1]}" for s in (a, b)]}
+
+    def start(name, **environment):
+        return subprocess.Popen([sys.executable, "train.py", f"--name={name}", *flags], cwd=ROOT, text=True,
+                                env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    started = [start("alone"), *(start("shared", TF_CONFIG=json.dumps(
+        {"cluster": cluster, "task": {"type": "worker", "index": i}})) for i in range(2))]
+    said = [process.communicate(timeout=200)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0, 0], said
+    assert "exported/shared/1" in said[1] and "exported" not in said[2]       # the first worker alone writes
+    one, two = (np.load(tmp_path / "runs" / name / "checkpoints" / "000000010.npz") for name in ("alone", "shared"))
+    assert one.files == two.files
+    for name in one.files:
+        # Ten steps of 1e-3; another noise or batch would show at that size.
+        np.testing.assert_allclose(one[name], two[name], rtol=1e-4, atol=1e-5, err_msg=name)
+    alone, shared = (tf.saved_model.load(f"{tmp_path}/exported/{name}/1") for name in ("alone", "shared"))
+    x = tf.constant(np.random.default_rng(0).standard_normal((4, 3)), tf.float32)
+    np.testing.assert_allclose(alone.encode(x)["mean"], shared.encode(x)["mean"], atol=1e-4)

@@ -1,0 +1,125 @@
+import json
+
+import keras
+import numpy as np
+import pytest
+import rounding
+from cases import build, dataset
+
+from vae_tf import runs, training
+from vae_tf.errors import InputError
+
+DENSE = [(name, "mlp_synthetic", (3,), "gaussian", {}) for name in
+         ("vae", "full_covariance_vae", "beta_tcvae", "ivae", "ae")]
+
+
+def train(models, seeds, shape=(3,), steps=rounding.STEPS, run_dirs=None, **options):
+    histories = training.fit_replicas(models, dataset(shape), keras.optimizers.Adam(1e-3), seeds=seeds, steps=steps,
+                                      batch_size=rounding.BATCH, run_dirs=run_dirs, **{"log_every": 5, **options})
+    return [model.get_weights() for model in models], histories
+
+
+def assert_same_history(one, other):
+    for a, b in zip(one, other, strict=True):
+        assert a.keys() == b.keys() and a["step"] == b["step"]
+        for name in a.keys() - {"step", "examples_per_second"}:
+            assert a[name] == pytest.approx(b[name], rel=1e-4, abs=1e-4), name
+
+
+@pytest.mark.parametrize("case", DENSE, ids=[case[0] for case in DENSE])
+def test_replica_i_is_the_single_run_with_its_seed(case):
+    seeds = list(range(8))
+    weights, histories = train([build(*case, seed) for seed in seeds], seeds)
+    for seed in (0, 5):
+        alone, history = rounding.train(case, seed)
+        assert rounding.apart(weights[seed], alone) <= rounding.tolerance(case, seed, alone)
+        assert_same_history(histories[seed], history)
+    assert rounding.apart(weights[0], weights[5]) > 0.1
+
+
+@pytest.mark.parametrize("case", [("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}),
+                                  ("vae", "linear", (6,), "gaussian_learned", {})], ids=["conv", "learned variance"])
+def test_convolutions_and_scalar_weights_replicate_too(case):
+    weights, _ = train([build(*case, seed) for seed in (3, 4)], [3, 4], case[2])
+    alone, _ = rounding.train(case, 4)
+    assert rounding.apart(weights[1], alone) <= rounding.tolerance(case, 4, alone)
+
+
+def test_batch_statistics_are_each_replica_s_own():
+    case = ("vae", "conv_faces", (64, 64, 1), "gaussian", {})
+    models = [build(*case, seed) for seed in (0, 1)]
+    sgd = keras.optimizers.SGD(1e-6)      # a bias before batch norm has no gradient but rounding, which Adam would scale up
+    training.fit_replicas(models, dataset(case[2]), sgd, seeds=[0, 1], steps=3, batch_size=4)
+    alone = build(*case, 1)
+    training.fit(alone, dataset(case[2]), keras.optimizers.SGD(1e-6), seed=1, steps=3, batch_size=4)
+    for variable, replica in zip(alone.non_trainable_variables, models[1].non_trainable_variables, strict=True):
+        np.testing.assert_allclose(replica, variable, rtol=1e-4, atol=1e-5)
+    moved = [np.abs(a - b).max() for a, b in zip(models[0].get_weights(), models[1].get_weights(), strict=True)]
+    assert max(moved) > 0.01
+
+
+def test_values_of_beta_train_as_one():
+    case = ("beta_vae", "mlp_synthetic", (3,), "gaussian", {})
+    models = [build(*case[:4], {"beta": beta}) for beta in (0.0, 1.0, 8.0)]
+    weights, histories = train(models, [0, 0, 0], warmup_steps=20)
+    for row, beta in zip([history[-1] for history in histories], (0.0, 1.0, 8.0), strict=True):
+        weight = (row["loss"] - row["reconstruction"]) / row["kl"]
+        assert 0.25 * beta - 1e-5 <= weight <= 0.5 * beta + 1e-5      # steps 6 to 10 of 20
+    alone, _ = rounding.train((*case[:4], {"beta": 8.0}), 0, warmup_steps=20)
+    assert rounding.apart(weights[2], alone) <= rounding.tolerance((*case[:4], {"beta": 8.0}), 0, alone, warmup_steps=20)
+
+
+def test_replicas_resume_bit_for_bit_and_a_run_is_like_any_other(tmp_path):
+    case, seeds = DENSE[0], [0, 1]
+    folders = [[tmp_path / name / str(seed) for seed in seeds] for name in ("whole", "parts")]
+    options = {"checkpoint_every": 5, "steps": 20}
+    whole, histories = train([build(*case, seed) for seed in seeds], seeds, run_dirs=folders[0], **options)
+    train([build(*case, seed) for seed in seeds], seeds, run_dirs=folders[1], **{**options, "steps": 10})
+    (folders[1][0] / "checkpoints" / "000000010.npz").write_bytes(b"torn")      # both go back to step 5
+    resumed, again = train([build(*case, 9) for _ in seeds], seeds, run_dirs=folders[1], **options)
+    for a, b in zip(whole, resumed, strict=True):
+        assert rounding.apart(a, b) == 0
+    for one, other in zip(histories, again, strict=True):
+        assert_same_history(one, other)
+
+    alone, history = rounding.train(case, 1, steps=30, run_dir=folders[1][1])      # goes on by itself
+    uninterrupted, _ = rounding.train(case, 1, steps=30)
+    assert history[-1]["step"] == 30 and rounding.apart(alone, uninterrupted) <= 3 * rounding.tolerance(
+        case, 1, rounding.train(case, 1)[0])
+
+
+def test_runs_at_different_steps_are_refused(tmp_path):
+    seeds, folders = [0, 1], [tmp_path / "a", tmp_path / "b"]
+    train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
+    for path in runs.checkpoints(folders[1]).values():
+        path.unlink()
+    with pytest.raises(InputError, match="common step; got a: 10, b: none"):
+        train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
+
+
+def test_a_replica_that_diverges_is_named(tmp_path):
+    models = [build("beta_vae", "mlp_synthetic", (3,), "gaussian", {"beta": beta}) for beta in (1.0, 1e38)]
+    with pytest.raises(training.NonFiniteError, match=r"step 1: .*\(seed 7, beta 1e\+38: loss (inf|nan)"):
+        train(models, [6, 7], run_dirs=[tmp_path / "a", tmp_path / "b"])
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_watch_sees_each_replica_as_it_would_alone(tmp_path):
+    def watch(model, x, u):
+        return {"spread": float(np.std(model.posterior(x, u).mean()))}
+
+    case, seeds = DENSE[3], [2, 3]
+    _, histories = train([build(*case, seed) for seed in seeds], seeds, watch=watch, watch_every=5)
+    _, alone = rounding.train(case, 3, watch=watch, watch_every=5)
+    assert_same_history(histories[1], alone)
+    assert "spread" in alone[0]
+
+
+def test_a_replica_s_folder_reads_like_a_run_of_its_own(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    train([build(*DENSE[0], seed) for seed in (0, 1)], [0, 1], run_dirs=folders)
+    rounding.train(DENSE[0], 1, run_dir=tmp_path / "alone")
+    step, (b, alone), histories = runs.restore([folders[1], tmp_path / "alone"])
+    assert step == 10 and {k: v.shape for k, v in b.items()} == {k: v.shape for k, v in alone.items()}
+    assert_same_history(*histories)
+    assert json.dumps(histories[0])

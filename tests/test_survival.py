@@ -1,0 +1,173 @@
+"""Runs that are killed, that run out of disk, or whose data or numbers go bad."""
+
+import json
+import multiprocessing
+import resource
+import signal
+import time
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import build, dataset
+
+from vae_tf import data, runs, training
+from vae_tf.errors import InputError
+
+CASE = ("ivae", "mlp_synthetic", (3,), "gaussian", {})
+STEPS, EVERY, KILLS = 2400, 20, 10
+
+# TensorFlow is imported once; each process is forked from there.
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["vae_tf.training", "cases"])
+
+
+def train_to_the_end(run, result):
+    model = build(*CASE)
+    training.fit(model, dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=STEPS, batch_size=8, run_dir=run,
+                 log_every=EVERY, checkpoint_every=EVERY)
+    np.savez(result, *model.get_weights())
+
+
+def train_without_room(run, result, largest):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))      # stands for a disk that is full
+    error = None
+    try:
+        training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=60, batch_size=8, run_dir=run,
+                     log_every=EVERY, checkpoint_every=EVERY)
+    except OSError as caught:
+        error = str(caught)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY)) if error is None else None
+    result.send(error)
+
+
+def newest(run):
+    return max(runs.checkpoints(run), default=0)
+
+
+def test_a_run_killed_ten_times_ends_bit_for_bit_as_if_it_had_not(tmp_path):
+    whole = processes.Process(target=train_to_the_end, args=(tmp_path / "whole", tmp_path / "whole.npz"))
+    whole.start()
+    run, rng, moments = tmp_path / "killed", np.random.default_rng(), []
+    while len(moments) < KILLS:
+        process = processes.Process(target=train_to_the_end, args=(run, tmp_path / "killed.npz"))
+        process.start()
+        reached = newest(run) + rng.integers(1, STEPS // KILLS)     # some checkpoints further on, then at any moment:
+        while newest(run) < reached and process.is_alive():         # in a step, while writing, while renaming
+            time.sleep(1e-4)
+        time.sleep(rng.uniform(0, 0.02))
+        process.kill()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL, f"not killed at {newest(run)}, after {moments}"
+        moments.append(newest(run))
+    last = processes.Process(target=train_to_the_end, args=(run, tmp_path / "killed.npz"))
+    last.start()
+    last.join()
+    whole.join()
+    assert 0 < moments[0] and moments[-1] < STEPS and (whole.exitcode, last.exitcode) == (0, 0), moments
+    with np.load(tmp_path / "whole.npz") as expected, np.load(tmp_path / "killed.npz") as got:
+        for name in expected.files:
+            np.testing.assert_array_equal(expected[name], got[name])
+    histories = [[{k: v for k, v in row.items() if k != "examples_per_second"} for row in runs.read_history(path, STEPS)]
+                 for path in (tmp_path / "whole", run)]
+    assert histories[0] == histories[1] and len(histories[0]) == STEPS // EVERY
+
+
+def test_a_full_disk_stops_the_run_and_leaves_what_was_good(tmp_path):
+    training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=EVERY, batch_size=8,
+                 run_dir=tmp_path / "run", log_every=EVERY, checkpoint_every=EVERY)
+    good, = runs.checkpoints(tmp_path / "run").values()
+    content = good.read_bytes()
+    here, there = processes.Pipe()
+    process = processes.Process(target=train_without_room, args=(tmp_path / "run", there, len(content) // 2))
+    process.start()
+    message = here.recv()
+    process.join()
+    assert "000000040.npz could not be written: File too large" in message
+    assert list(runs.checkpoints(tmp_path / "run").values()) == [good] and good.read_bytes() == content
+    assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
+    model = build(*CASE)                    # with room again it goes on
+    training.fit(model, dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=60, batch_size=8,
+                 run_dir=tmp_path / "run", log_every=EVERY, checkpoint_every=EVERY)
+    whole = build(*CASE)
+    training.fit(whole, dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=60, batch_size=8)
+    for a, b in zip(model.get_weights(), whole.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_examples_that_cannot_be_read_are_said_with_the_step(tmp_path):
+    rows = dataset(CASE[2])
+    bad = int(training.indices_of_step(len(rows), 8, 0, 33)[3])
+    seen = {int(i) for step in range(33) for i in training.indices_of_step(len(rows), 8, 0, step)}
+
+    def images_at(indices):
+        if bad in indices and len(calls) >= 33:
+            raise OSError(f"row {bad} is gone")
+        calls.append(indices)
+        return rows.images_at(indices)
+
+    calls: list = []
+    broken = data.dataset.Dataset("broken", len(rows), rows.shape, images_at, u_at=rows.u_at, u_size=rows.u_size)
+    with pytest.raises(training.DataError, match=rf"step 3\d: its .* \(OSError: row {bad} is gone\); last good checkpoint: "
+                                                  ".*000000020.npz"):
+        training.fit(build(*CASE), broken, keras.optimizers.Adam(1e-3), steps=200, batch_size=8,
+                     run_dir=tmp_path, log_every=EVERY, checkpoint_every=EVERY)
+    assert newest(tmp_path) == 20 and bad in seen
+
+
+class Kink(keras.layers.Layer):
+    """x + sqrt(|x w|), w = 0: a number with no finite slope."""
+
+    def build(self, shape):
+        self.w = self.add_weight(shape=(), initializer="zeros")
+
+    def call(self, x):
+        return x + tf.sqrt(tf.abs(x) * self.w)
+
+
+def test_a_gradient_that_is_not_finite_stops_the_run(tmp_path):
+    model = build("vae", "mlp_synthetic", (3,), "gaussian", {})
+    inputs = keras.Input((3,))
+    heads = model.encoder(inputs)
+    model.encoder = keras.Model(inputs, [Kink()(heads[0]), heads[1]])
+    x = tf.constant(dataset((3,)).images_at(np.arange(8)))
+    assert np.isfinite(model.posterior(x).mean()).all()
+    with pytest.raises(training.NonFiniteError, match="step 1: weights of seed 0 that are not finite, model .*no checkpoint"):
+        training.fit(model, dataset((3,)), keras.optimizers.Adam(1e-3), steps=20, batch_size=8, run_dir=tmp_path,
+                     checkpoint_every=1)
+    with pytest.raises(training.NonFiniteError, match="step [12]: a loss that is not finite"):
+        training.fit(model, dataset((3,)), keras.optimizers.Adam(1e-3), steps=20, batch_size=8, run_dir=tmp_path)
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_keras_callbacks_are_called_row_by_row(tmp_path):
+    rows: list = []
+    model = build(*CASE)
+    optimizer = keras.optimizers.Adam(1e-2)
+    history = training.fit(
+        model, dataset(CASE[2]), optimizer, steps=1000, batch_size=8, log_every=10, run_dir=tmp_path / "run",
+        callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: rows.append((epoch, dict(logs)))),
+                   keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.0 if epoch >= 2 else rate),
+                   keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5", save_weights_only=True),
+                   keras.callbacks.EarlyStopping("loss", patience=3, min_delta=10.0)])
+    assert [epoch for epoch, _ in rows] == list(range(len(history)))
+    assert history[-1]["step"] == 40 == newest(tmp_path / "run")       # stopped early, and wrote a checkpoint
+    assert json.dumps(rows[0][1]) == json.dumps(history[0])
+    assert sorted(path.name for path in tmp_path.glob("*.h5")) == [f"{i}.weights.h5" for i in range(1, 5)]
+
+
+def test_a_learning_rate_that_a_callback_sets_holds():
+    model = build(*CASE)
+    before = model.get_weights()
+    training.fit(model, dataset(CASE[2]), keras.optimizers.Adam(1e-2), steps=20, batch_size=8, log_every=10,
+                 callbacks=[keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.0)])
+    for a, b in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_runs_of_too_few_steps_are_refused(tmp_path):
+    options = {"batch_size": 8, "run_dir": tmp_path}
+    training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(), steps=3, **options)
+    with pytest.raises(InputError, match="is at step 3 already; expected at least as many, got 2"):
+        training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(), steps=2, **options)

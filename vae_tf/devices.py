@@ -1,0 +1,97 @@
+"""Devices: tf.distribute strategies, and what a training step needs to know of them.
+
+A batch is shared out over the devices in order of its rows. Noise, sums over the batch and statistics of the
+batch are those of the whole, so the result does not depend on how many devices there are, to rounding.
+"""
+
+import json
+import os
+
+import tensorflow as tf
+
+from vae_tf.errors import InputError
+
+
+def _mirrored():
+    return tf.distribute.MirroredStrategy([device.name.removeprefix("/physical_device:") for device in
+                                           tf.config.list_physical_devices("GPU")] or _logical("CPU"))
+
+
+def _multi_worker():
+    if not _cluster():
+        raise InputError("strategy: multi_worker needs the environment variable TF_CONFIG, such as "
+                         '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}')
+    return tf.distribute.MultiWorkerMirroredStrategy()
+
+
+def _tpu():
+    try:
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=os.environ.get("TPU_NAME", "local"))
+        tf.config.experimental_connect_to_cluster(resolver)
+        tf.tpu.experimental.initialize_tpu_system(resolver)
+    except (ValueError, tf.errors.OpError, RuntimeError) as error:
+        raise InputError(f"strategy: no TPU was found ({str(error).splitlines()[0]}); "
+                         "choices: auto, one_device, mirrored, multi_worker") from None
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _auto():
+    if _cluster():
+        return _multi_worker()
+    if os.environ.get("TPU_NAME"):
+        return _tpu()
+    return _mirrored() if len(tf.config.list_physical_devices("GPU")) > 1 else tf.distribute.get_strategy()
+
+
+STRATEGIES = {
+    "auto": _auto,                                      # TF_CONFIG, TPU_NAME, several GPUs, or one device
+    "one_device": tf.distribute.get_strategy,           # TensorFlow's own: the first GPU, or the CPU
+    "mirrored": _mirrored,                              # every GPU of this machine, or every logical CPU device
+    "multi_worker": _multi_worker,                      # the machines of TF_CONFIG
+    "tpu": _tpu,                                        # TPU_NAME, or this TPU VM's own
+}
+
+
+def strategy(name):
+    """A tf.distribute.Strategy by name; to be called before TensorFlow has computed anything.
+
+    Raises:
+        InputError: unknown name, or there is no such hardware or cluster.
+    """
+    if name not in STRATEGIES:
+        raise InputError(f"strategy: expected one of {', '.join(STRATEGIES)}; got {name!r}")
+    return STRATEGIES[name]()
+
+
+def is_chief(strategy):
+    """Whether this process is the one that writes: the only one, or the first worker of several."""
+    resolver = strategy.cluster_resolver
+    return resolver is None or not resolver.task_type or (resolver.task_type, resolver.task_id) in (
+        ("chief", 0), *((("worker", 0),) if "chief" not in resolver.cluster_spec().jobs else ()))
+
+
+def workers(strategy):
+    """How many processes share the work."""
+    resolver = strategy.cluster_resolver
+    return len(resolver.cluster_spec().as_dict().get("worker", [])) + len(
+        resolver.cluster_spec().as_dict().get("chief", [])) if resolver and resolver.task_type else 1
+
+
+def place():
+    """(this device's number, how many devices there are) under the current strategy; ((0, 1) outside of any)."""
+    context = tf.distribute.get_replica_context()
+    alone = context is None or context.num_replicas_in_sync == 1
+    return (0, 1) if alone else (context.replica_id_in_sync_group, context.num_replicas_in_sync)
+
+
+def whole_batch(x):
+    """x [B, ...] of every device, one after another; gradients flow back to where each row came from."""
+    return x if place()[1] == 1 else tf.distribute.get_replica_context().all_gather(x, axis=0)
+
+
+def _cluster():
+    return json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster")
+
+
+def _logical(kind):
+    return [device.name.removeprefix("/device:") for device in tf.config.list_logical_devices(kind)]
