@@ -5,12 +5,13 @@ import time
 
 from vae_tf import cli, data, evaluation, export, report, runs
 from vae_tf.errors import InputError
-from vae_tf.metrics import geometry
+from vae_tf.metrics import closed_forms, geometry
 
 
 def main(flags):
     asked = cli.scoring(flags)
     geometry.check_names(flags.geometry)
+    closed_forms.check_names(flags.theory)
     if flags.codes:
         return score_codes(flags.codes, asked)
     if flags.compare:
@@ -33,6 +34,8 @@ def main(flags):
     around = min(flags.geometry_examples, cli.QUICK_GEOMETRY) if flags.quick else flags.geometry_examples
     scored = evaluation.with_geometry(scored, model, dataset, flags.geometry, examples=around, seed=flags.seed,
                                       progress=report.progress)
+    scored = evaluation.with_theory(scored, model, dataset, flags.theory, examples=around, seed=flags.seed,
+                                    progress=report.progress)
     print(report.table(scored))
     if card["u_size"]:
         print("  The codes are means of q(z|x, u): this encoder sees u, "

@@ -296,3 +296,76 @@ def log_mixture(z, means, stddevs):
     """log 1/N sum_n prod_j N(z_j; mean_nj, stddev_nj^2)."""
     return math.log(sum(math.exp(sum(normal_log_pdf(*column) for column in zip(z, m, s, strict=True)))
                         for m, s in zip(means, stddevs, strict=True)) / len(means))
+
+
+def sikka_objective(C, beta, latents, flat):
+    """-L_beta of sikka (21) as printed, s^2 = 1, and its gradient (42)-(47); parameters D, W_mu, W_sigma, b's, flat."""
+    n, k = len(C), latents
+    sizes = np.cumsum([n * k, k * n, k * n, k, k, n])[:-1]
+    D, W, Ws, bs, bm, bD = (part.reshape(shape) for part, shape in zip(
+        np.split(flat, sizes), [(n, k), (k, n), (k, n), (k,), (k,), (n,)], strict=True))
+    R, offset = D @ W - np.eye(n), D @ bm + bD
+    norms, v = (D**2).sum(0), np.exp(0.5 * np.sum((Ws @ C) * Ws, 1) + bs)
+    value = 0.5 * (np.sum((R @ C) * R) + beta * np.sum((W @ C) * W) + np.sum((norms + beta) * v)
+                   + offset @ offset + beta * bm @ bm - beta * bs.sum())
+    gradients = [R @ C @ W.T + np.outer(offset, bm) + D * v, (D.T @ R + beta * W) @ C,
+                 0.5 * ((norms + beta) * v)[:, np.newaxis] * (Ws @ C), 0.5 * ((norms + beta) * v - beta),
+                 D.T @ offset + beta * bm, offset]
+    return value, np.concatenate([gradient.ravel() for gradient in gradients]), (D, W, Ws, bs, bm, bD)
+
+
+def inference_error(C, W, Ws, bs, E, F):
+    """MIE or TIE by sikka (25) as printed."""
+    k = len(W)
+    inverse = np.linalg.inv(E)
+    spread = Ws @ C @ Ws.T
+    first = sum(inverse[i, i] * math.exp(0.5 * spread[i, i] + bs[i]) for i in range(k))
+    return 0.5 * (first - sum(bs) + np.log(np.linalg.eigvalsh(E)).sum()
+                  + np.trace((F - W).T @ inverse @ (F - W) @ C) - k)
+
+
+def full_gaussian_kl(mean, covariance, other_mean, other_covariance):
+    """KL of two Gaussians as E_q log q / p, the expectation by the moments, densities by SciPy's log-determinants."""
+    from scipy.stats import multivariate_normal
+    entropy = multivariate_normal(mean, covariance).entropy()
+    other = multivariate_normal(other_mean, other_covariance)
+    eigenvalues, Q = np.linalg.eigh(covariance)
+    # E_q of a quadratic: its value at the mean, and half its second difference along each axis of q
+    at_mean = other.logpdf(mean)
+    axes = [q * math.sqrt(e) for q, e in zip(Q.T, eigenvalues, strict=True)]
+    second = sum(other.logpdf(mean + a) + other.logpdf(mean - a) - 2 * at_mean for a in axes)
+    return -entropy - at_mean - second / 2
+
+
+def matched_inference_error(mean, covariance, true_mean, true_covariance):
+    """The least E KL over every signed permutation, by trying each."""
+    k = mean.shape[1]
+    errors = []
+    for order in itertools.permutations(range(k)):
+        for signs in itertools.product((1, -1), repeat=k):
+            P = np.zeros((k, k))
+            for i, (j, sign) in enumerate(zip(order, signs, strict=True)):
+                P[i, j] = sign
+            errors.append(np.mean([full_gaussian_kl(P @ m, P @ S @ P.T, t, true_covariance)
+                                   for m, S, t in zip(mean, covariance, true_mean, strict=True)]))
+    return min(errors)
+
+
+class TanhDecoder:
+    """f(z) = B tanh(W z + b) in float64, with Jacobian and second derivatives written out."""
+
+    def __init__(self, latents, size, hidden=7, seed=0):
+        rng = np.random.default_rng(seed)
+        self.W, self.b = rng.standard_normal((hidden, latents)), rng.standard_normal(hidden)
+        self.B = rng.standard_normal((size, hidden))
+
+    def __call__(self, z):
+        return self.B @ np.tanh(self.W @ z + self.b)
+
+    def jacobian(self, z):
+        t = np.tanh(self.W @ z + self.b)
+        return self.B @ ((1 - t**2)[:, np.newaxis] * self.W)
+
+    def second(self, z):
+        t = np.tanh(self.W @ z + self.b)
+        return np.einsum("nh,h,hi,hj->nij", self.B, -2 * t * (1 - t**2), self.W, self.W)

@@ -50,7 +50,7 @@ def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model
     path = pathlib.Path("exported") / f"{model}_{dataset}" / "1"
     out = capsys.readouterr().out
     assert f"python evaluate.py --export={path}" in out and f"{path}: reconstruction" in out
-    run_evaluate("--examples=200", "--metrics=active_units,mig,mcc", "--geometry_examples=4", "--jobs=1")
+    run_evaluate("--examples=200", "--metrics=active_units,mig,mcc", "--geometry_examples=4", "--jobs=1", "--theory=")
     printed = capsys.readouterr().out
     result = json.loads((path / "metrics.json").read_text())
     assert {"active_units", "mig", "mcc", "dto", "hadamard_gap"} <= set(result["metrics"])
@@ -61,6 +61,26 @@ def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model
     run = pathlib.Path("runs") / f"{model}_{dataset}"
     assert sorted(p.name for p in run.iterdir()) == ["checkpoints", "config.json", "history.csv", "tensorboard"]
     assert json.loads((run / "config.json").read_text())["model"] == model
+
+
+@pytest.mark.parametrize(("model", "dataset", "scored"), [
+    ("vae", "linear_mixture", True),
+    pytest.param("vae", "linear_mixture_digits", True, marks=NEEDS_MNIST),
+    pytest.param("ivae", "translated_digit", True, marks=NEEDS_MNIST), ("vae", "synthetic_linear", False)])
+def test_models_are_held_against_theory(folder, model, dataset, scored, capsys):
+    run_train(f"--model={model}", f"--dataset={dataset}", *QUICK)
+    run_evaluate("--examples=100", "--metrics=mcc", "--geometry=", "--geometry_examples=8", "--jobs=1")
+    printed = capsys.readouterr().out
+    result = json.loads((pathlib.Path("exported") / f"{model}_{dataset}" / "1" / "metrics.json").read_text())
+    errors = {"model_inference_error", "true_inference_error", "matched_inference_error"}
+    if scored:
+        assert errors | {"posterior_covariance_gap", "deterministic_elbo_gap"} <= set(result["metrics"])
+        assert result["metrics"]["matched_inference_error"]["score"] <= result["metrics"]["true_inference_error"][
+            "score"]
+    else:
+        assert result["skipped"]["true_inference_error"] == "the true posterior of synthetic_linear is not known"
+    linear = "linear" in dataset and "digits" not in dataset
+    assert ("linear_optimum" in result["metrics"]) == ("measured (predicted)" in " ".join(printed.split())) == linear
 
 
 def scores(result):
@@ -153,6 +173,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(folder, arguments, arrays, mes
     (["--export=."], "--export: .*holds none"),
     (["--export=exported", "--metrics=mig,fid"], "expected names of .*got 'fid'"),
     (["--export=exported", "--geometry=dto,angle"], "geometry: expected names of .*got 'angle'"),
+    (["--export=exported", "--theory=dto"], "theory: expected names of .*got 'dto'"),
     (["--export=exported", "--dataset=dsprites"], r"the model takes examples of shape \(3,\)"),
     (["--export=exported", "--examples=1"], "--examples=1"),
 ])
@@ -208,6 +229,9 @@ def test_there_are_recipes():
     assert len(RECIPES) > 5
 
 
+NEED_TFDS = ("mnist", "fashion_mnist", "linear_mixture_digits", "translated_digit")
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=[str(path.relative_to(ROOT / "flags")) for path in RECIPES])
 def test_recipes_parse_build_and_say_where_they_come_from(recipe, monkeypatch):
     monkeypatch.chdir(ROOT)          # recipes name each other from the repository's root
@@ -219,7 +243,7 @@ def test_recipes_parse_build_and_say_where_they_come_from(recipe, monkeypatch):
     for word in ("Paper:", "Command:", "Cost:", "Expected:"):
         assert f"# {word}" in text, word
     assert f"--flagfile={recipe.relative_to(ROOT)}" in text
-    if values.dataset in ("mnist", "fashion_mnist") and "TFDS_DATA_DIR" not in os.environ:
+    if values.dataset in NEED_TFDS and "TFDS_DATA_DIR" not in os.environ:
         dataset = data.dataset.from_arrays(values.dataset, np.zeros((100, 28, 28, 1), np.uint8),
                                            np.zeros((100, 1), int), [data.Factor("class", 10, "categorical")])
     else:

@@ -4,6 +4,7 @@ import pathlib
 import numpy as np
 import pytest
 import reference
+import scipy.ndimage
 
 from vae_tf import data
 from vae_tf.data import dsprites, synthetic
@@ -66,7 +67,8 @@ def test_u_is_scaled_by_the_global_range():
     np.testing.assert_array_equal(ds.u_at(np.array([1, 1])), [[1, 0], [1, 0]])     # constant in this batch
 
 
-@pytest.mark.parametrize("name", ["dsprites", "synthetic_linear", "synthetic_nonlinear", "nonstationary_sources"])
+@pytest.mark.parametrize("name", ["dsprites", "synthetic_linear", "synthetic_nonlinear", "nonstationary_sources",
+                                  "linear_mixture"])
 def test_datasets_agree_with_what_they_say(name):
     ds = data.load(name)
     i = np.array([5, 0, len(ds) - 1])
@@ -123,6 +125,81 @@ def test_nonstationary_sources_change_scale_by_segment():
     assert stddev.min() > 0.5 * (1 - 5 * 0.022) and stddev.max() < 3 * (1 + 5 * 0.022)
     assert stddev.min() < 0.7 and stddev.max() > 2.8
     assert np.linalg.matrix_rank(ds.images_at(i)) == 5
+
+
+def calibrated(dataset, A):
+    """Whether sources less the posterior's mean are draws of the posterior: unbiased, of its covariance, unlike x."""
+    i = np.arange(len(dataset))
+    mean, covariance = dataset.posterior_at(i)
+    whitened = np.linalg.solve(np.linalg.cholesky(covariance), (dataset.factors_at(i) - mean).T)
+    n, k = len(i), A.shape[1]
+    # Standard errors of a mean, of a variance and of a covariance of standard normals; 5 of them.
+    assert np.abs(whitened.mean(1)).max() < 5 / np.sqrt(n)
+    assert np.abs(np.cov(whitened, bias=True) - np.eye(k)).max() < 5 * np.sqrt(2 / n)
+    assert np.abs(whitened @ mean / n).max() < 5 * mean.std(0).max() / np.sqrt(n)
+    inverse = np.linalg.inv(A @ A.T + np.eye(len(A)))                  # conditioning (sikka (49)), not the code's form
+    np.testing.assert_allclose(covariance, np.eye(k) - A.T @ inverse @ A, atol=1e-10)
+    part = dataset.take(i[::-1][:3])
+    np.testing.assert_array_equal(part.posterior_at(np.array([2, 0]))[0], mean[[n - 3, n - 1]])
+    return A.T @ inverse
+
+
+def test_linear_mixture_and_its_posterior():
+    ds, A = data.load("linear_mixture"), np.full((128, 2), 0.5)
+    A[0, 0] = A[1, 1] = 1
+    x = ds.images_at(np.arange(len(ds)))
+    assert ds.shape == (128,) and ds.factor_names == ("s1", "s2")
+    # An entry of the covariance has the standard error sqrt((C_ii C_jj + C_ij^2) / N).
+    C = A @ A.T + np.eye(128)
+    error = np.sqrt((np.outer(np.diag(C), np.diag(C)) + C**2) / len(ds))
+    assert (np.abs(np.cov(x.T, bias=True) - C) < 6 * error).all()
+    matrix = calibrated(ds, A)
+    np.testing.assert_allclose(ds.posterior_at(np.arange(9))[0], x[:9] @ matrix.T, atol=1e-5)
+
+
+def test_translated_digit_is_where_its_sources_put_it():
+    digit = np.zeros((12, 10), np.uint8)
+    digit[3:9, 2:7] = np.random.default_rng(0).integers(1, 256, (6, 5))
+    A = np.array([[2.73, 0.73], [0.73, 2.73]])
+    ds = synthetic.translated_digit(digit, seed=1, examples=3_000, canvas=48)
+    matrix = calibrated(ds, A)
+    i = np.arange(40)
+    images = ds.images_at(i)[..., 0]
+    centre = np.linalg.lstsq(matrix, ds.posterior_at(np.arange(3_000))[0].T, rcond=None)[0].T[i]    # A is square
+    for image, (right, down) in zip(images, centre, strict=True):
+        blank = np.zeros((48, 48))
+        blank[18:30, 19:29] = digit
+        moved = scipy.ndimage.shift(blank, (down, right), order=1, prefilter=False)
+        # uint8 rounds to a half; a shift within float rounding of a whole pixel changes nothing
+        assert np.abs(image - moved).max() <= 0.5 + 1e-6
+    # A canvas too small cuts off what leaves it, and no more.
+    small = synthetic.translated_digit(digit, seed=1, examples=3_000, canvas=12)
+    np.testing.assert_array_equal(small.images_at(i)[..., 0], images[:, 18:30, 18:30])
+    assert small.images_at(np.arange(3_000)).max(axis=(1, 2, 3)).min() == 0        # some are wholly outside
+    np.testing.assert_array_equal(ds.images_at(np.array([7]))[0, ..., 0], images[7])
+
+
+@pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR with MNIST")
+def test_digits_are_mixed_and_moved():
+    train = data.load("mnist").split("grid", "train")
+    mixed = data.load("linear_mixture_digits")
+    A = mixed_columns(train)
+    assert mixed.shape == (784,) and len(mixed.factors) == 10
+    matrix = calibrated(mixed, A)
+    i = np.arange(20)
+    np.testing.assert_allclose(mixed.posterior_at(i)[0], mixed.images_at(i) @ matrix.T, atol=1e-4)
+    moved = data.load("translated_digit")
+    assert moved.shape == (64, 64, 1) and moved.u_size == 2
+    whole = moved.images_at(np.arange(500)).astype(float).sum((1, 2, 3))
+    ink = 255 * A[:, 3].sum()
+    # Interpolation keeps the sum; rounding moves each of at most 29 x 29 pixels by a half at most.
+    assert np.abs(whole - ink).max() < 29 * 29 / 2
+
+
+def mixed_columns(train):
+    labels = train.factors_at(np.arange(1_000))[:, 0]
+    first = [int(np.flatnonzero(labels == digit)[0]) for digit in range(10)]
+    return train.images_at(np.array(first)).reshape(10, 784).T / 255
 
 
 @pytest.mark.parametrize("how", ["grid", "random"])

@@ -10,12 +10,12 @@ Reading order, each file importing only from those before it:
     networks        one encoder/decoder pair per paper table
     objectives      reconstruction, KL, total correlation, per example
     models          AE, VAE, beta-VAE, full covariance, beta-TCVAE, iVAE
+    theory          closed forms in float64 NumPy: what the papers predict, and the posteriors of data that have one
     data            what they are trained on
     runs            a run's folder: configuration, history, checkpoints
     replicas        several models as one program
     training        fit: batches, step, resume
     jacobians       d Dec(z) / dz, in forward and reverse mode
-    theory          closed forms in float64 NumPy
     metrics         what the papers measure
     export          SavedModels, written and read
     evaluation      an exported model, or anybody's codes, scored

@@ -318,6 +318,21 @@ def with_geometry(evaluation, model, dataset, names, *, examples=200, seed=0, pr
     return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
 
 
+
+def with_theory(evaluation, model, dataset, names, *, examples=200, seed=0, progress=None):
+    """An Evaluation with the model held against closed forms, around its first examples.
+
+    Args, raises: as `with_geometry`; names of metrics.closed_forms.THEORY.
+    """
+    from vae_tf.metrics import closed_forms  # TensorFlow: scoring codes does without
+
+    if not names:
+        return evaluation
+    results, skipped = closed_forms.measure(model, dataset, evaluation.indices[:examples], names, seed=seed,
+                                            progress=progress)
+    return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
+
+
 def compare(models, dataset, *, examples=200, seed=0, fitted=False, progress=None):
     """OD-scores of several export.Exported on the same examples, {name: Result} (bhowal Table 6).
 

@@ -21,9 +21,9 @@ def table(evaluation, width=140):
                 score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
             if name in evaluation.noise_floor:
                 score += f" chance {evaluation.noise_floor[name]:.3f}"
-        head = f"  {name:<24}{score:<42}"
+        head = f"  {name:<24} {score:<41}"
         lines += textwrap.wrap(result.meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
-    lines += [f"  {name:<24}{'-':<42}not scored: {why}" for name, why in evaluation.skipped.items()]
+    lines += [f"  {name:<24} {'-':<41}not scored: {why}" for name, why in evaluation.skipped.items()]
     return "\n".join(lines)
 
 

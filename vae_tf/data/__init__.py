@@ -9,6 +9,10 @@ DATASETS = {
     "synthetic_linear": lambda data_dir, seed: synthetic.synthetic_linear(seed),
     "synthetic_nonlinear": lambda data_dir, seed: synthetic.synthetic_nonlinear(seed),
     "nonstationary_sources": lambda data_dir, seed: synthetic.nonstationary_sources(seed),
+    "linear_mixture": lambda data_dir, seed: synthetic.linear_mixture(seed),
+    "linear_mixture_digits": lambda data_dir, seed: synthetic.linear_mixture(
+        seed, A=catalogue.mnist_digits(data_dir).reshape(10, -1).T / 255, name="linear_mixture_digits"),
+    "translated_digit": lambda data_dir, seed: synthetic.translated_digit(catalogue.mnist_digits(data_dir)[3], seed),
     "mnist": lambda data_dir, seed: catalogue.labelled_images("mnist", data_dir),
     "fashion_mnist": lambda data_dir, seed: catalogue.labelled_images("fashion_mnist", data_dir),
 }
@@ -20,7 +24,8 @@ def load(name, *, data_dir=None, seed=0):
     Args:
         name: a key of DATASETS, or the path of an .npz file.
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR or TFDS's default.
-        seed: of the data that are drawn at random (synthetic_*, nonstationary_sources).
+        seed: of the data that are drawn at random (synthetic_*, nonstationary_sources, linear_mixture*,
+            translated_digit).
 
     Raises:
         InputError: one line that says what was expected.

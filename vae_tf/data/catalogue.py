@@ -1,4 +1,4 @@
-"""Datasets that TensorFlow Datasets prepares: (Fashion-)MNIST."""
+"""Datasets that TensorFlow Datasets prepares: (Fashion-)MNIST, and what is made of its digits."""
 
 import numpy as np
 
@@ -16,6 +16,25 @@ def labelled_images(name, data_dir=None):
     Raises:
         InputError: it is not there and could not be downloaded.
     """
+    train, test = (_read(name, part, data_dir) for part in ("train", "test"))
+    images, labels = (np.concatenate([train[key], test[key]]) for key in ("image", "label"))
+    n = len(train["label"])
+    return dataset.from_arrays(name, images, labels[:, np.newaxis], [dataset.Factor("class", 10, "categorical")],
+                               dataset.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})
+
+
+def mnist_digits(data_dir=None):
+    """The first training image of each digit 0..9, uint8 [10, 28, 28].
+
+    Raises:
+        InputError: as `labelled_images`.
+    """
+    some = _read("mnist", "train[:1000]", data_dir)
+    return some["image"][np.unique(some["label"], return_index=True)[1], ..., 0]
+
+
+def _read(name, split, data_dir):
+    """The arrays of a split, by name."""
     import tensorflow_datasets as tfds  # takes a second, and only these datasets need it
 
     builder = tfds.builder(name, data_dir=data_dir)
@@ -24,8 +43,4 @@ def labelled_images(name, data_dir=None):
     except Exception as error:            # a network or disk fault; TFDS has no common class for them
         raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
                          f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
-    train, test = (tfds.as_numpy(builder.as_dataset(split=part, batch_size=-1)) for part in ("train", "test"))
-    images, labels = (np.concatenate([train[key], test[key]]) for key in ("image", "label"))
-    n = len(train["label"])
-    return dataset.from_arrays(name, images, labels[:, np.newaxis], [dataset.Factor("class", 10, "categorical")],
-                               dataset.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})
+    return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))

@@ -33,6 +33,8 @@ class Dataset:
         u_at: indices [B] -> auxiliary variables of the iVAE, float32 [B, |u|].
         u_size: |u|; 0 when there is none.
         parts: "train" and "test" as published, as ranges of indices; empty when there are none.
+        posterior_at: indices [B] -> mean [B, K] and covariance [K, K] of the true posterior p(v|x), a Gaussian; None
+            where it is not known.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Dataset:
     u_at: Callable[[np.ndarray], np.ndarray] | None = None
     u_size: int = 0
     parts: dict[str, range] = dataclasses.field(default_factory=dict)
+    posterior_at: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
 
     def __len__(self):
         return self.size
@@ -69,7 +72,8 @@ class Dataset:
             return at and (lambda i: at(indices[i]))
 
         return dataclasses.replace(self, size=len(indices), images_at=within(self.images_at),
-                                   factors_at=within(self.factors_at), u_at=within(self.u_at), parts={})
+                                   factors_at=within(self.factors_at), u_at=within(self.u_at), parts={},
+                                   posterior_at=within(self.posterior_at))
 
     def split(self, how, part, seed=0):
         """The "train", "validation" or "test" part.

@@ -1,7 +1,11 @@
-"""Synthetic data with known factors: rolinek's embedded unit squares, Khemakhem's non-stationary sources."""
+"""Synthetic data with known factors: embedded unit squares (rolinek), non-stationary sources (Khemakhem), mixed sources
+and shifted digits, whose true posterior is known (sikka)."""
+
+import dataclasses
 
 import numpy as np
 
+from vae_tf import theory
 from vae_tf.data import dataset
 
 EXAMPLES = 50_000
@@ -64,3 +68,64 @@ def nonstationary_sources(seed=0, segments=40, per_segment=1_000, sources=5):
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(sources))
     return dataset.from_arrays("nonstationary_sources", x.astype(np.float32), s.astype(np.float32), factors,
                                dataset.one_hot(segment, segments))
+
+
+def _mixed(A, examples, seed):
+    """Sources s ~ N(0, I_k), float64 [N, k], and A s + eta, eta ~ N(0, I), [N, n]."""
+    rng = np.random.default_rng(seed)
+    s = rng.standard_normal((examples, A.shape[1]))
+    return s, s @ A.T + rng.standard_normal((examples, len(A)))
+
+
+def _with_sources(name, x, s, mixed, A):
+    """The Dataset of x, whose factors are s, and whose true posterior is that of s given A s + eta (sikka (19))."""
+    factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(s.shape[1]))
+    matrix, covariance = theory.linear_posterior(A)
+    return dataclasses.replace(dataset.from_arrays(name, x, s.astype(np.float32), factors),
+                               posterior_at=lambda indices: (mixed[indices] @ matrix.T, covariance))
+
+
+def linear_mixture(seed=0, A=None, examples=10_000, name="linear_mixture"):
+    """x = A s + eta, s ~ N(0, I_k), eta ~ N(0, I_n) (sikka (17)).
+
+    A is [n, k]; by default A_ij = (1 + delta_ij) / 2 with n = 128, k = 2 (sikka IV.B).
+    """
+    A = (1 + np.eye(128, 2)) / 2 if A is None else A
+    s, x = _mixed(A, examples, seed)
+    return _with_sources(name, x.astype(np.float32), s, x, A)
+
+
+def translated_digit(digit, seed=0, examples=10_000, canvas=64):
+    """One digit on a blank canvas, its centre A s + eta pixels right and down of the middle (sikka Fig. 3).
+
+    A_ij = 2 delta_ij + 0.73, s ~ N(0, I_2), eta ~ N(0, I_2). A shift by parts of a pixel is linear interpolation, so
+    the image tells the centre, and the true posterior is that of s given the centre. A coordinate's standard deviation
+    is 3 pixels; a digit leaves the canvas beyond 6 of them. Images are drawn when they are asked for.
+
+    Args:
+        digit: uint8 [H, W].
+        seed: of sources and noise.
+        examples: N.
+        canvas: height and width of an image.
+    """
+    A = 2 * np.eye(2) + 0.73
+    s, centre = _mixed(A, examples, seed)
+    height, width = digit.shape
+    border = np.pad(digit.astype(np.float64), 1)                    # a pixel on each side for the interpolation
+    corner = centre[:, ::-1] + (canvas - np.array([height, width])) / 2 - 1         # row, column of border[0, 0]
+
+    def images_at(indices):
+        whole = np.floor(corner[indices]).astype(int)
+        part = corner[indices] - whole
+        images = np.zeros((len(indices), canvas, canvas, 1), np.uint8)
+        for image, (row, column), (down, right) in zip(images, whole, part, strict=True):
+            shifted = (1 - down) * border + down * np.roll(border, 1, 0)
+            shifted = np.rint((1 - right) * shifted + right * np.roll(shifted, 1, 1))
+            rows, columns = (slice(max(start, 0), max(min(start + size, canvas), 0))
+                             for start, size in ((row, len(border)), (column, border.shape[1])))
+            image[rows, columns, 0] = shifted[rows.start - row:rows.stop - row,
+                                              columns.start - column:columns.stop - column]
+        return images
+
+    vectors = _with_sources("translated_digit", centre, s, centre, A)
+    return dataclasses.replace(vectors, shape=(canvas, canvas, 1), images_at=images_at)

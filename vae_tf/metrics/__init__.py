@@ -4,8 +4,9 @@ METRICS         of plain arrays: (codes [N, d], factors [N, K]). UNSUPERVISED on
 INTERVENTIONAL  of a Sampler, which holds one factor fixed; `sampler(codes, factors)` makes one of plain arrays.
 POSTERIOR       of the whole posterior: (means [N, d], stddevs [N, d], factors [N, K]).
 
-`metrics.geometry.GEOMETRY` is of a decoder around posterior means. It is not imported here because it needs TensorFlow,
-which takes seconds to load: scoring codes does without, and so do its worker processes.
+`metrics.geometry.GEOMETRY` is of a decoder around posterior means, `metrics.closed_forms.THEORY` of a model against
+what theory predicts for it. They are not imported here because they need TensorFlow, which takes seconds to load:
+scoring codes does without, and so do its worker processes.
 
 A new metric is a function in the file of its kind, a line here, and a line in tests/test_metrics_properties.py.
 """
@@ -14,6 +15,7 @@ from collections.abc import Callable
 
 from vae_tf.metrics.bound import elbo_terms
 from vae_tf.metrics.correlation import mcc
+from vae_tf.metrics.curvature import hessian_diagonality, posterior_covariance_gap
 from vae_tf.metrics.independence import mutual_information, total_correlation, wasserstein_correlation
 from vae_tf.metrics.information import mig, mig_sup, modularity
 from vae_tf.metrics.intervention import Sampler, beta_vae_score, factor_vae_score, irs, sampler
@@ -88,7 +90,7 @@ SLOW = ("explicitness", "dci_fast", "downstream_logistic", *HEAVY, *POSTERIOR)
 __all__ = ["ALL", "DEFAULT", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "METRICS", "POSTERIOR", "SLOW", "UNSUPERVISED",
            "Result", "Sampler", "active_units", "beta_vae_score", "checked", "column_cosine", "dci", "dci_fast",
            "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto", "elbo_decomposition",
-           "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap", "irs", "mcc", "mig",
+           "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap", "hessian_diagonality", "irs", "mcc", "mig",
            "mig_from_entropies", "mig_posterior", "mig_sup", "mig_sup_from_entropies", "mig_sup_posterior",
-           "modularity", "mutual_information", "od_score", "principal_axes", "sampler", "sap", "total_correlation",
-           "udr", "variance_norm_relation", "wasserstein_correlation"]
+           "modularity", "mutual_information", "od_score", "posterior_covariance_gap", "principal_axes", "sampler",
+           "sap", "total_correlation", "udr", "variance_norm_relation", "wasserstein_correlation"]

@@ -1,8 +1,30 @@
-"""The linear beta-VAE in closed form: affine encoder and decoder, Gaussian noise."""
+"""Linear models in closed form: PPCA and the beta-VAE with affine encoder and decoder and Gaussian noise.
+
+They are one: the beta-VAE with noise variance s^2 has the decoder of PPCA with noise variance beta s^2.
+Everything acts on data minus its mean.
+"""
 
 from typing import NamedTuple
 
 import numpy as np
+
+from vae_tf.errors import InputError
+from vae_tf.theory.inference import best_signed_permutation
+
+
+class PPCA(NamedTuple):
+    """x = W z + noise, z ~ N(0, I): weights W [n, k], with orthogonal columns; log_likelihood per example, nats."""
+
+    weights: np.ndarray
+    noise_variance: float
+    log_likelihood: float
+
+
+class LinearPosterior(NamedTuple):
+    """p(z|x) = N(F x, E) of a linear Gaussian model: matrix F [k, n], covariance E [k, k], the same for every x."""
+
+    matrix: np.ndarray
+    covariance: np.ndarray
 
 
 class LinearOptimum(NamedTuple):
@@ -23,6 +45,110 @@ class LinearOptimum(NamedTuple):
     mie: float
 
 
+def ppca(covariance, latents, noise_variance=None):
+    """Probabilistic PCA by maximum likelihood (Tipping, Bishop 1999; allen (2)-(4)), with the rotation R = I.
+
+    W = Q_k (diag(l) - s^2 I)_+^{1/2} for data covariance C = Q diag(l) Q^T; s^2 is the mean of the eigenvalues left
+    out, unless given.
+
+    Args:
+        covariance: of the data, C [n, n].
+        latents: k <= n; k < n when the noise variance is to be found.
+        noise_variance: s^2, or None for its maximum-likelihood value.
+
+    Returns:
+        PPCA; log_likelihood is E log p(x) in nats.
+
+    Raises:
+        InputError: not a covariance, or latents or a noise variance out of range.
+    """
+    C = _checked(covariance, latents, noise_variance=noise_variance)
+    eigenvalues, Q = np.linalg.eigh(C)
+    if noise_variance is None:
+        if latents == len(C):
+            raise InputError(f"latents: expected fewer than {len(C)}, the size of the data, so that noise is left; "
+                             f"got {latents}")
+        noise_variance = float(eigenvalues[:len(C) - latents].mean())
+    eigenvalues, Q = eigenvalues[::-1][:latents], Q[:, ::-1][:, :latents]
+    W = Q * np.sqrt(np.maximum(eigenvalues - noise_variance, 0))
+    return PPCA(W, noise_variance, linear_log_likelihood(C, W, noise_variance))
+
+
+def linear_log_likelihood(covariance, weights, noise_variance=1.0):
+    """E log N(x; 0, W W^T + s^2 I) over data with a covariance [n, n], in nats (Tipping, Bishop 1999; sikka (57))."""
+    model = weights @ weights.T + noise_variance * np.eye(len(weights))
+    return float(-(len(model) * np.log(2 * np.pi) + np.linalg.slogdet(model)[1]
+                   + np.trace(np.linalg.solve(model, covariance))) / 2)
+
+
+def linear_posterior(weights, noise_variance=1.0):
+    """p(z|x) of x = W z + noise, z ~ N(0, I): F = M^-1 W^T and E = s^2 M^-1, M = W^T W + s^2 I (allen (3)).
+
+    With W = A it is the true posterior of mixed sources (sikka (19)), with W = D a linear decoder's own (sikka (24)).
+    """
+    inverse = np.linalg.inv(weights.T @ weights + noise_variance * np.eye(weights.shape[1]))
+    return LinearPosterior(inverse @ weights.T, noise_variance * inverse)
+
+
+def linear_encoder(decoder, beta=1.0, noise_variance=1.0):
+    """The best diagonal Gaussian encoder for a fixed linear decoder D [n, k] (sikka IV.A; (23), lines 1 and 4).
+
+    W = (D^T D + beta s^2 I)^-1 D^T and variances beta s^2 / (||d_j||^2 + beta s^2), whatever the data.
+
+    Returns:
+        (W [k, n], variances [k]).
+    """
+    noise = beta * noise_variance
+    return linear_posterior(decoder, noise).matrix, noise / ((decoder**2).sum(0) + noise)
+
+
+def linear_terms(covariance, decoder, encoder, variances, noise_variance=1.0):
+    """E reconstruction and E KL of a linear VAE without biases, in nats per example (sikka (21), W_sigma = 0).
+
+    Args:
+        covariance: of the data, C [n, n].
+        decoder, encoder, variances: D [n, k], W [k, n], v [k], as LinearOptimum.
+        noise_variance: s^2, of the likelihood.
+
+    Returns:
+        (reconstruction, kl).
+    """
+    n = len(covariance)
+    residual = np.eye(n) - decoder @ encoder
+    squared = np.sum((residual @ covariance) * residual) + (decoder**2).sum(0) @ variances
+    kl = (np.sum((encoder @ covariance) * encoder) + np.sum(variances - np.log(variances) - 1)) / 2
+    return float(n / 2 * np.log(2 * np.pi * noise_variance) + squared / (2 * noise_variance)), float(kl)
+
+
+def linear_inference_error(covariance, encoder, variances, posterior, matched=False):
+    """E_x KL(N(W x, diag v) || N(F x, E)), nats (sikka (25), W_sigma = 0).
+
+    With the decoder's own posterior it is the MIE (26), with the true posterior of the sources the TIE (27).
+
+    Args:
+        covariance: of the data, C [n, n].
+        encoder, variances: W [k, n], v [k].
+        posterior: LinearPosterior.
+        matched: after the best signed permutation of the latents, rather than latent j against source j.
+    """
+    F, E = posterior
+    precision = np.linalg.inv(E)
+    second = encoder @ covariance @ encoder.T + np.diag(variances)
+    cross = encoder @ covariance @ F.T
+    P = best_signed_permutation(second, cross, precision) if matched else np.eye(len(E))
+    quadratic = P @ second @ P.T - P @ cross - cross.T @ P.T + F @ covariance @ F.T
+    return float((np.sum(precision * quadratic) - np.log(variances).sum() + np.linalg.slogdet(E)[1] - len(E)) / 2)
+
+
+def critical_betas(covariance, latents, noise_variance=1.0):
+    """The beta [k] at which each latent of the linear beta-VAE dies: l_j / s^2, the most lasting first.
+
+    At beta >= l_j / s^2 latent j is passive: its column is 0, its posterior the prior.
+    """
+    C = _checked(covariance, latents, noise_variance=noise_variance)
+    return np.linalg.eigvalsh(C)[::-1][:latents] / noise_variance
+
+
 def linear_beta_vae(covariance, latents, beta=1.0, noise_variance=1.0):
     """The optimum of the linear beta-VAE (sikka (21)-(26) and allen Theorem 3 together).
 
@@ -38,21 +164,26 @@ def linear_beta_vae(covariance, latents, beta=1.0, noise_variance=1.0):
 
     Returns:
         LinearOptimum.
+
+    Raises:
+        InputError: not a covariance, or an argument out of range.
     """
+    C = _checked(covariance, latents, beta=beta, noise_variance=noise_variance)
+    D = ppca(C, latents, beta * noise_variance).weights
+    W, v = linear_encoder(D, beta, noise_variance)
+    reconstruction, kl = linear_terms(C, D, W, v, noise_variance)
+    mie = linear_inference_error(C, W, v, linear_posterior(D, noise_variance))
+    return LinearOptimum(D, W, v, (D**2).sum(0) > 0, reconstruction, kl, -reconstruction - kl, mie)
+
+
+def _checked(covariance, latents, **positive):
+    """The covariance in float64; raises InputError for what is not one, or for numbers out of range."""
     C = np.asarray(covariance, np.float64)
-    n, s2, noise = len(C), noise_variance, beta * noise_variance
-    eigenvalues, Q = np.linalg.eigh(C)
-    eigenvalues, Q = eigenvalues[::-1][:latents], Q[:, ::-1][:, :latents]
-    m = np.maximum(eigenvalues - noise, 0)                       # ||d_j||^2
-    D = Q * np.sqrt(m)
-    W = (D / (m + noise)).T
-    v = noise / (m + noise)
-    residual = np.eye(n) - D @ W
-    reconstruction = n / 2 * np.log(2 * np.pi * s2) + (np.trace(residual @ C @ residual.T) + m @ v) / (2 * s2)
-    kl = (np.trace(W @ C @ W.T) + np.sum(v - np.log(v) - 1)) / 2
-    # The model's own posterior p(z|x) = N(F x, E), E diagonal because the columns of D are orthogonal (sikka 24, 26).
-    E = s2 / (m + s2)
-    F = (D / (m + s2)).T
-    mie = (np.sum(v / E - np.log(v / E) - 1) + np.trace(((F - W) @ C @ (F - W).T) / E[:, np.newaxis])) / 2
-    active = eigenvalues > noise
-    return LinearOptimum(D, W, v, active, float(reconstruction), float(kl), float(-reconstruction - kl), float(mie))
+    if C.ndim != 2 or C.shape[0] != C.shape[1] or not np.allclose(C, C.T):
+        raise InputError(f"covariance: expected a symmetric matrix [n, n]; got shape {C.shape}")
+    if not 1 <= latents <= len(C):
+        raise InputError(f"latents: expected 1 to {len(C)}, the size of the data; got {latents}")
+    for name, value in positive.items():
+        if value is not None and not 0 < value < np.inf:
+            raise InputError(f"{name}: expected a finite number above 0; got {value}")
+    return C

@@ -1,0 +1,73 @@
+"""The curvature of log p(x|z) at posterior means, and the posterior covariance against it."""
+
+import numpy as np
+
+from vae_tf.errors import InputError
+from vae_tf.metrics.result import Result
+
+
+def posterior_covariance_gap(covariances, precisions, diagonal=False):
+    """Relative error of Sigma^-1 against the optimal precision (allen (7); bonheme (11)).
+
+    Mean over x of ||Sigma^-1 - P||_F / ||P||_F, P = Lambda_prior + J^T A J / beta (`theory.optimal_precision`). In
+    [0, inf). 0: every posterior is the one that maximises the deterministic ELBO. A diagonal encoder cannot follow the
+    off-diagonal part of P: `diagonal` asks how near it is to the best it can do. Signs and order of the latents do not
+    matter; their scales do, because the prior has one.
+
+    Args:
+        covariances: Sigma of q(z|x), [N, d, d].
+        precisions: P [N, d, d].
+        diagonal: compare the diagonals of Sigma^-1 and P alone.
+
+    Returns:
+        Result; parts: per_example [N], standard_error.
+
+    Raises:
+        InputError: shapes that disagree, or values that are not finite.
+    """
+    covariances, precisions = (_matrices(name, array) for name, array in
+                               (("covariances", covariances), ("precisions", precisions)))
+    if covariances.shape != precisions.shape:
+        raise InputError(f"precisions: expected shape {covariances.shape}, as covariances; got {precisions.shape}")
+    mask = np.eye(covariances.shape[1]) if diagonal else 1.0
+    error = np.linalg.norm((np.linalg.inv(covariances) - precisions) * mask, axis=(1, 2))
+    each = error / np.linalg.norm(precisions * mask, axis=(1, 2))
+    name, what = (("diagonal_covariance_gap", "diagonal of the posterior precision Sigma^-1") if diagonal else
+                  ("posterior_covariance_gap", "posterior precision Sigma^-1"))
+    return _result(name, each, f"relative error of the {what} against the optimum, prior precision + J^T A J / beta")
+
+
+def hessian_diagonality(hessians):
+    """Off-diagonal share of the log-likelihood's Hessian at the posterior mean (allen Theorems 4, 5).
+
+    Mean over x of sum_{i != j} H_ij^2 / sum_ij H_ij^2. In [0, 1]. 0: diagonal, as a diagonal posterior wants it; a
+    Hessian of zeros counts as such. Near 1 it is far from diagonal. Signs and order of the latents do not matter.
+
+    Args:
+        hessians: of log p(x|z) by z, [N, d, d].
+
+    Returns:
+        Result; parts: per_example [N], standard_error.
+
+    Raises:
+        InputError: not [N, d, d], or values that are not finite.
+    """
+    squared = _matrices("hessians", hessians) ** 2
+    whole = squared.sum((1, 2))
+    off = whole - np.trace(squared, axis1=1, axis2=2)
+    each = np.clip(np.divide(off, whole, out=np.zeros(len(whole)), where=whole > 0), 0, 1)
+    return _result("hessian_diagonality", each, "off-diagonal share of the Hessian of log p(x|z); 0: diagonal")
+
+
+def _matrices(name, array):
+    array = np.asarray(array, np.float64)
+    if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
+        raise InputError(f"{name}: expected shape [N, d, d], not empty; got {array.shape}")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name}: expected finite values; got {np.count_nonzero(~np.isfinite(array))} NaN or infinite")
+    return array
+
+
+def _result(name, each, meaning):
+    return Result(name, float(each.mean()),
+                  {"per_example": each, "standard_error": each.std() / np.sqrt(len(each))}, meaning)

@@ -1,0 +1,114 @@
+"""The ELBO around a posterior mean, expanded to second order in z, and the covariance that maximises it.
+
+Everywhere `output` is what the decoder returns, the natural parameter: with a noise_variance the mean of a Gaussian,
+without one the logits of a Bernoulli. J is its Jacobian. All is per example, in nats.
+"""
+
+import numpy as np
+from scipy.special import expit
+
+from vae_tf.theory.inference import gaussian_kl
+
+
+def log_likelihood(x, output, noise_variance=None):
+    """log p(x|z) [...] of data [..., n], nats: Gaussian, or Bernoulli (x . theta - sum log(1 + e^theta)).
+
+    The Bernoulli is x log s(theta) + (1 - x) log(1 - s(theta)), of which allen A.4 prints the first half alone.
+    """
+    x, output = np.asarray(x, np.float64), np.asarray(output, np.float64)
+    if noise_variance is None:
+        return np.sum(x * output - np.logaddexp(0, output), -1)
+    return -np.sum((x - output) ** 2, -1) / (2 * noise_variance) - x.shape[-1] / 2 * np.log(2 * np.pi * noise_variance)
+
+
+def curvature(output, noise_variance=None):
+    """A [..., n], minus the second derivative of log p(x|z) by the output: p (1 - p), or 1 / s^2 (allen (6))."""
+    if noise_variance is None:
+        return expit(output) * expit(-np.asarray(output, np.float64))
+    return np.full(np.shape(output), 1 / noise_variance)
+
+
+def gauss_newton_hessian(jacobian, output, noise_variance=None):
+    """-J^T A J [..., d, d]: the Hessian of log p(x|z) by z but for the decoder's own curvature (allen (6), A.4).
+
+    Args:
+        jacobian: J [..., n, d].
+        output, noise_variance: see the module.
+    """
+    J = np.asarray(jacobian, np.float64)
+    return -np.einsum("...ni,...n,...nj->...ij", J, curvature(output, noise_variance), J, optimize=True)
+
+
+def hessian(jacobian, second, x, output, noise_variance=None):
+    """The Hessian of log p(x|z) by z [..., d, d], exact: -J^T A J + sum_k (x_k - xhat_k) d^2 theta_k (allen (6)).
+
+    As printed the last term is (x - xhat)^T D, which has not the shape of a Hessian. For a Gaussian it is
+    over s^2, because its natural parameter is the mean over the variance.
+
+    Args:
+        jacobian: J [..., n, d].
+        second: second derivatives of the output by z, [..., n, d, d].
+        x: data [..., n].
+        output, noise_variance: see the module.
+    """
+    residual = x - expit(output) if noise_variance is None else (np.asarray(x, np.float64) - output) / noise_variance
+    return gauss_newton_hessian(jacobian, output, noise_variance) + np.einsum("...n,...nij->...ij", residual, second)
+
+
+def deterministic_elbo(log_likelihood, hessian, mean, covariance, beta=1.0, prior_mean=0.0, prior_variance=1.0):
+    """log p(x|mu) + tr(H Sigma) / 2 - beta KL(N(mu, Sigma) || p(z)) [...] (allen (5), (16), A.4).
+
+    Exact for a linear decoder with Gaussian noise; otherwise its error vanishes with Sigma, as Sigma^2.
+
+    Args:
+        log_likelihood: log p(x|mu) [...].
+        hessian: H [..., d, d], of log p(x|z) by z at mu: exact, or by Gauss-Newton.
+        mean, covariance: of q(z|x), [..., d] and [..., d, d].
+        beta: weight of the KL.
+        prior_mean, prior_variance: of p(z) or p(z|u), broadcast to [..., d].
+    """
+    d = np.shape(mean)[-1]
+    prior_variance = np.broadcast_to(prior_variance, np.shape(mean))
+    kl = gaussian_kl(mean, covariance, prior_mean, prior_variance[..., np.newaxis] * np.eye(d))
+    return log_likelihood + np.einsum("...ij,...ji->...", hessian, covariance) / 2 - beta * kl
+
+
+def optimal_precision(hessian, beta=1.0, prior_variance=1.0):
+    """Sigma^-1 [..., d, d] that maximises the deterministic ELBO: Lambda_prior - H / beta (allen (7); bonheme (11)).
+
+    The best diagonal posterior has the variances 1 / diag of it.
+
+    Args:
+        hessian: H [..., d, d]; -J^T A J by Gauss-Newton.
+        beta: weight of the KL.
+        prior_variance: of p(z) or p(z|u), broadcast to [..., d].
+    """
+    H = np.asarray(hessian, np.float64)
+    precision = 1 / np.broadcast_to(prior_variance, H.shape[:-1])
+    return precision[..., np.newaxis] * np.eye(H.shape[-1]) - H / beta
+
+
+def diagonal_cost(precision):
+    """What the best diagonal posterior costs [...], nats: (sum_j log P_jj - log det P) / 2 >= 0 (allen Theorem 5).
+
+    beta times it is how far the deterministic ELBO stays below that of the full covariance P^-1. 0 iff P is diagonal.
+    """
+    diagonal = np.diagonal(precision, axis1=-2, axis2=-1)
+    return (np.log(diagonal).sum(-1) - np.linalg.slogdet(precision)[1]) / 2
+
+
+def beta_as_noise_variance(size, beta, noise_variance):
+    """beta is likelihood variance: objective(beta, s^2) / beta = objective(1, beta s^2) + constant (allen Theorem 3).
+
+    For a Gaussian likelihood. Of other exponential families the theorem holds for Hessians alone: p(x|z)^{1/beta} is
+    no member of them with beta times the variance.
+
+    Args:
+        size: n, of an example.
+        beta, noise_variance: of the beta-VAE.
+
+    Returns:
+        (beta s^2, the constant in nats).
+    """
+    scaled = beta * noise_variance
+    return scaled, size / 2 * (np.log(2 * np.pi * noise_variance) / beta - np.log(2 * np.pi * scaled))

@@ -1,0 +1,117 @@
+"""How far q(z|x) is from a Gaussian posterior: the KL divergence, model and true inference error."""
+
+import itertools
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+from scipy.special import logsumexp
+
+from vae_tf.errors import InputError
+
+# Up to this many latents every signed permutation is tried: 5! 2^5 = 3,840.
+EXHAUSTIVE = 5
+
+
+def gaussian_kl(mean, covariance, other_mean, other_covariance):
+    """KL(N(mean, covariance) || N(other_mean, other_covariance)) [...], in nats.
+
+    Args:
+        mean, other_mean: [..., d].
+        covariance, other_covariance: [..., d, d], positive definite.
+    """
+    precision = np.linalg.inv(other_covariance)
+    difference = np.asarray(other_mean, np.float64) - mean
+    trace = np.einsum("...ij,...ji->...", precision, covariance)
+    distance = np.einsum("...i,...ij,...j->...", difference, precision, difference)
+    log_det = np.linalg.slogdet(other_covariance)[1] - np.linalg.slogdet(covariance)[1]
+    return (trace + distance + log_det - difference.shape[-1]) / 2
+
+
+def model_inference_error(log_weights):
+    """MIE = E_x [log p(x) - ELBO(x)] (sikka (2), (4)) by importance sampling of p(x).
+
+    log p(x) is the logarithm of the mean weight, which is biased downward by about 1 / (2 effective sample size);
+    so is the error.
+
+    Args:
+        log_weights: log p(x|z) + log p(z) - log q(z|x) [N, S] for S draws of z ~ q(z|x) per x, nats.
+
+    Returns:
+        (error [N] in nats, effective sample size [N], from 1 to S).
+    """
+    log_weights = np.asarray(log_weights, np.float64)
+    total = logsumexp(log_weights, axis=1)
+    error = total - np.log(log_weights.shape[1]) - log_weights.mean(1)
+    return error, np.exp(2 * total - logsumexp(2 * log_weights, axis=1))
+
+
+def true_inference_error(mean, covariance, true_mean, true_covariance):
+    """TIE = E_x KL(q(z|x) || p(s|x)) (sikka (3)), as printed and after the best signed permutation of the latents.
+
+    As printed, latent j is held against source j; a model cannot know the sources' order and signs.
+
+    Args:
+        mean, covariance: of q(z|x), [N, k] and [N, k, k].
+        true_mean, true_covariance: of p(s|x), [N, k] and [k, k].
+
+    Returns:
+        (as printed [N], matched [N], P [k, k]): nats per example, and P z matched with s.
+
+    Raises:
+        InputError: as many latents as sources are needed.
+    """
+    mean, covariance, true_mean = (np.asarray(array, np.float64) for array in (mean, covariance, true_mean))
+    if mean.shape != true_mean.shape:
+        raise InputError(f"mean: expected as many latents as there are sources, {true_mean.shape[-1]}; "
+                         f"got {mean.shape[-1]}")
+    second = (covariance + mean[:, :, np.newaxis] * mean[:, np.newaxis]).mean(0)
+    P = best_signed_permutation(second, mean.T @ true_mean / len(mean), np.linalg.inv(true_covariance))
+    printed, matched = (gaussian_kl(mean @ R.T, R @ covariance @ R.T, true_mean, true_covariance)
+                        for R in (np.eye(len(P)), P))
+    return printed, matched, P
+
+
+def best_signed_permutation(second_moment, cross_moment, precision):
+    """The signed permutation P of latents z that minimises E KL(q(P z|x) || p(s|x)) for a fixed posterior precision.
+
+    What depends on P is tr(Lambda P S P^T) / 2 - tr(Lambda P C). With uncorrelated latents (S diagonal) it is a linear
+    assignment; in general a quadratic one. Up to 5 latents every P is tried. Beyond, the assignment that takes S for
+    diagonal is improved by swaps and sign flips until none helps: exact for uncorrelated latents, such as those of the
+    linear beta-VAE's optimum, else a minimum among neighbours.
+
+    Args:
+        second_moment: S = E_x E_q z z^T [k, k].
+        cross_moment: C = E_x mean(x) true_mean(x)^T [k, k].
+        precision: Lambda, of p(s|x), [k, k].
+
+    Returns:
+        P [k, k], entries -1, 0 and 1; P z is in the order of s.
+    """
+    S, C, Lambda = (np.asarray(array, np.float64) for array in (second_moment, cross_moment, precision))
+    k, CL = len(S), C @ Lambda
+
+    def cost(latent, sign):     # source i is matched with sign_i z_latent_i
+        return (np.sum(Lambda * S[np.ix_(latent, latent)] * np.outer(sign, sign)) / 2
+                - np.sum(sign * CL[latent, np.arange(k)]))
+
+    if k <= EXHAUSTIVE:
+        latent, sign = min(((np.array(latent), np.array(sign)) for latent in itertools.permutations(range(k))
+                            for sign in itertools.product((1, -1), repeat=k)), key=lambda match: cost(*match))
+    else:
+        separate = np.outer(np.diag(Lambda), np.diag(S)) / 2 - np.abs(CL.T)             # [source, latent]
+        latent = linear_sum_assignment(separate)[1]
+        sign = np.where(CL[latent, np.arange(k)] < 0, -1, 1)
+        least = cost(latent, sign)
+        while True:
+            neighbours = []
+            for i, j in itertools.combinations_with_replacement(range(k), 2):
+                for flips in itertools.product((1, -1), repeat=2):
+                    swapped, flipped = latent.copy(), sign.copy()
+                    swapped[[i, j]] = latent[[j, i]]
+                    flipped[[i, j]] = sign[[j, i]] * flips
+                    neighbours.append((cost(swapped, flipped), swapped, flipped))
+            best = min(neighbours, key=lambda neighbour: neighbour[0])
+            if best[0] >= least - 1e-12 * abs(least):
+                break
+            least, latent, sign = best
+    return np.eye(k)[latent] * sign[:, np.newaxis]
