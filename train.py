@@ -26,7 +26,8 @@ def main(flags):
         return
 
     # Export: a SavedModel that a server loads.
-    path = export.save(f"{flags.export_root}/{run_dir.name}", model, dataset, cli.card(config, model, dataset, history))
+    path = export.save(f"{flags.export_root}/{run_dir.name}", model, dataset,
+                       cli.card(config, model, dataset, history), keep=flags.keep_versions)
     last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items() if name in ("reconstruction", "kl"))
     print(f"""
 Trained in {time.perf_counter() - started:.0f} s. At the end, nats per example: {last}.

@@ -85,7 +85,7 @@ model = tf.saved_model.load({str(path)!r})
 given = np.load({str(tmp_path / 'in.npz')!r})
 x, u = tf.constant(given["x"]), tf.constant(given["u"])
 s = model.signatures
-assert sorted(s) == ["decode", "encode", "reconstruct", "sample", "serving_default"], sorted(s)
+assert sorted(s) == ["decode", "encode", "jacobian", "reconstruct", "sample", "serving_default", "traverse"], sorted(s)
 out = s["serving_default"](x=x, u=u)
 out["decoded"] = s["decode"](z=out["mean"])["mean"]
 out["reconstruction"] = s["reconstruct"](x=x, u=u)["mean"]
