@@ -37,7 +37,8 @@ WRITING, REMOVING = ".writing-", ".removing-"
 
 def _required(value, condition, *message):
     """value, or an error of these words and numbers before anything is computed from it."""
-    with tf.control_dependencies([tf.debugging.Assert(condition, list(message))]):
+    words = [tf.convert_to_tensor(part) for part in message]
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=condition, data=words)]):     # vectorized_map takes it
         return tf.identity(value)
 
 
