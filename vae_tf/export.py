@@ -74,17 +74,17 @@ class _Functions(tf.Module):
                               "u: expected as many rows as x has,", expected, "; got", rows)
             return x, u
 
+        # Distributions' loc and scale: their mean() and stddev() broadcast, which other runtimes cannot convert.
         def encode(x, u=None):
             x, u = ready(x, u)
-            posterior = model.posterior(x, u)
-            outputs = {"mean": posterior.mean()}
+            posterior, prior = model.posterior(x, u), model.prior(u)
+            outputs = {"mean": posterior.loc}
             if isinstance(posterior, tfd.MultivariateNormalTriL):
                 outputs["scale_tril"] = posterior.scale_tril
-            elif model.prior(u) is not None:
-                outputs["stddev"] = posterior.stddev()
+            elif prior is not None:
+                outputs["stddev"] = posterior.scale.diag_part()
             if model.u_size:
-                prior = model.prior(u)
-                outputs.update(prior_mean=prior.mean(), prior_stddev=prior.stddev())
+                outputs.update(prior_mean=prior.loc, prior_stddev=prior.scale.diag_part())
             return outputs
 
         def decode(z):
@@ -95,7 +95,7 @@ class _Functions(tf.Module):
             return outputs
 
         def reconstruct(x, u=None):
-            return {"mean": model(*ready(x, u))}
+            return {"mean": model.likelihood(model.posterior(*ready(x, u)).loc).mean()}
 
         def sample(n, seed, u=None):
             n = _required(n, n > 0, "n: expected at least 1; got", n)
@@ -110,7 +110,7 @@ class _Functions(tf.Module):
         def traverse(x, latent, values, u=None):
             latent = _required(latent, (latent >= 0) & (latent < model.latents),
                                f"latent: expected 0 to {model.latents - 1}; got", latent)
-            z = model.posterior(*ready(x, u)).mean()[:, tf.newaxis]                                        # [B, 1, d]
+            z = model.posterior(*ready(x, u)).loc[:, tf.newaxis]                                            # [B, 1, d]
             moved = tf.where(tf.range(model.latents) == latent, _checked(values_spec, values)[:, tf.newaxis], z)
             images = model.likelihood(tf.reshape(moved, [-1, model.latents])).mean()                       # [B T, ...]
             return {"images": tf.reshape(images, tf.concat([tf.shape(moved)[:2], dataset.shape], 0))}
