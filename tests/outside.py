@@ -57,7 +57,7 @@ def many_requests(model, x):
 if __name__ == "__main__":
     with open(sys.argv[1], "rb") as file:
         asked = pickle.load(file)
-    models = {path: tf.saved_model.load(path) for path, *_ in asked["requests"]}
+    models = {path: tf.saved_model.load(path) for path in {path for path, *_ in asked["requests"]}}
     answers = {"installed": [name for name in ("vae_tf", "keras", "tensorflow_probability") if installed(name)],
                "signatures": {path: sorted(model.signatures) for path, model in models.items()},
                "requests": [answer(models[path], *request) for path, *request in asked["requests"]],
