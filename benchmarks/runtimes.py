@@ -25,6 +25,7 @@ import tensorflow as tf  # noqa: E402
 from vae_tf import data, export, models  # noqa: E402
 
 SIZES = (1, 64)
+VALUES = 5          # of a traversal
 LATENTS = 10
 
 
@@ -54,7 +55,8 @@ def openvino(path, signature):
     """The same by OpenVINO on the CPU."""
     import openvino
 
-    function = tf.saved_model.load(str(path)).signatures[signature]
+    model = tf.saved_model.load(str(path))        # which owns the variables
+    function = model.signatures[signature]
     compiled = openvino.compile_model(openvino.convert_model(function), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     names = sorted(function.structured_outputs)         # the order in which a function gives a dict's values
 
@@ -73,7 +75,7 @@ def inputs_of(function, size, seed=0):
     rng = np.random.default_rng(seed)
     inputs = {}
     for name, spec in function.structured_input_signature[1].items():
-        shape = [part or size for part in spec.shape]
+        shape = [part or (VALUES if name == "values" else size) for part in spec.shape]
         if spec.dtype == tf.uint8:
             inputs[name] = rng.integers(0, 256, shape).astype(np.uint8)
         elif spec.dtype == tf.int32:
@@ -91,7 +93,7 @@ def exported(folder, model, shape, network):
     return export.save(pathlib.Path(folder) / network, built, data.dataset.from_arrays("none", x), {})
 
 
-def seconds(function, *args, repeats=30):
+def seconds(function, *args, repeats=10):
     """Median time of a call, after one that warms up."""
     function(*args)
     taken = []
@@ -119,7 +121,8 @@ def quiet():
 
 def compare(name, path, signature):
     """A line per batch size: the largest difference from TensorFlow's outputs, and the time over TensorFlow's."""
-    function = tf.saved_model.load(str(path)).signatures[signature]
+    model = tf.saved_model.load(str(path))
+    function = model.signatures[signature]
     try:
         with quiet():
             run = RUNTIMES[name][0](path, signature)
@@ -132,7 +135,7 @@ def compare(name, path, signature):
                 ratio = seconds(run, inputs) / seconds(lambda tensors=tensors: function(**tensors))
                 lines.append(f"batch {size}: differs by {difference:.1e}, {ratio:.2f} times the time")
     except Exception as error:          # whatever a converter makes of a graph that it does not know
-        return f"fails: {' '.join(str(error).split())[:200]}"
+        return f"fails: {' '.join(str(error).split())[:300]}"
     return "; ".join(lines)
 
 

@@ -14,19 +14,22 @@ sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 import runtimes  # noqa: E402
 
 DENSE, CONVOLUTIONAL = 1, 11        # of CASES: a VAE of vectors, an iVAE of images
+ASKED = [(DENSE, "reconstruct"), (CONVOLUTIONAL, "encode"), (CONVOLUTIONAL, "decode"), (CONVOLUTIONAL, "reconstruct")]
 
 
-@pytest.fixture(scope="module", params=(DENSE, CONVOLUTIONAL), ids=(IDS[DENSE], IDS[CONVOLUTIONAL]))
-def path(request, tmp_path_factory):
-    case = CASES[request.param]
-    return export.save(tmp_path_factory.mktemp("exported") / "model", build(*case), dataset(case[2]), {})
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory):
+    return {index: export.save(tmp_path_factory.mktemp("exported") / "model", build(*CASES[index]),
+                               dataset(CASES[index][2]), {}) for index in (DENSE, CONVOLUTIONAL)}
 
 
-@pytest.mark.parametrize("signature", ["encode", "decode", "reconstruct"])
+@pytest.mark.parametrize(("index", "signature"), ASKED, ids=[f"{IDS[index]}-{name}" for index, name in ASKED])
 @pytest.mark.parametrize("name", runtimes.RUNTIMES)
-def test_what_converts_gives_the_numbers_of_tensorflow(path, name, signature):
+def test_what_converts_gives_the_numbers_of_tensorflow(paths, name, index, signature):
+    path = paths[index]
     run = runtimes.RUNTIMES[name][0](path, signature)
-    function = tf.saved_model.load(str(path)).signatures[signature]
+    model = tf.saved_model.load(str(path))
+    function = model.signatures[signature]
     for size in (1, 3, 64):
         inputs = runtimes.inputs_of(function, size, seed=size)
         answer = function(**{key: tf.constant(value) for key, value in inputs.items()})
