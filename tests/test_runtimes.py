@@ -11,7 +11,7 @@ from cases import CASES, IDS, build, dataset
 from vae_tf import export
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
-import runtimes  # noqa: E402
+import runtimes
 
 DENSE, CONVOLUTIONAL = 1, 11        # of CASES: a VAE of vectors, an iVAE of images
 ASKED = [(DENSE, "reconstruct"), (CONVOLUTIONAL, "encode"), (CONVOLUTIONAL, "decode"), (CONVOLUTIONAL, "reconstruct")]
