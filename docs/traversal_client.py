@@ -84,6 +84,8 @@ def traversals(signatures, call, given, latents=None, steps=9, reach=2.0):
     codes = call("encode", **given)
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
     for j in range(len(stddev)) if latents is None else latents:
+        if not 0 <= j < len(stddev):
+            raise ValueError(f"latents: expected 0 to {len(stddev) - 1}; got {j}")
         values = np.linspace(-reach, reach, steps) * stddev[j]
         yield j, call("traverse", latent=j, values=values, **given)["images"][0]
 

@@ -170,7 +170,7 @@ def test_the_example_client_takes_ones_own_data_and_says_what_is_wrong(server, t
     np.savez(tmp_path / "small.npz", images=np.zeros((1, 32, 32, 1), np.uint8))
     url = f"http://localhost:{rest}/v1/models/ivae_dsprites"
     for arguments, message in [([url, f"--data={tmp_path / 'small.npz'}"], "tensor x"),
-                               ([url, "--latents=11"], "latent: expected 0 to 9"),
+                               ([url, "--latents=3,11"], "latents: expected 0 to 9; got 11"),
                                (["http://localhost:1/v1/models/m"], "refused"),
                                ([str(tmp_path / "none")], "does not exist"),
                                ([str(autoencoder)], "an autoencoder has no prior")]:
