@@ -145,7 +145,7 @@ def save(folder, model, dataset, card, keep=None):
         model: a models.VAE.
         dataset: what it was trained on, for the input's shape and dtype.
         card: a dict that describes model, data and recipe, kept in assets.extra/card.json.
-        keep: how many versions to leave, this one included; None leaves all.
+        keep: how many versions to leave of this one and those before it; None leaves all.
 
     Raises:
         OSError: the folder cannot be written.
@@ -163,7 +163,8 @@ def save(folder, model, dataset, card, keep=None):
         aside.chmod(0o755)
         path = _claim(folder, aside)
     if keep:
-        for old in sorted(versions(folder))[:-keep]:
+        older = (version for version in versions(folder) if version < int(path.name))
+        for old in sorted(older, reverse=True)[keep - 1:]:
             with contextlib.suppress(FileNotFoundError):      # another export was first to delete it
                 os.rename(folder / str(old), removed := folder / f"{REMOVING}{old}-{os.getpid()}")
                 shutil.rmtree(removed)
@@ -324,18 +325,21 @@ class Exported:
         for signature in self._loaded.signatures.values():
             self._specs.update(signature.structured_input_signature[1])
 
-    def _call(self, name, u=None, **inputs):
+    def _call(self, name, **inputs):
+        """A function on arrays by name."""
         function = getattr(self._loaded, name, None)
         if function is None:
             raise InputError(f"{name}: a model of kind {self.card['model']} has none")
+        outputs = function(**{key: self._tensor(key, value) for key, value in inputs.items()})
+        return {key: value.numpy() for key, value in outputs.items()}
+
+    def _call_with(self, name, u, **inputs):
+        """A function that takes u too if the model is an iVAE."""
         if (u is not None) != bool(self.card["u_size"]):
             expected = f"[B, {self.card['u_size']}]" if self.card["u_size"] else "none"
             raise InputError(f"u: a model of kind {self.card['model']} takes {expected}; "
                              f"got {'none' if u is None else np.shape(u)}")
-        if u is not None:
-            inputs["u"] = u
-        outputs = function(**{name: self._tensor(name, value) for name, value in inputs.items()})
-        return {key: value.numpy() for key, value in outputs.items()}
+        return self._call(name, **inputs, **({} if u is None else {"u": u}))
 
     def _tensor(self, name, value):
         spec, value = self._specs[name], np.asarray(value)
@@ -350,11 +354,11 @@ class Exported:
 
     def encode(self, x, u=None):
         """q(z|x): mean [B, d], and stddev [B, d] or scale_tril [B, d, d]; prior_mean and prior_stddev with u."""
-        return self._call("encode", u, x=x)
+        return self._call_with("encode", u, x=x)
 
     def decode(self, z):
         """mean [B, ...] of p(x|z), and logits if it is Bernoulli."""
-        return {key: value.numpy() for key, value in self._loaded.decode(self._tensor("z", z)).items()}
+        return self._call("decode", z=z)
 
     @property
     def decoder(self):
@@ -363,23 +367,23 @@ class Exported:
 
     def reconstruct(self, x, u=None):
         """mean [B, ...] decoded from the posterior mean."""
-        return self._call("reconstruct", u, x=x)
+        return self._call_with("reconstruct", u, x=x)
 
     def sample(self, n, seed=0, u=None):
         """n draws from the prior: images [n, ...], z [n, d]; u is [n, |u|] or [1, |u|]."""
-        return self._call("sample", u, n=n, seed=seed)
+        return self._call_with("sample", u, n=n, seed=seed)
 
     def traverse(self, x, latent, values, u=None):
         """images [B, T, ...] decoded from the posterior mean with one latent, 0 to d-1, set to each of `values` [T]."""
-        return self._call("traverse", u, x=x, latent=latent, values=values)
+        return self._call_with("traverse", u, x=x, latent=latent, values=values)
 
     def jacobian(self, z):
         """jacobian [B, n, d] of decode's mean, in data units per latent unit; see jacobians.jacobian."""
-        return {key: value.numpy() for key, value in self._loaded.jacobian(self._tensor("z", z)).items()}
+        return self._call("jacobian", z=z)
 
     def objective(self, x, seed=0, u=None):
         """The terms of the training objective per example [B], in nats, for one z each."""
-        return self._call("objective", u, x=x, seed=seed)
+        return self._call_with("objective", u, x=x, seed=seed)
 
 
 def load(root):
