@@ -74,8 +74,8 @@ QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
 
 # Flags that say where results go or how often, not what the run is.
-OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "data_dir", "epochs",
-          "strategy", "replicas", "sweep_beta")
+OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions", "data_dir",
+          "epochs", "strategy", "replicas", "sweep_beta")
 
 
 def define_train_flags(values=flags.FLAGS):
@@ -107,6 +107,8 @@ def define_train_flags(values=flags.FLAGS):
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
                "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
     group.integer("seed", 0, "Of weights, order of examples and noise.", lower_bound=0, upper_bound=2_000_000)
+    group.string("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
+                 "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
     group.integer("replicas", None, "Train as many models as one program, with seeds from --seed on. Each has its own "
                   "run, NAME-seedS, the same as if trained alone.", lower_bound=1)
     group.list("sweep_beta", None, "Train one model per value of beta, comma-separated, as one program: NAME-betaB.")
@@ -120,6 +122,8 @@ def define_train_flags(values=flags.FLAGS):
     group.boolean("restart", False, "Start over in a new folder rather than go on with runs/NAME.")
     group.integer("log_every", 50, "Steps per row of history.", lower_bound=1)
     group.integer("checkpoint_every", 1_000, "Steps per checkpoint.", lower_bound=1)
+    group.integer("keep_versions", None, "Delete all but so many versions of the model once the new one is there; "
+                  "by default none is deleted.", lower_bound=1)
     return group.names
 
 
@@ -282,6 +286,13 @@ def configuration(values, dataset):
               if flag.name not in OUTPUT}
     suited = RECOMMENDED.get(dataset.name, RECOMMENDED_IMAGES if dataset.is_image else RECOMMENDED_VECTORS)
     suited = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "likelihood_variance": 0.5, **suited}
+    if config["init_from"]:
+        try:
+            config["init_from"] = str(export.newest(config["init_from"]))
+        except InputError as error:
+            raise InputError(f"--init_from: {error}") from None
+        recipe = export.read_card(config["init_from"])["recipe"]
+        suited.update({name: recipe[name] for name in ("network", "latents", "likelihood")})
     if values.epochs is not None:
         suited["steps"] = max(1, round(values.epochs * len(dataset) / values.batch_size))
     config.update({name: value for name, value in suited.items() if config[name] is None})
@@ -295,10 +306,17 @@ def configuration(values, dataset):
 
 
 def build_model(config, dataset):
-    """The freshly initialised model of a configuration."""
+    """The freshly initialised model of a configuration, with the weights of the export that --init_from names.
+
+    Raises:
+        InputError: a model or an export that does not go with the data.
+    """
     names = ("network", "latents", "likelihood", "likelihood_variance", "beta", "tc_estimator", "prior_mean", "seed")
-    return models.build(config["model"], dataset.shape, u_size=dataset.u_size, examples=len(dataset),
-                        dtype=config["precision"], **{name: config[name] for name in names})
+    model = models.build(config["model"], dataset.shape, u_size=dataset.u_size, examples=len(dataset),
+                         dtype=config["precision"], **{name: config[name] for name in names})
+    if config["init_from"]:
+        export.load_weights(model, config["init_from"], config, dataset)
+    return model
 
 
 def configurations(values, dataset):
