@@ -28,8 +28,9 @@ def main(flags):
     # Export: a SavedModel that a server loads.
     path = export.save(f"{flags.export_root}/{run_dir.name}", model, dataset, cli.card(config, model, dataset, history))
     last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items() if name in ("reconstruction", "kl"))
+    polarised = cli.polarised_line(config, history)
     print(f"""
-Trained in {time.perf_counter() - started:.0f} s. At the end, nats per example: {last}.
+Trained in {time.perf_counter() - started:.0f} s. At the end, nats per example: {last}.{polarised}
   model      {path}
   history    {run_dir}/history.csv, or: tensorboard --logdir={run_dir}
 Next, see what it learned:

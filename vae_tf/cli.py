@@ -4,6 +4,7 @@ Only this module touches flags: everything else takes arguments.
 """
 
 import contextlib
+import dataclasses
 import importlib.metadata
 import itertools
 import math
@@ -58,7 +59,8 @@ QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
 
 # Flags that say where results go or how often, not what the run is.
-OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "data_dir", "epochs")
+OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every",
+          "polarised_every", "data_dir", "epochs")
 
 
 def define_train_flags(values=flags.FLAGS):
@@ -89,6 +91,8 @@ def define_train_flags(values=flags.FLAGS):
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
                "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
     group.integer("seed", 0, "Of weights, order of examples and noise.", lower_bound=0, upper_bound=2_000_000)
+    group.float("active_threshold", 0.5, "A latent is active, in the polarised KL that history shows, if its mean "
+                "posterior variance is below this many prior variances.")
     group.start("Output")
     group.string("name", None, "Of the run and the export; MODEL_DATASET by default.")
     group.string("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
@@ -97,6 +101,8 @@ def define_train_flags(values=flags.FLAGS):
     group.boolean("restart", False, "Start over in a new folder rather than go on with runs/NAME.")
     group.integer("log_every", 50, "Steps per row of history.", lower_bound=1)
     group.integer("checkpoint_every", 1_000, "Steps per checkpoint.", lower_bound=1)
+    group.integer("polarised_every", 500, "Steps per look at how far the KL is from its polarised form; 0: none.",
+                  lower_bound=0)
     return group.names
 
 
@@ -118,6 +124,10 @@ def define_evaluate_flags(values=flags.FLAGS):
                   "are drawn for metrics that learn, to be tested on.", lower_bound=2)
     group.boolean("quick", False, f"A first look: at most {QUICK_EXAMPLES:,} examples, "
                   "and no interval for the slow metrics.")
+    group.enum("latents", "all", ("all", "active"), "Which codes the metrics get; active: without the passive latents, "
+               "whose posterior is the prior.")
+    group.float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
+                "below so many nats.")
     group.integer("jobs", None, "Metrics computed at a time; by default as many as there are processors.",
                   lower_bound=1)
     group.list("geometry", ",".join(name for name in geometry.GEOMETRY if name not in geometry.FITTED),
@@ -278,24 +288,40 @@ def build_model(config, dataset):
 def fit(config, model, dataset, run_dir, values):
     """Train as configured; see training.fit."""
     auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image
+
+    def polarised(model, x, u):
+        return objectives.polarised(model.posterior(x, u), model.prior(u), config["active_threshold"])
+
     return training.fit(
         model, dataset, training.OPTIMIZERS[config["optimizer"]](config["learning_rate"]), steps=config["steps"],
         batch_size=config["batch_size"], seed=config["seed"], run_dir=run_dir, warmup_steps=config["beta_warmup_steps"],
         jit_compile=auto if config["jit_compile"] == "auto" else config["jit_compile"] == "true",
-        log_every=values.log_every, checkpoint_every=values.checkpoint_every)
+        log_every=values.log_every, checkpoint_every=values.checkpoint_every,
+        watch=polarised if values.polarised_every and config["model"] != "ae" else None,
+        watch_every=values.polarised_every)
 
 
 def card(config, model, dataset, history):
-    """What an export says of itself: model, data, factors, recipe and versions."""
+    """What an export says of itself: model, data, factors, recipe, scores of its history and versions."""
+    polarised = metrics.polarised_fraction(history)
+    of_history = {polarised.name: dataclasses.asdict(polarised)} if polarised else {}
     return {
         "model": config["model"], "beta": model.beta, "latents": model.latents, "u_size": model.u_size,
         "likelihood": config["likelihood"],
         "data": {"name": dataset.name, "shape": dataset.shape, "dtype": "uint8" if dataset.is_image else "float32",
                  "training_examples": len(dataset), "factors": [factor._asdict() for factor in dataset.factors]},
-        "steps": history[-1]["step"], "final_terms": history[-1], "recipe": config,
+        "steps": history[-1]["step"], "final_terms": history[-1], "recipe": config, "history": of_history,
         "versions": {name: importlib.metadata.version(name)
                      for name in ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")},
     }
+
+
+def polarised_line(config, history):
+    """What train.py says of the polarised regime; empty if history does not say."""
+    polarised = metrics.polarised_fraction(history)
+    return f"""
+The KL stays within 3 % of its polarised form for the last {polarised.score:.1%} of training; it counts latents
+whose mean posterior variance is below {config["active_threshold"]:g} prior variances.""" if polarised else ""
 
 
 def scoring(values):
@@ -307,7 +333,8 @@ def scoring(values):
     named = {"default": metrics.DEFAULT, "all": tuple(metrics.ALL)}
     names = tuple(dict.fromkeys(name for given in values.metrics for name in named.get(given, (given,))))
     evaluation.check_names(names)
-    return {"names": names, "seed": values.seed, "quick": values.quick, "jobs": values.jobs or joblib.cpu_count(),
+    return {"names": names, "seed": values.seed, "quick": values.quick, "latents": values.latents,
+            "passive_kl": values.passive_kl, "jobs": values.jobs or joblib.cpu_count(),
             "examples": min(values.examples, QUICK_EXAMPLES) if values.quick else values.examples}
 
 
