@@ -68,6 +68,30 @@ def test_classes_at_their_limits():
         "active", "mixed", "passive", "passive", "mixed", "mixed", "mixed", "mixed", "passive"]
 
 
+def test_classes_do_not_depend_on_units_and_the_public_ones_do():
+    mean, stddev, prior_mean, prior_stddev = encoder()
+    scale, shift = 2.0 ** np.array([3, -6, 4, -2, -8, 5, -4]), np.arange(7)
+    changed = scale * mean + shift, scale * stddev, scale * prior_mean + shift, scale * prior_stddev
+    assert metrics.classify(*changed).tolist() == KNOWN
+    assert metrics.classify(-mean, stddev, -prior_mean, prior_stddev).tolist() == KNOWN
+    public = metrics.classify(*encoder(), rule="standard_prior")
+    assert (metrics.classify(*changed, rule="standard_prior") != public).any()
+    order = [3, 0, 6, 5, 4, 2, 1]
+    assert metrics.classify(*(array[:, order] for array in encoder())).tolist() == [KNOWN[j] for j in order]
+    # Rounding of z / scale moves no value past another but neighbours closer than it: a few of N.
+    for before, after in zip(metrics.polarised_regime(*encoder())[0].values(),
+                             metrics.polarised_regime(*changed)[0].values(), strict=True):
+        if before.name != "standard_prior_rule":
+            assert after.score == pytest.approx(before.score, abs=5 / N)
+
+
+def test_kl_of_arrays_is_that_of_distributions():
+    q, p = posterior(), posterior(seed=1)
+    expected = objectives.kl_per_latent(q, p)
+    np.testing.assert_allclose(polarised.kl_per_latent(q.mean(), q.stddev(), p.mean(), p.stddev()), expected, rtol=1e-4,
+                               atol=1e-5)      # float32 differences of terms of size 10
+
+
 def test_what_is_passive_is_a_choice():
     mean = np.full((10, 1), np.sqrt(2 * 0.05))          # 0.05 nats
     assert metrics.classify(mean, 1.0) == ["active"] and metrics.classify(mean, 1.0, passive_kl=0.1) == ["passive"]
@@ -326,6 +350,13 @@ def test_pruning_needs_a_posterior_and_something_active():
         evaluation.score(evaluation.Codes(np.eye(3)), ["active_units"], latents="active")
     with pytest.raises(InputError, match="no latent is: every posterior is the prior"):
         evaluation.score(evaluation.Codes(np.zeros((3, 2)), stddev=np.ones((3, 2))), ["active_units"], latents="active")
+
+
+def test_a_posterior_that_is_none_is_said_and_the_rest_is_scored():
+    codes = some_codes()
+    scored = evaluation.score(codes._replace(stddev=0 * codes.stddev), ["active_units"])
+    assert scored.skipped == {"polarised_regime": "stddev: expected finite positive values; got 0 to 0"}
+    assert scored.results["active_units"].score > 0 and not scored.polarised
 
 
 def test_the_table_and_the_numbers_have_a_group_of_their_own():

@@ -207,7 +207,10 @@ def regime(codes, passive_kl=metrics.PASSIVE_KL, seed=0):
     """metrics.polarised_regime of Codes, p(z) = N(0, I) unless they hold a prior, or why there is none."""
     if codes.stddev is None:
         return {}, {"polarised_regime": "there is no posterior, only codes"}
-    return metrics.polarised_regime(*codes.distributions(), passive_kl=passive_kl, seed=seed)
+    try:
+        return metrics.polarised_regime(*codes.distributions(), passive_kl=passive_kl, seed=seed)
+    except InputError as error:
+        return {}, {"polarised_regime": str(error)}
 
 
 def active_latents(codes, passive_kl=metrics.PASSIVE_KL):
