@@ -66,7 +66,7 @@ def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model
 def test_the_polarised_regime_is_watched_while_training_and_scored_after(folder, capsys):
     base = ("--model=beta_vae", "--beta=1e-3", "--dataset=synthetic_linear", "--steps=6", "--batch_size=64")
     run_train(*base, "--name=watched", "--polarised_every=2")
-    assert "within 3 % of its polarised form for the last 0.0% of training" in capsys.readouterr().out
+    assert "The KL is not within 3 % of its polarised form at the end" in capsys.readouterr().out
     run_train(*base, "--name=plain", "--polarised_every=0")
     assert "polarised" not in capsys.readouterr().out
     run_train("--model=ae", *base[2:], "--name=ae", "--polarised_every=2")
@@ -93,6 +93,14 @@ def test_the_polarised_regime_is_watched_while_training_and_scored_after(folder,
     assert json.loads(pathlib.Path("exported/ae/1/metrics.json").read_text())["polarised_regime"] == {}
     with pytest.raises(InputError, match="active, and codes alone"):
         run_evaluate("--export=exported/ae", "--latents=active", "--metrics=active_units")
+
+
+def test_what_is_said_at_the_end_of_training():
+    history = [{"step": step, "delta_kl": delta} for step, delta in [(500, 0.1), (1000, 0.02), (1500, 0.01)]]
+    said = cli.polarised_line({"active_threshold": 0.4}, history)
+    assert "stays within 3 % of its polarised form for the last 33.3% of training" in said
+    assert "is below 0.4 prior variances" in said
+    assert cli.polarised_line({}, [{"step": 500}]) == ""
 
 
 def test_codes_are_pruned_of_passive_latents(folder, capsys):

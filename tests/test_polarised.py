@@ -355,7 +355,7 @@ def test_pruning_needs_a_posterior_and_something_active():
 def test_a_posterior_that_is_none_is_said_and_the_rest_is_scored():
     codes = some_codes()
     scored = evaluation.score(codes._replace(stddev=0 * codes.stddev), ["active_units"])
-    assert scored.skipped == {"polarised_regime": "stddev: expected finite positive values; got 0 to 0"}
+    assert scored.absent == {"polarised_regime": "stddev: expected finite positive values; got 0 to 0"}
     assert scored.results["active_units"].score > 0 and not scored.polarised
 
 
@@ -365,6 +365,9 @@ def test_the_table_and_the_numbers_have_a_group_of_their_own():
     at = lines.index("  polarised regime")
     assert [line.split()[0] for line in lines[at + 1:] if not line.startswith("   ")] == list(scored.polarised)
     assert not any(name in " ".join(lines[:at]) for name in scored.polarised)
+    only = evaluation.score(evaluation.Codes(np.eye(3)), ["active_units"])
+    assert "not scored: there is no posterior, only codes" in report.table(only).splitlines()[-1]
+    assert '"polarised_regime": "there is no posterior' in evaluation.as_json(only)
     assert '"theorem_2_mixed": {' in evaluation.as_json(scored).partition('"polarised_regime"')[2]
 
 
@@ -377,7 +380,7 @@ def test_full_covariance_is_looked_at_by_its_marginals_and_an_autoencoder_not_at
         scored = evaluation.evaluate(export.load(export.save(tmp_path / name, model, dataset, card)), dataset,
                                      ["active_units"])
         if name == "ae":
-            assert not scored.polarised and scored.skipped["polarised_regime"] == "there is no posterior, only codes"
+            assert not scored.polarised and scored.absent["polarised_regime"] == "there is no posterior, only codes"
         else:
             q = model.posterior(x)
             diagonal = tf.linalg.diag_part(q.covariance()) ** 0.5

@@ -319,9 +319,12 @@ def card(config, model, dataset, history):
 def polarised_line(config, history):
     """What train.py says of the polarised regime; empty if history does not say."""
     polarised = metrics.polarised_fraction(history)
-    return f"""
-The KL stays within 3 % of its polarised form for the last {polarised.score:.1%} of training; it counts latents
-whose mean posterior variance is below {config["active_threshold"]:g} prior variances.""" if polarised else ""
+    if not polarised:
+        return ""
+    said = (f"stays within 3 % of its polarised form for the last {polarised.score:.1%} of training" if polarised.score
+            else "is not within 3 % of its polarised form at the end")
+    return (f"\nThe KL {said};\nthat form counts latents whose mean posterior variance is below "
+            f"{config['active_threshold']:g} prior variances.")
 
 
 def scoring(values):

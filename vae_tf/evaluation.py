@@ -61,8 +61,8 @@ class Evaluation(NamedTuple):
 
     results are Result by name, the ELBO's terms first; noise_floor holds the scores of shuffled codes, interval
     (low, high); measured how it was done: examples, resamples, seconds, seed; skipped says why a metric was left out.
-    polarised are the results of metrics.polarised_regime, posterior the Codes they are of; latents are the indices of
-    those that the other metrics looked at.
+    polarised are the results of metrics.polarised_regime, absent why some of them are not there, posterior the Codes
+    they are of; latents are the indices of those that the other metrics looked at.
     """
 
     codes: np.ndarray
@@ -73,6 +73,7 @@ class Evaluation(NamedTuple):
     measured: dict
     skipped: dict
     polarised: dict
+    absent: dict
     posterior: Codes
     latents: np.ndarray
 
@@ -199,8 +200,8 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
         if len(halves) > 1 and np.isfinite([result.score, *halves]).all():
             intervals[name] = interval(result.score, halves)
         measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed, "seconds": round(seconds, 3)}
-    return Evaluation(mean, np.arange(len(mean)), results, floor, intervals, measured, {**skipped, **absent},
-                      polarised, posterior, kept)
+    return Evaluation(mean, np.arange(len(mean)), results, floor, intervals, measured, skipped,
+                      polarised, absent, posterior, kept)
 
 
 def regime(codes, passive_kl=metrics.PASSIVE_KL, seed=0):
@@ -339,7 +340,7 @@ def as_json(evaluation, **about):
                     for name, result in evaluation.results.items()},
         "polarised_regime": {name: {"score": result.score, **result.parts}
                              for name, result in evaluation.polarised.items()},
-        "skipped": evaluation.skipped,
+        "skipped": {**evaluation.skipped, **evaluation.absent},
     }), indent=2)
 
 

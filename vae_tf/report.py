@@ -11,10 +11,13 @@ from vae_tf.metrics import polarised
 
 def table(evaluation, width=140):
     """The scores as text: name, score with its standard error or 95 % interval, noise floor, and what it means."""
+    return "\n".join([*_lines(evaluation, evaluation.results, evaluation.skipped, width), "  polarised regime",
+                      *_lines(evaluation, evaluation.polarised, evaluation.absent, width)])
+
+
+def _lines(evaluation, results, skipped, width):
     lines = []
-    for name, result in [*evaluation.results.items(), *evaluation.polarised.items()]:
-        if name in evaluation.polarised and "  polarised regime" not in lines:
-            lines.append("  polarised regime")
+    for name, result in results.items():
         if "standard_error" in result.parts:
             digits = 2 if abs(result.score) >= 10 else 4
             score = f"{result.score:.{digits}f} ± {result.parts['standard_error']:.{digits}f}"
@@ -27,8 +30,7 @@ def table(evaluation, width=140):
                 score += f" chance {evaluation.noise_floor[name]:.3f}"
         head = f"  {name:<24}{score:<42}"
         lines += textwrap.wrap(result.meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
-    lines += [f"  {name:<24}{'-':<42}not scored: {why}" for name, why in evaluation.skipped.items()]
-    return "\n".join(lines)
+    return lines + [f"  {name:<24}{'-':<42}not scored: {why}" for name, why in skipped.items()]
 
 
 def progress(done, total):
