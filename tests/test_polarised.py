@@ -265,6 +265,12 @@ def test_delta_kl_of_precise_and_of_ignored_latents_is_their_half_variance():
     assert float(objectives.polarised(q, p)["delta_kl"]) == pytest.approx(expected, rel=0.1)
 
 
+def test_delta_kl_of_a_posterior_that_is_the_prior_is_0():
+    q = distributions.diagonal_normal(tf.zeros((5, 3)), tf.zeros((5, 3)))
+    got = objectives.polarised(q, distributions.standard_normal(3))
+    assert [float(got[name]) for name in ("kl_polarised", "delta_kl", "active_latents")] == [0, 0, 0]
+
+
 def rows(*deltas, every=500):
     return [{"step": (i + 1) * every, "kl": 1.0, **({} if delta is None else {"delta_kl": delta})}
             for i, delta in enumerate(deltas)]

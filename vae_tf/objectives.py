@@ -41,14 +41,15 @@ def polarised(posterior, prior, threshold=0.5):
         threshold: of the variance, in units of the prior's.
 
     Returns:
-        kl_polarised: mean of L~KL, nats; delta_kl: |L_KL - L~KL| / L_KL of the means; active_latents: their number.
+        kl_polarised: mean of L~KL, nats; delta_kl: |L_KL - L~KL| / L_KL of the means, 0 if L_KL is 0;
+        active_latents: their number.
     """
     shift = (posterior.mean() - prior.mean()) / prior.stddev()
     log_ratio = 2 * tf.math.log(posterior.stddev() / prior.stddev())                     # [B, d]
     active = tf.cast(tf.reduce_mean(tf.exp(log_ratio), 0) < threshold, tf.float32)       # [d]
     polarised_kl = tf.reduce_mean(tf.reduce_sum(active * (shift ** 2 - log_ratio - 1) / 2, -1))
     total = tf.reduce_mean(tf.reduce_sum(kl_per_latent(posterior, prior), -1))
-    return {"kl_polarised": polarised_kl, "delta_kl": tf.abs(total - polarised_kl) / total,
+    return {"kl_polarised": polarised_kl, "delta_kl": tf.math.divide_no_nan(tf.abs(total - polarised_kl), total),
             "active_latents": tf.reduce_sum(active)}
 
 

@@ -126,7 +126,8 @@ def polarised_page(path, title, codes, passive_kl=metrics.PASSIVE_KL, bins=50):
         # Means on the scale of the samples: those of a passive latent are to be seen as the points that they are.
         low, high = np.quantile(np.concatenate([z[:, j], prior[:, j], means[:, j]]), (0.0005, 0.9995))
         edges, variances = np.linspace(low, high, bins + 1), stddevs[:, j] ** 2
-        widest = 1.05 * max(variances.max(), prior_variances[:, j].max())
+        # A learned prior's variance may have a tail so long that nothing else would be seen.
+        widest = 1.1 * max(np.quantile(of, 0.97) for of in (variances, prior_variances[:, j]))
         _histograms(panels[0], edges, (means[:, j], filled))
         _histograms(panels[1], np.linspace(0, widest, bins + 1), (variances, filled), (prior_variances[:, j], line))
         _histograms(panels[2], edges, (z[:, j], filled), (prior[:, j], line), (means[:, j], dotted))
