@@ -220,8 +220,8 @@ def dataset_size():
         f"{size:,}: {taken / base:.2f} times" for size, taken in zip(sizes[1:], others, strict=True)), flush=True)
 
 
-BENCHMARKS = {"networks": networks, "pipeline": pipeline, "loops": loops, "replicas": replicas_of, "processes": processes,
-              "dataset_size": dataset_size}
+BENCHMARKS = {"networks": networks, "pipeline": pipeline, "loops": loops, "replicas": replicas_of,
+              "processes": processes, "dataset_size": dataset_size}
 
 if __name__ == "__main__":
     tf.get_logger().setLevel("ERROR")
