@@ -1,7 +1,7 @@
 """Exports outside TensorFlow: what converts, how far the numbers are from TensorFlow's, and how long a request takes.
 
     pip install tf2onnx onnxruntime openvino
-    python benchmarks/runtimes.py                 (two minutes; one core or more)
+    python benchmarks/runtimes.py                 (some minutes; one core or more)
     python benchmarks/runtimes.py onnx tflite     (or some of these)
 """
 
