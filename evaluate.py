@@ -56,6 +56,7 @@ def main(flags):
     if dataset.is_image:
         report.picture(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
+    print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
 
 
 def loaded(flag, folder):
