@@ -1,5 +1,6 @@
 """Score an exported model: `python evaluate.py` takes the newest in exported/. Or anybody's codes: --codes=my.npz."""
 
+import json
 import pathlib
 import time
 
@@ -44,6 +45,8 @@ def main(flags):
     # Report: numbers and a picture beside the model.
     text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, **recipe)
     runs.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
+    export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()},
+                    evaluated={**recipe, "examples": len(scored.codes), "seed": flags.seed})
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if dataset.is_image:
         report.picture(model.path / "overview.png", model, dataset, scored)

@@ -33,13 +33,13 @@ def main(flags):
         return
 
     # Export: a SavedModel that a server loads.
-    print(f"\nTrained in {time.perf_counter() - started:.0f} s.")
+    print(f"\nTrained in {time.perf_counter() - started:.0f} s. At the end, nats per example:")
     for config, model, run_dir, history in zip(configs.values(), models, run_dirs, histories, strict=True):
         path = export.save(f"{flags.export_root}/{run_dir.name}", model, dataset,
-                           cli.card(config, model, dataset, history))
+                           cli.card(config, model, dataset, history), keep=flags.keep_versions)
         last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items()
                          if name in ("reconstruction", "kl"))
-        print(f"  model      {path}: at the end {last} nats per example")
+        print(f"  model      {path}: {last}")
     print(f"""  history    {cli.listed(run_dirs, '/history.csv')}, or: tensorboard --logdir={flags.run_root}
 Next, see what it learned:
   python evaluate.py --export={path}""")

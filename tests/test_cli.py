@@ -49,7 +49,7 @@ def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model
     run_train(f"--model={model}", f"--dataset={dataset}", *network, *QUICK)
     path = pathlib.Path("exported") / f"{model}_{dataset}" / "1"
     out = capsys.readouterr().out
-    assert f"python evaluate.py --export={path}" in out and "nats per example: reconstruction" in out
+    assert f"python evaluate.py --export={path}" in out and f"{path}: reconstruction" in out
     run_evaluate("--examples=200", "--metrics=active_units,mig,mcc", "--geometry_examples=4", "--jobs=1", "--theory=")
     printed = capsys.readouterr().out
     result = json.loads((path / "metrics.json").read_text())
@@ -115,6 +115,66 @@ def test_a_second_run_goes_on_is_refused_or_restarts(folder, capsys):
     run_train(*base, "--steps=5", "--learning_rate=0.5", "--restart")
     assert sorted(p.name for p in (folder / "runs").iterdir()) == ["vae_synthetic_linear", "vae_synthetic_linear-2"]
     assert sorted(p.name for p in (folder / "exported/vae_synthetic_linear").iterdir()) == ["1", "2"]
+
+
+def test_an_export_is_trained_further_and_scored_on_other_data(folder):
+    rng = np.random.default_rng(0)
+    for name, shape in (("one", (60, 4)), ("other", (50, 4)), ("wide", (50, 5))):
+        np.savez(f"{name}.npz", data=rng.standard_normal(shape), factors=rng.integers(0, 3, (shape[0], 2)))
+    base = ("--model=ivae", "--network=mlp_synthetic", "--latents=3", "--batch_size=4", "--log_every=1")
+    run_train(*base, "--dataset=one.npz", "--steps=3", "--name=first")
+    x, u = rng.standard_normal((5, 4)).astype(np.float32), rng.uniform(size=(5, 2)).astype(np.float32)
+    first = export.load("exported/first")
+
+    # What the flags leave open is as the export has it, and its weights are where training starts.
+    values = parsed(cli.define_train_flags, "--init_from=exported/first", "--dataset=other.npz", "--beta=3")
+    dataset = data.load("other.npz")
+    config = cli.configuration(values, dataset)
+    assert config["network"] == "mlp_synthetic" and config["latents"] == 3
+    model = cli.build_model(config, dataset)
+    np.testing.assert_allclose(model.posterior(x, u).stddev(), first.encode(x, u)["stddev"], rtol=1e-5)
+    np.testing.assert_allclose(model.prior(u).stddev(), first.encode(x, u)["prior_stddev"], rtol=1e-5)
+    np.testing.assert_allclose(model(x, u), first.reconstruct(x, u)["mean"], rtol=1e-4, atol=1e-6)
+
+    further = ("--init_from=exported/first", "--dataset=other.npz", "--name=second", *base)
+    run_train(*further, "--steps=1", "--learning_rate=1e-6")
+    second, anew = export.load("exported/second"), cli.build_model({**config, "init_from": None}, dataset)
+    assert json.loads((folder / "runs/second/config.json").read_text())["init_from"] == "exported/first/1"
+    assert second.card["recipe"]["init_from"] == "exported/first/1" and first.card["recipe"]["init_from"] is None
+    mean = first.encode(x, u)["mean"]
+    # Adam moves no weight by more than the learning rate in a step.
+    np.testing.assert_allclose(second.encode(x, u)["mean"], mean, atol=1e-3)
+    assert np.abs(anew.posterior(x, u).mean() - mean).max() > 1e-3
+
+    run_train(*further, "--steps=2", "--learning_rate=1e-6", "--keep_versions=1")      # goes on, though a flag is new
+    assert os.listdir("exported/second") == ["2"]
+    run_train(*base, "--dataset=one.npz", "--steps=4", "--name=first")
+    with pytest.raises(InputError, match="--init_from: exported/first/1 there, exported/first/2 now"):
+        run_train(*further, "--steps=3", "--learning_rate=1e-6")
+
+    for arguments, message in [
+            (("--init_from=none",), "--init_from: expected a folder that holds an exported model.*does not exist"),
+            (("--init_from=exported/first", "--model=vae", "--latents=5"),
+             r"init_from: .*exported/first/2 differs \(--model: ivae there, vae now; --latents: 3 there, 5 now; "),
+            (("--init_from=exported/first", "--dataset=wide.npz"),
+             r"\(shape of an example: \(4,\) there, \(5,\) now\)")]:
+        with pytest.raises(InputError, match=message):
+            run_train("--model=ivae", "--dataset=one.npz", *arguments, "--name=wrong")
+    (folder / "exported/first/2" / export.WEIGHTS).unlink()
+    with pytest.raises(InputError, match=r"exported/first/2 has no assets.extra/model.weights.h5"):
+        run_train("--model=ivae", "--dataset=one.npz", "--init_from=exported/first", "--name=wrong")
+    assert not (folder / "runs/wrong").exists()
+
+    scored = ("--examples=40", "--metrics=active_units,mig", "--geometry=", "--jobs=1")
+    run_evaluate("--export=exported/second", "--dataset=one.npz", *scored)
+    written = json.loads((folder / "exported/second/2/metrics.json").read_text())
+    described = export.load("exported/second").card
+    assert written["dataset"] == described["evaluated"]["dataset"] == "one.npz"
+    assert described["evaluated"]["examples"] == 40 and described["data"]["name"] == "other.npz"
+    assert described["metrics"] == {name: metric["score"] for name, metric in written["metrics"].items()}
+    assert {"mig", "active_units", "elbo"} <= set(described["metrics"])
+    with pytest.raises(InputError, match=r"the model takes examples of shape \(4,\) and u of size 2; got wide.npz"):
+        run_evaluate("--export=exported/second", "--dataset=wide.npz", *scored)
 
 
 def test_of_steps_and_epochs_the_last_counts(tmp_path):
@@ -285,3 +345,46 @@ def test_models_are_compared_in_any_order(folder, capsys):
                           ([f"--compare={paths[1]}", "--geometry=od_score"], "is an autoencoder")]:
         with pytest.raises(InputError, match=message):
             run_evaluate(*argv)
+
+
+def test_replicas_are_runs_of_their_own(folder, capsys):
+    flags = ("--model=beta_vae", "--dataset=synthetic_linear", "--network=mlp_synthetic", *QUICK)
+    run_train("--name=r", "--replicas=2", "--sweep_beta=1,4", *flags)
+    names = ["r-beta1-seed0", "r-beta1-seed1", "r-beta4-seed0", "r-beta4-seed1"]
+    assert sorted(path.name for path in pathlib.Path("runs").iterdir()) == names
+    out = capsys.readouterr().out
+    assert all(f"exported/{name}/1: reconstruction" in out for name in names)
+    run_train("--name=alone", "--beta=4", "--seed=1", *flags)
+    config, same = (json.loads(pathlib.Path("runs", name, "config.json").read_text()) for name in (names[3], "alone"))
+    assert config == same
+    x = data.load("synthetic_linear").images_at(np.arange(5))
+    one, other, alone = (export.load(f"exported/{name}").encode(x)["mean"] for name in (names[0], names[3], "alone"))
+    # Three steps of 1e-3: float32 rounding is far below, another seed or beta far above.
+    np.testing.assert_allclose(other, alone, atol=1e-5)
+    assert np.abs(one - alone).max() > 0.01
+    run_train(f"--name={names[3]}", "--beta=4", "--seed=1", *flags)         # is complete, and says so by doing nothing
+    assert json.loads(pathlib.Path("exported", names[3], "2", "assets.extra", "card.json").read_text())["steps"] == 3
+
+
+@pytest.mark.parametrize(("argv", "message"), [
+    (["--model=vae", "--sweep_beta=1,4"], "--sweep_beta: vae has no beta; models with beta: beta_vae"),
+    (["--model=beta_vae", "--sweep_beta=1,x"], "--sweep_beta: expected different finite numbers, .* got 1,x"),
+    (["--model=beta_vae", "--sweep_beta=1,1.0"], "--sweep_beta: expected different"),
+    (["--model=beta_vae", "--sweep_beta=-1"], "--sweep_beta: expected different"),
+    (["--model=vae", "--replicas=2", "--precision=mixed_float16"], "--precision: replicas cannot share one loss scale"),
+    (["--model=vae", "--replicas=2", "--strategy=mirrored"], "--strategy: replicas train on one device; got 2 devices"),
+    (["--model=vae", "--strategy=multi_worker"], "--strategy: multi_worker needs the environment variable TF_CONFIG"),
+    (["--model=vae", "--strategy=mirrored", "--batch_size=5"], "--batch_size: 2 devices .* multiple of 2, got 5"),
+])
+def test_what_cannot_be_trained_together_is_refused(folder, argv, message):
+    with pytest.raises(InputError, match=message):
+        run_train("--dataset=synthetic_linear", "--steps=3", *argv)
+    assert not list(folder.iterdir())
+
+
+def test_a_mirrored_run_exports_like_any_other(folder):
+    for strategy in ("one_device", "mirrored"):
+        run_train("--model=ivae", "--dataset=synthetic_linear", f"--strategy={strategy}", f"--name={strategy}", *QUICK)
+    x, u = data.load("synthetic_linear").images_at(np.arange(5)), data.load("synthetic_linear").u_at(np.arange(5))
+    one, two = (export.load(f"exported/{name}").encode(x, u)["mean"] for name in ("one_device", "mirrored"))
+    np.testing.assert_allclose(one, two, atol=1e-5)

@@ -26,7 +26,8 @@ def mirrored():
     return strategy
 
 
-@pytest.mark.parametrize(("name", "more"), CASES, ids=lambda value: value if isinstance(value, str) else "-".join(value))
+@pytest.mark.parametrize(("name", "more"), CASES,
+                         ids=["vae", "full_covariance_vae", "beta_tcvae", "beta_tcvae stratified"])
 def test_two_devices_give_the_result_of_one(mirrored, name, more):
     case = (name, "mlp_synthetic", (3,), "gaussian", more)
     one, history = rounding.train(case, 0)
@@ -75,7 +76,7 @@ def test_a_run_may_change_devices(mirrored, tmp_path):
 
 
 def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
-    with mirrored.scope(), pytest.raises(InputError, match="batch_size: 2 devices .* multiple of 2, got 7"):
+    with mirrored.scope(), pytest.raises(InputError, match=r"batch_size: 2 devices .* multiple of 2, got 7"):
         training.fit(build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)), keras.optimizers.Adam(),
                      steps=1, batch_size=7)
 
@@ -83,8 +84,8 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
 def test_what_is_not_there_is_said(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     monkeypatch.delenv("TPU_NAME", raising=False)
-    for name, message in (("multi_worker", "multi_worker needs the environment variable TF_CONFIG"), ("tpu", "no TPU was found"),
-                          ("two", "expected one of auto, .*; got 'two'")):
+    for name, message in (("multi_worker", "multi_worker needs the environment variable TF_CONFIG"),
+                          ("tpu", "no TPU was found"), ("two", "expected one of auto, .*; got 'two'")):
         with pytest.raises(InputError, match=f"strategy: {message}"):
             devices.strategy(name)
     assert devices.strategy("one_device").num_replicas_in_sync == 1

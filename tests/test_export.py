@@ -1,15 +1,26 @@
+import functools
 import json
+import multiprocessing
 import os
+import pathlib
+import pickle
+import re
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, FACTORS, IDS, LATENTS, build, dataset
+from cases import CASES, EXAMPLES, FACTORS, IDS, LATENTS, build, dataset
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import prediction_log_pb2
 
-from vae_tf import distributions, export, models
+from vae_tf import distributions, export, jacobians, models
 from vae_tf.errors import InputError
+
+EVERY_MODEL = range(12)         # of CASES: each model on vectors and on images
+SIGNATURES = ["decode", "encode", "jacobian", "reconstruct", "sample", "serving_default", "traverse"]
 
 
 def card(case):
@@ -17,46 +28,100 @@ def card(case):
             "data": {"name": "random", "shape": case[2]}, "recipe": {}}
 
 
-def saved(tmp_path, case, seed=0):
+def saved(tmp_path, case, seed=0, **options):
     model, data = build(*case, seed=seed), dataset(case[2])
-    return model, data, export.save(tmp_path / "model", model, data, card(case))
+    return model, data, export.save(tmp_path / "model", model, data, card(case), **options)
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_reloaded_equals_the_model(tmp_path, case):
-    model, data, path = saved(tmp_path, case)
-    assert path == tmp_path / "model" / "1"
-    loaded = export.load(tmp_path)
-    # The same kernels on the same numbers; the batch's size and the graph may change their order of summing.
-    tolerance = {"rtol": 0.1, "atol": 0.02} if case[4].get("dtype") else {"rtol": 1e-4, "atol": 1e-5}
-    for size in (1, 3, 8):
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """index into CASES -> the model, its data, the folder it was exported to, and it loaded from there."""
+    @functools.cache
+    def once(index):
+        model, data, path = saved(tmp_path_factory.mktemp("exported"), CASES[index])
+        return model, data, path, export.load(path)
+
+    return once
+
+
+@pytest.fixture(scope="module")
+def wanted(exported):
+    """(index, size) -> {signature: (inputs, what the model in memory makes of them)}."""
+    @functools.cache
+    def jacobian(index):        # for batches of any size, as tracing takes longer than all else
+        model = exported(index)[0]
+        z = tf.TensorSpec((None, LATENTS), tf.float32)
+        return tf.function(lambda z: jacobians.jacobian(model.likelihood, z), input_signature=[z])
+
+    @functools.cache
+    def once(index, size):
+        return expected(*exported(index)[:2], jacobian(index), size)
+
+    return once
+
+
+def tolerance(case):
+    """The same kernels on the same numbers: the batch's size and the graph may change their order of summing."""
+    return {"rtol": 0.1, "atol": 0.02} if case[4].get("dtype") else {"rtol": 1e-4, "atol": 1e-5}
+
+
+def expected(model, data, jacobian, size):
+    i = np.arange(size) % EXAMPLES
+    x, given = data.images_at(i), {"u": data.u_at(i)} if model.u_size else {}
+    u, values = given.get("u"), np.float32([-1, 0.5, 2])
+    posterior = model.posterior(models.unit_range(tf.constant(x)), u)
+    encoded = {"mean": posterior.mean()}
+    if isinstance(model, models.FullCovarianceVAE):
+        encoded["scale_tril"] = posterior.scale_tril
+    elif not isinstance(model, models.AE):
+        encoded["stddev"] = posterior.stddev()
+    if u is not None:
+        encoded.update(prior_mean=model.prior(u).mean(), prior_stddev=model.prior(u).stddev())
+    z = posterior.mean().numpy()
+    decoded = {"mean": model.likelihood(z).mean()}
+    if model.likelihood_layer.kind == "bernoulli":
+        decoded["logits"] = model.likelihood(z).distribution.logits
+    moved = [model.likelihood(np.where(np.arange(LATENTS) == 1, value, z)).mean() for value in values]
+    answers = {
+        "encode": ({"x": x, **given}, encoded),
+        "decode": ({"z": z}, decoded),
+        "reconstruct": ({"x": x, **given}, {"mean": model(models.unit_range(tf.constant(x)), u)}),
+        "traverse": ({"x": x, "latent": np.int32(1), "values": values, **given}, {"images": np.stack(moved, 1)}),
+        "jacobian": ({"z": z}, {"jacobian": jacobian(z)}),
+    }
+    answers["serving_default"] = answers["encode"]
+    if not isinstance(model, models.AE):
+        z = (model.prior(u).sample(seed=(7, 0)) if u is not None else model.prior().sample(size, seed=(7, 0)))
+        answers["sample"] = ({"n": np.int32(size), "seed": np.int32(7), **given},
+                             {"images": model.likelihood(z).mean(), "z": z})
+    return answers
+
+
+def assert_close(outputs, right, within):
+    assert sorted(outputs) == sorted(right)
+    for name, value in right.items():
+        np.testing.assert_allclose(outputs[name], value, **within, err_msg=name)
+
+
+@pytest.mark.parametrize("index", range(len(CASES)), ids=IDS)
+def test_reloaded_equals_the_model(exported, wanted, index):
+    model, data, _, loaded = exported(index)
+    for size in (1, 3):
+        for name, (inputs, right) in wanted(index, size).items():
+            if name != "serving_default":
+                assert_close(getattr(loaded, name)(**inputs), right, tolerance(CASES[index]))
         i = np.arange(size)
         x, u = data.images_at(i), data.u_at(i) if model.u_size else None
-        posterior, encoded = model.posterior(models.unit_range(tf.constant(x)), u), loaded.encode(x, u)
-        np.testing.assert_allclose(encoded["mean"], posterior.mean(), **tolerance)
-        if case[0] == "full_covariance_vae":
-            np.testing.assert_allclose(encoded["scale_tril"], posterior.scale_tril, **tolerance)
-        elif case[0] != "ae":
-            np.testing.assert_allclose(encoded["stddev"], posterior.stddev(), **tolerance)
-        if case[0] == "ivae":
-            np.testing.assert_allclose(encoded["prior_mean"], model.prior(u).mean(), **tolerance)
-            np.testing.assert_allclose(encoded["prior_stddev"], model.prior(u).stddev(), **tolerance)
-        z = encoded["mean"]
-        decoded = loaded.decode(z)
-        np.testing.assert_allclose(decoded["mean"], model.likelihood(z).mean(), **tolerance)
-        assert ("logits" in decoded) == (case[3] == "bernoulli")
-        ready = models.unit_range(tf.constant(x))
-        np.testing.assert_allclose(loaded.reconstruct(x, u)["mean"], model(ready, u), **tolerance)
-        noise = distributions.noise((5, 0), len(x), LATENTS)
-        for name, term in model.objective(ready, u, noise=noise).items():
-            relative = 0.02 if case[4].get("dtype") else 1e-4
+        noise = distributions.noise((5, 0), size, LATENTS)
+        for name, term in model.objective(models.unit_range(tf.constant(x)), u, noise=noise).items():
+            relative = 0.02 if CASES[index][4].get("dtype") else 1e-4
             np.testing.assert_allclose(loaded.objective(x, 5, u)[name], term, rtol=relative, atol=1e-3, err_msg=name)
 
 
-@pytest.mark.parametrize("case", CASES[:12], ids=IDS[:12])
-def test_samples_come_from_the_prior(tmp_path, case):
-    _, data, _ = saved(tmp_path, case)
-    loaded = export.load(tmp_path / "model")
+@pytest.mark.parametrize("index", EVERY_MODEL, ids=IDS[:12])
+def test_samples_come_from_the_prior(exported, index):
+    _, data, _, loaded = exported(index)
+    case = CASES[index]
     if case[0] == "ae":
         with pytest.raises(InputError, match="sample: a model of kind ae has none"):
             loaded.sample(4)
@@ -71,34 +136,134 @@ def test_samples_come_from_the_prior(tmp_path, case):
     assert (np.abs(z.mean(0)) < 5 / np.sqrt(2_000)).all() and (np.abs(z.var(0) - 1) < 5 * np.sqrt(2 / 2_000)).all()
 
 
-def test_a_process_without_vae_tf_loads_and_runs_every_signature(tmp_path):
-    case = CASES[11]
-    assert case[0] == "ivae" and case[1] == "conv_locatello"
-    _, data, path = saved(tmp_path, case)
-    x, u = data.images_at(np.arange(3)), data.u_at(np.arange(3))
-    np.savez(tmp_path / "in.npz", x=x, u=u)
-    program = f"""
-import sys
-for name in ("vae_tf", "tensorflow_probability", "keras"):
-    sys.modules[name] = None                    # importing it is an error
-import numpy as np, tensorflow as tf
-model = tf.saved_model.load({str(path)!r})
-given = np.load({str(tmp_path / 'in.npz')!r})
-x, u = tf.constant(given["x"]), tf.constant(given["u"])
-s = model.signatures
-assert sorted(s) == ["decode", "encode", "reconstruct", "sample", "serving_default"], sorted(s)
-out = s["serving_default"](x=x, u=u)
-out["decoded"] = s["decode"](z=out["mean"])["mean"]
-out["reconstruction"] = s["reconstruct"](x=x, u=u)["mean"]
-out["samples"] = s["sample"](n=tf.constant(2), seed=tf.constant(0), u=u[:1])["images"]
-np.savez({str(tmp_path / 'out.npz')!r}, **{{k: v.numpy() for k, v in out.items()}})
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, capture_output=True)
-    out, loaded = np.load(tmp_path / "out.npz"), export.load(path)
-    for name, value in loaded.encode(x, u).items():
-        np.testing.assert_allclose(out[name], value, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(out["reconstruction"], out["decoded"], rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(out["samples"], loaded.sample(2, 0, u[:1])["images"], rtol=1e-4, atol=1e-5)
+@pytest.fixture(scope="module")
+def outside(exported, wanted, tmp_path_factory):
+    """What a process with TensorFlow alone answers: {what was asked: answer}; see outside.py."""
+    folder = tmp_path_factory.mktemp("outside")
+    asked = {(index, name, size): (str(exported(index)[2]), name, inputs)
+             for index in EVERY_MODEL for size in (1, 3, 64)
+             for name, (inputs, _) in wanted(index, size).items()}
+    for index in WRONG_OF:
+        _, data, path, _ = exported(index)
+        asked.update({(index, name): (str(path), *request) for name, (request, _) in wrong(data).items()})
+        asked[index, "after"] = asked[index, "encode", 3]
+    path, x = exported(1)[2], np.random.default_rng(0).standard_normal((32, 3)).astype(np.float32)
+    (folder / "asked").write_bytes(pickle.dumps({"requests": list(asked.values()), "many": (str(path), x)}))
+    done = subprocess.run([sys.executable, "-I", pathlib.Path(__file__).with_name("outside.py"), "asked", "answers"],
+                          cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3_000:]
+    answers = pickle.loads((folder / "answers").read_bytes())
+    return {**answers, "requests": dict(zip(asked, answers["requests"], strict=True))}
+
+
+def test_a_process_with_tensorflow_alone_gets_what_the_model_in_memory_gives(exported, wanted, outside):
+    assert outside["installed"] == []
+    compared = 0
+    for index in EVERY_MODEL:
+        path = exported(index)[2]
+        has = [name for name in SIGNATURES if name != "sample" or CASES[index][0] != "ae"]
+        assert outside["signatures"][str(path)] == has
+        for size in (1, 3, 64):
+            for name, (_, right) in wanted(index, size).items():
+                assert_close(outside["requests"][index, name, size], right, tolerance(CASES[index]))
+                compared += 1
+    assert compared == 3 * (12 * 7 - 2)
+
+
+WRONG_OF = (5, 11)      # iVAE on vectors and on images
+
+
+def wrong(data):
+    """{what is wrong: (signature and inputs, what TensorFlow's error says)}"""
+    i = np.arange(2)
+    x, u, z = data.images_at(i), data.u_at(i), np.zeros((2, LATENTS), np.float32)
+    moved = {"x": x, "u": u, "latent": np.int32(0), "values": np.float32([0])}
+    shape = ",".join(map(str, data.shape))
+    of_x, nan = rf"tensor x \[.*expected shape \[\?,{shape}\]", "expected finite numbers; got NaN or infinity in"
+    cases = {
+        "x has another size": (("encode", {"x": x[:, 1:], "u": u}), of_x),
+        "x is one example": (("encode", {"x": x[0], "u": u}), of_x),
+        "x is too large": (("reconstruct", {"x": np.concatenate([x, x], 1), "u": u}), of_x),
+        "u has another size": (("encode", {"x": x, "u": u[:, 1:]}), rf"tensor u \[.*expected shape \[\?,{FACTORS}\]"),
+        "u has other rows": (("encode", {"x": x, "u": u[:1]}), "u: expected as many rows as x has"),
+        "no u": (("encode", {"x": x}), "missing a required argument: 'u'"),
+        "x of another type": (("encode", {"x": x.astype(np.float64), "u": u}),
+                              f"input #1.* expected to be a {'uint8' if data.is_image else 'float'} tensor"),
+        "something else": (("encode", {"x": x, "u": u, "y": u}), "unexpected keyword argument 'y'"),
+        "NaN in u": (("encode", {"x": x, "u": u * np.nan}), f"u: {nan}"),
+        "NaN in z": (("decode", {"z": z * np.nan}), f"z: {nan}"),
+        "NaN in z of jacobian": (("jacobian", {"z": z * np.nan}), f"z: {nan}"),
+        "NaN in values": (("traverse", {**moved, "values": np.float32([np.nan])}), f"values: {nan}"),
+        "no such latent": (("traverse", {**moved, "latent": np.int32(LATENTS)}), r"latent: expected 0 to 2; got.*3"),
+        "negative latent": (("traverse", {**moved, "latent": np.int32(-1)}), r"latent: expected 0 to 2; got.*-1"),
+        "no samples": (("sample", {"n": np.int32(0), "seed": np.int32(0), "u": u}), r"n: expected at least 1; got.*0"),
+        "u for other samples": (("sample", {"n": np.int32(3), "seed": np.int32(0), "u": u}), "u: expected 1 row or"),
+        "encode nothing": (("encode", {"x": x[:0], "u": u[:0]}), "x: expected at least one row"),
+        "reconstruct nothing": (("reconstruct", {"x": x[:0], "u": u[:0]}), "x: expected at least one row"),
+        "traverse nothing": (("traverse", {**moved, "x": x[:0], "u": u[:0]}), "x: expected at least one row"),
+        "decode nothing": (("decode", {"z": z[:0]}), "z: expected at least one row"),
+        "jacobian of nothing": (("jacobian", {"z": z[:0]}), "z: expected at least one row"),
+    }
+    if not data.is_image:
+        cases["NaN in x"] = (("encode", {"x": x * np.nan, "u": u}), f"x: {nan}")
+    return cases
+
+
+def test_wrong_inputs_are_named_and_the_process_lives(exported, wanted, outside):
+    for index in WRONG_OF:
+        _, data, _, loaded = exported(index)
+        for name, (_, message) in wrong(data).items():
+            answer = outside["requests"][index, name]
+            assert isinstance(answer, str) and re.search(message, answer), (name, answer)
+        right = wanted(index, 3)["encode"][1]
+        assert_close(outside["requests"][index, "after"], right, tolerance(CASES[index]))
+        x, u = data.images_at(np.arange(2)), data.u_at(np.arange(2))
+        dtype = "uint8" if data.is_image else "float32"
+        for given, message in [((x[:, 1:], u), rf"x: expected {dtype} of shape \(None, .*; got {dtype} of shape \(2, "),
+                               ((x.astype(str), u), f"x: expected {dtype} .*got <U"),
+                               ((x, u * np.nan), "u: expected finite numbers; got 4 NaN or infinite"),
+                               ((x,), r"u: a model of kind ivae takes \[B, 2\]; got none")]:
+            with pytest.raises(InputError, match=message):
+                loaded.encode(*given)
+
+
+def test_memory_is_flat_and_nothing_is_traced_in_ten_thousand_requests(outside):
+    grown, traced = outside["many"]
+    assert traced == 0
+    assert grown < 1_000        # kB, 100 bytes per request: whatever a request keeps, a tensor's handle is larger
+
+
+@pytest.mark.parametrize("index", EVERY_MODEL, ids=IDS[:12])
+def test_a_server_reads_the_signatures_and_warms_up_with_its_own_classes(exported, wanted, index):
+    path = exported(index)[2]
+    proto = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+    graph, = proto.meta_graphs
+    assert list(graph.meta_info_def.tags) == ["serve"]
+    answers = wanted(index, 1)
+    for name, (inputs, outputs) in answers.items():
+        signature = graph.signature_def[name]
+        assert signature.method_name == "tensorflow/serving/predict"
+        for described, arrays in ((signature.inputs, inputs), (signature.outputs, outputs)):
+            assert sorted(described) == sorted(arrays)
+            for key, array in arrays.items():
+                assert tf.dtypes.as_dtype(described[key].dtype) == np.asarray(array).dtype
+                free = min(np.ndim(array), 2 if (name, key) == ("traverse", "images") else 1)
+                sizes = [dim.size for dim in described[key].tensor_shape.dim]
+                assert sizes == [-1] * free + list(np.shape(array)[free:]), (name, key)
+
+    server, warmed = tf.saved_model.load(str(path)), []
+    records = tf.data.TFRecordDataset(str(path / "assets.extra" / "tf_serving_warmup_requests"))
+    for record in records.as_numpy_iterator():
+        log = prediction_log_pb2.PredictionLog.FromString(record)
+        assert log.WhichOneof("log_type") == "predict_log"
+        request = log.predict_log.request
+        assert request.model_spec.name == "model"
+        name = request.model_spec.signature_name
+        outputs = server.signatures[name](**{key: tf.constant(tf.make_ndarray(value))
+                                             for key, value in request.inputs.items()})
+        assert all(np.isfinite(value).all() and len(value) == 1 for value in outputs.values())
+        warmed.append(name)
+    assert sorted(warmed) == sorted(answers)
 
 
 def test_versions_count_up_and_the_newest_is_loaded(tmp_path):
@@ -110,6 +275,99 @@ def test_versions_count_up_and_the_newest_is_loaded(tmp_path):
     assert export.load(tmp_path / "model" / "2").path.name == "2"
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["1", "2", "3", "not a version"]
     assert json.loads((path / export.CARD).read_text())["model"] == "vae"
+
+
+def test_only_so_many_versions_are_kept_and_what_killed_exports_left_goes(tmp_path):
+    folder = tmp_path / "model"
+    for name in (".writing-dead", ".removing-1-dead", ".writing-alive", ".another"):
+        (folder / name / "variables").mkdir(parents=True)
+    with export._locked(folder / ".writing-alive"):
+        for version in (1, 2, 3):
+            assert saved(tmp_path, CASES[12], seed=version, keep=2)[2].name == str(version)
+            assert not {".writing-dead", ".removing-1-dead"} & set(os.listdir(folder))
+    assert sorted(os.listdir(folder)) == [".another", ".writing-alive", "2", "3"]
+    assert saved(tmp_path, CASES[12], keep=1)[2].name == "4"
+    assert sorted(os.listdir(folder)) == [".another", "4"]
+
+
+def test_the_newest_version_is_the_highest_of_the_model_written_last(tmp_path):
+    for name, version in (("a", "9"), ("a", "10"), ("b", "1")):
+        (tmp_path / name).mkdir(exist_ok=True)
+        saved(tmp_path, CASES[12])[2].rename(tmp_path / name / version)
+    assert export.newest(tmp_path) == tmp_path / "b" / "1"
+    export.describe(tmp_path / "a" / "9", metrics={"mig": 0.5})
+    (tmp_path / "a" / "9" / "metrics.json").write_text("{}")           # evaluating an old version does not renew it
+    assert export.newest(tmp_path) == tmp_path / "b" / "1"
+    assert export.newest(tmp_path / "a") == tmp_path / "a" / "10"
+    card = export.load(tmp_path / "a" / "9").card
+    assert card["metrics"] == {"mig": 0.5} and card["model"] == "vae"
+
+
+def export_in_turn(folder, times, start=None):
+    """Export a small model again and again, in a process of its own."""
+    model, data = build(*CASES[12]), dataset(CASES[12][2])
+    if start:
+        start.wait()
+    for _ in range(times):
+        export.save(folder, model, data, card(CASES[12]), keep=2)
+
+
+@pytest.fixture(scope="module")
+def processes():
+    """Where processes start with TensorFlow imported and not yet started."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["vae_tf.export"])
+    return context
+
+
+def files(path):
+    return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
+
+
+# What is seen in the folder before the process is killed: each step of an export, and one of the next.
+STEPS = ("{aside}", "{aside}/variables/*", "{aside}/saved_model.pb", "{aside}/assets.extra/card.json",
+         "{aside}/assets.extra/tf_serving_warmup_requests", "[0-9]*/saved_model.pb")
+
+
+def test_an_export_killed_at_any_moment_leaves_no_half_version(tmp_path, processes):
+    _, data, first = saved(tmp_path, CASES[12])
+    x, whole = data.images_at(np.arange(4)), files(first)
+    codes = export.load(first).encode(x)["mean"]
+    folder, rng, killed_aside = first.parent, np.random.default_rng(0), 0
+    for step in STEPS:
+        before = {path for pattern in (".writing-*", "[0-9]*") for path in folder.glob(pattern)}
+        process = processes.Process(target=export_in_turn, args=(folder, 100))
+        process.start()
+        deadline = time.monotonic() + 120
+        pattern = step.format(aside=".writing-*")
+        while not any(before.isdisjoint([path, *path.parents]) for path in folder.glob(pattern)):
+            assert process.is_alive() and time.monotonic() < deadline
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.05))
+        process.kill()
+        process.join()
+        assert process.exitcode == -9
+        killed_aside += len(list(folder.glob(".writing-*")))
+        for version in export.versions(folder):
+            assert files(folder / str(version)) == whole
+            np.testing.assert_array_equal(export.load(folder / str(version)).encode(x)["mean"], codes)
+    assert killed_aside >= 3        # they were killed while writing
+    last = saved(tmp_path, CASES[12])[2]
+    assert not [name for name in os.listdir(folder) if name.startswith(".")] and export.newest(folder) == last
+
+
+def test_exports_at_once_get_a_version_each(tmp_path, processes):
+    start = processes.Barrier(2)
+    started = [processes.Process(target=export_in_turn, args=(tmp_path / "model", 1, start)) for _ in range(2)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(120)
+        assert process.exitcode == 0
+    assert sorted(os.listdir(tmp_path / "model")) == ["1", "2"]
+    x = dataset(CASES[12][2]).images_at(np.arange(4))
+    one, two = (export.load(tmp_path / "model" / name).encode(x)["mean"] for name in "12")
+    np.testing.assert_array_equal(one, two)
 
 
 def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
@@ -124,7 +382,7 @@ def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["1"]
 
 
-def test_two_exports_at_once_get_two_versions(tmp_path, monkeypatch):
+def test_a_version_taken_in_between_is_left_alone(tmp_path, monkeypatch):
     rename, raced = os.rename, []
 
     def race(source, target):

@@ -48,7 +48,8 @@ def test_convolutions_and_scalar_weights_replicate_too(case):
 def test_batch_statistics_are_each_replica_s_own():
     case = ("vae", "conv_faces", (64, 64, 1), "gaussian", {})
     models = [build(*case, seed) for seed in (0, 1)]
-    sgd = keras.optimizers.SGD(1e-6)      # a bias before batch norm has no gradient but rounding, which Adam would scale up
+    # Not Adam: a bias before batch norm has no gradient but rounding, which Adam would scale up.
+    sgd = keras.optimizers.SGD(1e-6)
     training.fit_replicas(models, dataset(case[2]), sgd, seeds=[0, 1], steps=3, batch_size=4)
     alone = build(*case, 1)
     training.fit(alone, dataset(case[2]), keras.optimizers.SGD(1e-6), seed=1, steps=3, batch_size=4)
@@ -65,8 +66,9 @@ def test_values_of_beta_train_as_one():
     for row, beta in zip([history[-1] for history in histories], (0.0, 1.0, 8.0), strict=True):
         weight = (row["loss"] - row["reconstruction"]) / row["kl"]
         assert 0.25 * beta - 1e-5 <= weight <= 0.5 * beta + 1e-5      # steps 6 to 10 of 20
-    alone, _ = rounding.train((*case[:4], {"beta": 8.0}), 0, warmup_steps=20)
-    assert rounding.apart(weights[2], alone) <= rounding.tolerance((*case[:4], {"beta": 8.0}), 0, alone, warmup_steps=20)
+    case = (*case[:4], {"beta": 8.0})
+    alone, _ = rounding.train(case, 0, warmup_steps=20)
+    assert rounding.apart(weights[2], alone) <= rounding.tolerance(case, 0, alone, warmup_steps=20)
 
 
 def test_replicas_resume_bit_for_bit_and_a_run_is_like_any_other(tmp_path):

@@ -5,13 +5,16 @@ p(z) or p(z|u) prior · B batch · N examples. Everything is in nats.
 
 Reading order, each file importing only from those before it:
 
+    devices         several of them, and what a training step needs to know
     distributions   tensors -> distributions: posteriors, priors, likelihoods
     networks        one encoder/decoder pair per paper table
     objectives      reconstruction, KL, total correlation, per example
     models          AE, VAE, beta-VAE, full covariance, beta-TCVAE, iVAE
     theory          closed forms in float64 NumPy: what the papers predict, and the posteriors of data that have one
     data            what they are trained on
-    training        fit: step, checkpoint, resume
+    runs            a run's folder: configuration, history, checkpoints
+    replicas        several models as one program
+    training        fit: batches, step, resume
     jacobians       d Dec(z) / dz, in forward and reverse mode
     metrics         what the papers measure
     export          SavedModels, written and read

@@ -36,8 +36,19 @@ def _without_native_logs():
 
 
 with _without_native_logs():
-    from vae_tf import (data, devices, distributions, evaluation, export, metrics, models, networks, objectives, runs,
-                        training)
+    from vae_tf import (
+        data,
+        devices,
+        distributions,
+        evaluation,
+        export,
+        metrics,
+        models,
+        networks,
+        objectives,
+        runs,
+        training,
+    )
     from vae_tf.errors import InputError
     from vae_tf.metrics import closed_forms, geometry
 
@@ -63,8 +74,8 @@ QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
 
 # Flags that say where results go or how often, not what the run is.
-OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "data_dir", "epochs",
-          "strategy", "replicas", "sweep_beta")
+OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions", "data_dir",
+          "epochs", "strategy", "replicas", "sweep_beta")
 
 
 def define_train_flags(values=flags.FLAGS):
@@ -96,6 +107,8 @@ def define_train_flags(values=flags.FLAGS):
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
                "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
     group.integer("seed", 0, "Of weights, order of examples and noise.", lower_bound=0, upper_bound=2_000_000)
+    group.string("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
+                 "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
     group.integer("replicas", None, "Train as many models as one program, with seeds from --seed on. Each has its own "
                   "run, NAME-seedS, the same as if trained alone.", lower_bound=1)
     group.list("sweep_beta", None, "Train one model per value of beta, comma-separated, as one program: NAME-betaB.")
@@ -109,6 +122,8 @@ def define_train_flags(values=flags.FLAGS):
     group.boolean("restart", False, "Start over in a new folder rather than go on with runs/NAME.")
     group.integer("log_every", 50, "Steps per row of history.", lower_bound=1)
     group.integer("checkpoint_every", 1_000, "Steps per checkpoint.", lower_bound=1)
+    group.integer("keep_versions", None, "Delete all but so many versions of the model once the new one is there; "
+                  "by default none is deleted.", lower_bound=1)
     return group.names
 
 
@@ -271,6 +286,13 @@ def configuration(values, dataset):
               if flag.name not in OUTPUT}
     suited = RECOMMENDED.get(dataset.name, RECOMMENDED_IMAGES if dataset.is_image else RECOMMENDED_VECTORS)
     suited = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "likelihood_variance": 0.5, **suited}
+    if config["init_from"]:
+        try:
+            config["init_from"] = str(export.newest(config["init_from"]))
+        except InputError as error:
+            raise InputError(f"--init_from: {error}") from None
+        recipe = export.read_card(config["init_from"])["recipe"]
+        suited.update({name: recipe[name] for name in ("network", "latents", "likelihood")})
     if values.epochs is not None:
         suited["steps"] = max(1, round(values.epochs * len(dataset) / values.batch_size))
     config.update({name: value for name, value in suited.items() if config[name] is None})
@@ -284,10 +306,17 @@ def configuration(values, dataset):
 
 
 def build_model(config, dataset):
-    """The freshly initialised model of a configuration."""
+    """The freshly initialised model of a configuration, with the weights of the export that --init_from names.
+
+    Raises:
+        InputError: a model or an export that does not go with the data.
+    """
     names = ("network", "latents", "likelihood", "likelihood_variance", "beta", "tc_estimator", "prior_mean", "seed")
-    return models.build(config["model"], dataset.shape, u_size=dataset.u_size, examples=len(dataset),
-                        dtype=config["precision"], **{name: config[name] for name in names})
+    model = models.build(config["model"], dataset.shape, u_size=dataset.u_size, examples=len(dataset),
+                         dtype=config["precision"], **{name: config[name] for name in names})
+    if config["init_from"]:
+        export.load_weights(model, config["init_from"], config, dataset)
+    return model
 
 
 def configurations(values, dataset):
@@ -302,7 +331,8 @@ def configurations(values, dataset):
     configs = {}
     for beta, seed in itertools.product(betas, seeds):
         suffix = ("" if beta is None else f"-beta{beta:g}") + ("" if seed is None else f"-seed{seed}")
-        configs[suffix] = {**config, **({} if beta is None else {"beta": beta}), **({} if seed is None else {"seed": seed})}
+        given = {name: value for name, value in (("beta", beta), ("seed", seed)) if value is not None}
+        configs[suffix] = {**config, **given}
     if len(configs) > 1 and config["precision"] == "mixed_float16":
         raise InputError("--precision: replicas cannot share one loss scale; expected float32 or mixed_bfloat16, "
                          "got mixed_float16")
@@ -317,7 +347,8 @@ def _betas(given, model):
         betas = [float(value) for value in given]
     except ValueError:
         betas = [math.nan]
-    if not all(math.isfinite(beta) and beta >= 0 for beta in betas) or len({f"{beta:g}" for beta in betas}) < len(betas):
+    finite = all(math.isfinite(beta) and beta >= 0 for beta in betas)
+    if not finite or len({f"{beta:g}" for beta in betas}) < len(betas):
         raise InputError("--sweep_beta: expected different finite numbers, not below 0, such as 0.5,1,4; "
                          f"got {','.join(given)}")
     return betas
@@ -327,12 +358,20 @@ def strategy(values):
     """The tf.distribute strategy of --strategy; before TensorFlow computes anything.
 
     Raises:
-        InputError: there is no such hardware or cluster.
+        InputError: there is no such hardware or cluster, or it cannot do what other flags ask.
     """
     try:
-        return devices.strategy(values.strategy)
+        chosen = devices.strategy(values.strategy)
     except InputError as error:
         raise InputError(f"--{error}") from None
+    count = chosen.num_replicas_in_sync
+    if count > 1 and (values.replicas or values.sweep_beta):
+        raise InputError(f"--strategy: replicas train on one device; got {count} devices; "
+                         "give --strategy=one_device, or neither --replicas nor --sweep_beta")
+    if values.batch_size % count:
+        raise InputError(f"--batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
+                         f"got {values.batch_size}")
+    return chosen
 
 
 def fit(configs, built, dataset, run_dirs, values, strategy):
@@ -346,9 +385,6 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
                "warmup_steps": config["beta_warmup_steps"], "log_every": values.log_every,
                "checkpoint_every": values.checkpoint_every}
     if len(configs) > 1:
-        if not one_device:
-            raise InputError(f"--strategy: replicas train on one device; got {strategy.num_replicas_in_sync} devices; "
-                             "give --strategy=one_device, or neither --replicas nor --sweep_beta")
         return training.fit_replicas(built, dataset, optimizer, seeds=[each["seed"] for each in configs],
                                      run_dirs=run_dirs, jit_compile=config["jit_compile"] == "true", **options)
     auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image and one_device
@@ -389,9 +425,8 @@ def scoring(values):
 
 
 def listed(run_dirs, file=""):
-    """One folder's path, or a pattern for several."""
-    first, last = str(run_dirs[0]), str(run_dirs[-1])
-    return f"{os.path.commonprefix([first, last])}*{file}" if len(run_dirs) > 1 else first + file
+    """A file of every run, for people: the first to the last."""
+    return " to ".join(f"{run_dir}{file}" for run_dir in dict.fromkeys((run_dirs[0], run_dirs[-1])))
 
 
 def run_folder(values, config, suffix="", write=True):

@@ -19,8 +19,8 @@ def _mirrored():
 
 def _multi_worker():
     if not _cluster():
-        raise InputError("strategy: multi_worker needs the environment variable TF_CONFIG, such as "
-                         '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}')
+        raise InputError('strategy: multi_worker needs the environment variable TF_CONFIG, such as {"cluster": '
+                         '{"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}')
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 

@@ -37,18 +37,19 @@ class DataError(RuntimeError):
     """Examples could not be read; the message names the step and the last good checkpoint."""
 
 
-@functools.lru_cache(maxsize=32)
-def _permutation(n, seed, epoch):
+def permutation(n, seed, epoch):
+    """The order of n examples in an epoch."""
     return np.random.default_rng([seed, epoch]).permutation(n)
 
 
-def indices_of_step(n, batch_size, seed, step):
+def indices_of_step(n, batch_size, seed, step, permutation=permutation):
     """Which of n examples form a step, int64 [batch_size]; every epoch is a permutation of its own.
 
-    A function of its arguments alone. A batch may straddle two epochs.
+    A function of its arguments alone. A batch may straddle two epochs. Who asks for many steps passes a
+    `permutation` that remembers.
     """
     position = step * batch_size + np.arange(batch_size)
-    return np.concatenate([_permutation(n, seed, int(epoch))[position[position // n == epoch] % n]
+    return np.concatenate([permutation(n, seed, int(epoch))[position[position // n == epoch] % n]
                            for epoch in np.unique(position // n)])
 
 
@@ -70,11 +71,13 @@ def batches(dataset, batch_size, seeds, start, stop, with_u=False, shares=(0, 1,
     dtypes = [dtype for _, _, dtype in columns]
     first, own, of = shares
     size = batch_size // of
+    remembered = functools.lru_cache(maxsize=2 * len(seeds))(permutation)      # two epochs meet in a batch
 
     def examples(step, share):
         try:
             rows = slice(share * size, (share + 1) * size)
-            indices = np.concatenate([indices_of_step(len(dataset), batch_size, seed, step)[rows] for seed in seeds])
+            indices = np.concatenate([indices_of_step(len(dataset), batch_size, seed, step, remembered)[rows]
+                                      for seed in seeds])
             return [np.asarray(at(indices), dtype.as_numpy_dtype) for at, _, dtype in columns]
         except Exception as error:
             if failures is not None:
@@ -226,7 +229,7 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
             for history, row in zip(histories, rows, strict=True):
                 history.append(row)
             write(rows)
-            keras_callbacks.on_epoch_end(len(histories[0]) - 1, rows[0])
+            keras_callbacks.on_epoch_end(len(histories[0]) - 1, dict(rows[0]))      # Keras writes into it
             stopping = anywhere(stop.requested or model.stop_training)
             if shown and (step % checkpoint_every == 0 or step == steps or stopping):
                 states = program.state()
@@ -278,7 +281,7 @@ def _callbacks(callbacks, program):
 
 def _watched(model, dataset, seed):
     """(x, u) of the examples that fit's watch sees: the first of the first epoch."""
-    indices = _permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES]
+    indices = permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES]
     return (models.unit_range(tf.constant(dataset.images_at(indices))),
             tf.constant(dataset.u_at(indices)) if model.u_size else None)
 

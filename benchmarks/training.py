@@ -1,0 +1,217 @@
+"""Training throughput, as ratios of medians against named alternatives in the same run.
+
+    pip install torch                         (optional; without it the comparison with PyTorch is left out)
+    python benchmarks/training.py             (some minutes on an idle machine)
+    python benchmarks/training.py networks loops replicas processes dataset_size       (or some of these)
+"""
+
+import itertools
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+ROOT = pathlib.Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+import keras  # noqa: E402
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from vae_tf import data, devices, distributions, models, replicas, training  # noqa: E402
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+REPEATS = 5
+LATENTS = 10
+
+
+def medians(*chunks):
+    """Median seconds of each function; they take turns, so that all see the same machine."""
+    for chunk in chunks:
+        chunk()
+    taken = [[] for _ in chunks]
+    for _ in range(REPEATS):
+        for times, chunk in zip(taken, chunks, strict=True):
+            started = time.perf_counter()
+            chunk()
+            times.append(time.perf_counter() - started)
+    return [statistics.median(times) for times in taken]
+
+
+def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), **options):
+    """A function that trains for some steps, input pipeline included."""
+    options = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "latents": LATENTS, **options}
+    built = [models.build("vae", dataset.shape, network=network, seed=seed, **options) for seed in seeds]
+    adam = training.optimizer("adam", 1e-4)
+    program = (replicas.Single(built[0], adam, seeds[0]) if len(seeds) == 1
+               else replicas.Stacked(built, adam, list(seeds)))
+    train_steps = training.make_train_steps(program, devices.strategy("one_device"), jit_compile=jit_compile)
+    iterator = iter(training.batches(dataset, batch_size, list(seeds), 0, 10**9))
+    return lambda: train_steps(iterator, tf.constant(steps, tf.int64))
+
+
+def pytorch(network, batch_size, steps):
+    """A plain PyTorch loop of the same network, on a batch that is there already."""
+    nn = torch.nn
+
+    def stack(sizes, activation):
+        return [layer for a, b in itertools.pairwise(sizes) for layer in (nn.Linear(a, b), activation())]
+
+    if network == "mlp_dsprites":
+        encoder = nn.Sequential(nn.Flatten(), *stack([4096, 1200, 1200], nn.ReLU), nn.Linear(1200, 2 * LATENTS))
+        decoder = nn.Sequential(*stack([LATENTS, 1200, 1200, 1200], nn.Tanh), nn.Linear(1200, 4096),
+                                nn.Unflatten(1, (1, 64, 64)))
+    else:
+        def conv(a, b):
+            return [nn.Conv2d(a, b, 4, 2, 1), nn.ReLU()]
+
+        def deconv(a, b):
+            return [nn.ConvTranspose2d(a, b, 4, 2, 1), nn.ReLU()]
+
+        encoder = nn.Sequential(*conv(1, 32), *conv(32, 32), *conv(32, 64), *conv(64, 64), nn.Flatten(),
+                                nn.Linear(1024, 256), nn.ReLU(), nn.Linear(256, 2 * LATENTS))
+        decoder = nn.Sequential(*stack([LATENTS, 256, 1024], nn.ReLU), nn.Unflatten(1, (64, 4, 4)),
+                                *deconv(64, 64), *deconv(64, 32), *deconv(32, 32), nn.ConvTranspose2d(32, 1, 4, 2, 1))
+    optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 1e-4)
+    x = torch.rand(batch_size, 1, 64, 64)
+
+    def train():
+        for _ in range(steps):
+            mean, log_variance = encoder(x).chunk(2, 1)
+            logits = decoder(mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean))
+            reconstruction = nn.functional.binary_cross_entropy_with_logits(logits, x, reduction="sum")
+            kl = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum()
+            optimizer.zero_grad()
+            ((reconstruction + kl) / batch_size).backward()
+            optimizer.step()
+
+    return train
+
+
+def multiplications(network):
+    """Multiply-adds per image of a forward and a backward pass: three times the forward ones."""
+    model = models.build("vae", (64, 64, 1), network=network, latents=LATENTS)
+    total = 0
+    for net in (model.encoder, model.decoder):
+        for layer in net.layers:
+            if isinstance(layer, keras.layers.Dense):
+                total += int(np.prod(layer.kernel.shape))
+            elif isinstance(layer, keras.layers.Conv2D):
+                total += int(np.prod(layer.kernel.shape)) * int(np.prod(layer.output.shape[1:3]))
+            elif isinstance(layer, keras.layers.Conv2DTranspose):
+                total += int(np.prod(layer.kernel.shape)) * int(np.prod(layer.input.shape[1:3]))
+    return 3 * total
+
+
+def networks():
+    """images/s of train.py's loop on dSprites, rendering included, against PyTorch on a batch that is there already."""
+    a = tf.random.normal((2048, 2048))
+    product = tf.function(lambda: tf.matmul(a, a))
+    machine = 2 * 2048**3 / medians(product)[0]
+    print(f"matrix products of 2048: {machine / 1e9:.0f} Gflop/s")
+    dataset = data.load("dsprites")
+    for network, jit_compile in (("mlp_dsprites", True), ("conv_locatello", False)):
+        for batch_size in (64, 256):
+            steps = 2560 // batch_size
+            chunks = [ours(dataset, network, batch_size, steps, jit_compile)]
+            if torch:
+                chunks.append(pytorch(network, batch_size, steps))
+            rates = [steps * batch_size / taken for taken in medians(*chunks)]
+            share = 2 * multiplications(network) * rates[0] / machine
+            line = f"{network} batch {batch_size}: {rates[0]:.0f} images/s, {share:.0%} of the matrix products' rate"
+            print(line + (f", {rates[0] / rates[1]:.2f} times PyTorch {torch.__version__} ({rates[1]:.0f})"
+                          if torch else "; PyTorch is not installed"), flush=True)
+
+
+def loops():
+    """Steps/s of a loop in the graph against one call per step and against keras.Model.fit."""
+    for name, network, steps in (("synthetic_linear", "mlp_synthetic", 500), ("dsprites", "conv_locatello", 20)):
+        dataset = data.load(name)
+        in_graph = ours(dataset, network, 64, steps)
+        one = ours(dataset, network, 64, 1)
+
+        def by_call(one=one, steps=steps):
+            for _ in range(steps):
+                one()
+
+        fits = [_keras_fit(dataset, network, steps, per_call) for per_call in (1, steps)]
+        base, *others = medians(in_graph, by_call, *fits)
+        names = ("one call per step", "keras fit", f"keras fit, steps_per_execution={steps}")
+        print(f"{network} batch 64: {steps / base:.0f} steps/s in the graph; " + ", ".join(
+            f"{taken / base:.2f} times {other}" for taken, other in zip(others, names, strict=True)), flush=True)
+
+
+def _keras_fit(dataset, network, steps, steps_per_execution):
+    vae = models.build("vae", dataset.shape, network=network, latents=LATENTS,
+                       likelihood="bernoulli" if dataset.is_image else "gaussian")
+
+    class Fitted(keras.Model):
+        def train_step(self, batch):
+            step, x = batch
+            noise = distributions.noise(tf.stack([0, tf.cast(step, tf.int32)]), tf.shape(x)[0], LATENTS)
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(vae.objective(models.unit_range(x), noise=noise, training=True)["loss"])
+            self.optimizer.apply(tape.gradient(loss, vae.trainable_variables), vae.trainable_variables)
+            return {"loss": loss}
+
+    fitted = Fitted()
+    fitted.built = True
+    fitted.compile(optimizer=keras.optimizers.Adam(1e-4), steps_per_execution=steps_per_execution)
+    fitted.optimizer.build(vae.trainable_variables)
+    batches = training.batches(dataset, 64, [0], 0, 10**9)
+    return lambda: fitted.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
+
+
+def replicas_of(count=20, steps=200):
+    """Replicas as one program against as many programs, one after another, in one process."""
+    dataset = data.load("synthetic_linear")
+    together = ours(dataset, "mlp_synthetic", 64, steps, seeds=range(count))
+    alone = ours(dataset, "mlp_synthetic", 64, steps)
+    one, single = medians(together, alone)
+    print(f"{count} replicas of mlp_synthetic: {count * 64 * steps / one:,.0f} examples/s, "
+          f"{count * single / one:.1f} times {count} runs in a graph loop", flush=True)
+
+
+def processes(count=20, steps=2_000):
+    """The same from the command line: train.py --replicas against train.py once per seed (3 of them are timed)."""
+    with tempfile.TemporaryDirectory() as folder:
+        def train(*flags):
+            started = time.perf_counter()
+            subprocess.run([sys.executable, "train.py", "--model=vae", "--dataset=synthetic_linear",
+                            "--network=mlp_synthetic", f"--steps={steps}", f"--run_root={folder}/runs",
+                            f"--export_root={folder}/exported", *flags], cwd=ROOT, check=True, capture_output=True)
+            return time.perf_counter() - started
+
+        together = train("--name=all", f"--replicas={count}")
+        alone = statistics.median(train(f"--name=one{seed}", f"--seed={seed}") for seed in range(3))
+    print(f"train.py --replicas={count} --steps={steps}: {together:.0f} s with {count} exports, "
+          f"{count * alone / together:.1f} times {count} runs of {alone:.0f} s", flush=True)
+
+
+def dataset_size():
+    """Time per step as the dataset grows."""
+    chunks, sizes = [], (1_000, 100_000, 10_000_000)
+    for size in sizes:
+        rows = np.zeros((1_000, 3), np.float32)
+        dataset = data.dataset.Dataset("zeros", size, (3,), lambda indices, rows=rows: rows[indices % 1_000])
+        chunks.append(ours(dataset, "mlp_synthetic", 64, 500))
+    base, *others = medians(*chunks)
+    print(f"time per step, {sizes[0]:,} examples: {base / 500 * 1e3:.2f} ms; " + ", ".join(
+        f"{size:,}: {taken / base:.2f} times" for size, taken in zip(sizes[1:], others, strict=True)), flush=True)
+
+
+BENCHMARKS = {"networks": networks, "loops": loops, "replicas": replicas_of, "processes": processes,
+              "dataset_size": dataset_size}
+
+if __name__ == "__main__":
+    tf.get_logger().setLevel("ERROR")
+    for name in sys.argv[1:] or BENCHMARKS:
+        BENCHMARKS[name]()
