@@ -43,11 +43,16 @@ def main(flags):
               "so scores against factors that u holds are no test of discovery.")
 
     # Report: numbers and a picture beside the model.
-    text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, **recipe)
+    text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, passive_kl=flags.passive_kl, **recipe)
     runs.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
     export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()},
                     evaluated={**recipe, "examples": len(scored.codes), "seed": flags.seed})
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
+    if scored.polarised:
+        name = "/".join(model.path.parts[-2:])
+        report.polarised_page(model.path / "polarised.png", f"{name}: posterior and prior, "
+                              f"{len(scored.posterior.mean):,} examples", scored.posterior, flags.passive_kl)
+        print(f"  histograms {model.path}/polarised.png")
     if dataset.is_image:
         report.picture(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
@@ -90,7 +95,7 @@ def score_codes(path, asked):
     scored = evaluation.score(codes, progress=report.progress, **asked)
     print(report.table(scored))
     numbers = pathlib.Path(path).with_suffix(".metrics.json")
-    text = evaluation.as_json(scored, codes=str(path), seed=asked["seed"])
+    text = evaluation.as_json(scored, codes=str(path), seed=asked["seed"], passive_kl=asked["passive_kl"])
     runs.write_whole(numbers, lambda file: file.write(text.encode()))
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
 

@@ -39,7 +39,7 @@ def main(flags):
                            cli.card(config, model, dataset, history), keep=flags.keep_versions)
         last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items()
                          if name in ("reconstruction", "kl"))
-        print(f"  model      {path}: {last}")
+        print(f"  model      {path}: {last}{cli.polarised_line(config, history)}")
     print(f"""  history    {cli.listed(run_dirs, '/history.csv')}, or: tensorboard --logdir={flags.run_root}
 Next, see what it learned:
   python evaluate.py --export={path}""")

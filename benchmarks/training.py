@@ -2,7 +2,7 @@
 
     pip install torch                         (optional; without it the comparison with PyTorch is left out)
     python benchmarks/training.py             (some minutes on an idle machine)
-    python benchmarks/training.py networks loops replicas processes dataset_size       (or some of these)
+    python benchmarks/training.py networks pipeline loops replicas processes dataset_size       (or some of these)
 """
 
 import itertools
@@ -46,15 +46,16 @@ def medians(*chunks):
     return [statistics.median(times) for times in taken]
 
 
-def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), **options):
-    """A function that trains for some steps, input pipeline included."""
+def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), same_batch=False, **options):
+    """A function that trains for some steps, input pipeline included; or on one batch that is there already."""
     options = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "latents": LATENTS, **options}
     built = [models.build("vae", dataset.shape, network=network, seed=seed, **options) for seed in seeds]
     adam = training.optimizer("adam", 1e-4)
     program = (replicas.Single(built[0], adam, seeds[0]) if len(seeds) == 1
                else replicas.Stacked(built, adam, list(seeds)))
     train_steps = training.make_train_steps(program, devices.strategy("one_device"), jit_compile=jit_compile)
-    iterator = iter(training.batches(dataset, batch_size, list(seeds), 0, 10**9))
+    batches = training.batches(dataset, batch_size, list(seeds), 0, 10**9)
+    iterator = iter(batches.take(1).cache().repeat() if same_batch else batches)
     return lambda: train_steps(iterator, tf.constant(steps, tf.int64))
 
 
@@ -129,6 +130,17 @@ def networks():
             line = f"{network} batch {batch_size}: {rates[0]:.0f} images/s, {share:.0%} of the matrix products' rate"
             print(line + (f", {rates[0] / rates[1]:.2f} times PyTorch {torch.__version__} ({rates[1]:.0f})"
                           if torch else "; PyTorch is not installed"), flush=True)
+
+
+def pipeline():
+    """What waiting for data costs: the time of a step against one on a batch that is there already."""
+    for name, network, jit_compile, steps in (("dsprites", "mlp_dsprites", True, 40),
+                                              ("dsprites", "conv_locatello", False, 40),
+                                              ("synthetic_linear", "mlp_synthetic", False, 1_000)):
+        dataset = data.load(name)
+        fed, waiting = medians(*(ours(dataset, network, 64, steps, jit_compile, same_batch=same)
+                                 for same in (False, True)))
+        print(f"{network} batch 64 on {name}: {fed / waiting:.2f} times the time of a step on one batch", flush=True)
 
 
 def loops():
@@ -208,7 +220,7 @@ def dataset_size():
         f"{size:,}: {taken / base:.2f} times" for size, taken in zip(sizes[1:], others, strict=True)), flush=True)
 
 
-BENCHMARKS = {"networks": networks, "loops": loops, "replicas": replicas_of, "processes": processes,
+BENCHMARKS = {"networks": networks, "pipeline": pipeline, "loops": loops, "replicas": replicas_of, "processes": processes,
               "dataset_size": dataset_size}
 
 if __name__ == "__main__":

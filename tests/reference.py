@@ -369,3 +369,30 @@ class TanhDecoder:
     def second(self, z):
         t = np.tanh(self.W @ z + self.b)
         return np.einsum("nh,h,hi,hj->nij", self.B, -2 * t * (1 - t**2), self.W, self.W)
+
+
+def polarised_kl(mean, stddev, prior_mean, prior_stddev, threshold):
+    """rolinek (10) and (30) of a batch, in units of the prior: L_KL, L~KL, their relative distance, active latents."""
+    B, d = mean.shape
+    active = [j for j in range(d)
+              if sum(stddev[i, j] ** 2 / prior_stddev[i, j] ** 2 for i in range(B)) / B < threshold]
+    full = sum(between_diagonal_kl(*row) for row in zip(mean, stddev, prior_mean, prior_stddev, strict=True)) / B
+    polarised = sum(0.5 * (((mean[i, j] - prior_mean[i, j]) / prior_stddev[i, j]) ** 2
+                           - math.log((stddev[i, j] / prior_stddev[i, j]) ** 2) - 1)
+                    for i in range(B) for j in active) / B
+    return full, polarised, abs(full - polarised) / full, active
+
+
+def regime_of_latent(mean, stddev, prior_mean, prior_stddev):
+    """active, mixed or passive, counting examples [N] whose KL to the prior is below 0.01 nats."""
+    passive = sum(between_diagonal_kl([m], [s], [a], [b]) < 0.01
+                  for m, s, a, b in zip(mean, stddev, prior_mean, prior_stddev, strict=True))
+    return "passive" if passive >= 0.95 * len(mean) else "active" if passive <= 0.05 * len(mean) else "mixed"
+
+
+def ks_distance(one, other):
+    """The largest difference of the empirical distribution functions, which only jump at the points themselves."""
+    def share(sample, t):
+        return sum(value <= t for value in sample) / len(sample)
+
+    return max(abs(share(one, t) - share(other, t)) for t in [*one, *other])

@@ -83,6 +83,61 @@ def test_models_are_held_against_theory(folder, model, dataset, scored, capsys):
     assert ("linear_optimum" in result["metrics"]) == ("measured (predicted)" in " ".join(printed.split())) == linear
 
 
+def test_the_polarised_regime_is_watched_while_training_and_scored_after(folder, capsys):
+    base = ("--model=beta_vae", "--beta=1e-3", "--dataset=synthetic_linear", "--steps=6", "--batch_size=64")
+    run_train(*base, "--name=watched", "--polarised_every=2")
+    assert "The KL is not within 3 % of its polarised form at the end" in capsys.readouterr().out
+    run_train(*base, "--name=plain", "--polarised_every=0")
+    assert "polarised" not in capsys.readouterr().out
+    run_train("--model=ae", *base[2:], "--name=ae", "--polarised_every=2")
+    x = data.load("synthetic_linear").images_at(np.arange(5))
+    watched, plain, ae = (export.load(f"exported/{name}") for name in ("watched", "plain", "ae"))
+    np.testing.assert_array_equal(watched.encode(x)["stddev"], plain.encode(x)["stddev"])
+    lines = [line.split(",") for line in (folder / "runs/watched/history.csv").read_text().splitlines()]
+    assert [line[0] for line in lines] == ["step", "2", "4", "6"]
+    assert {"kl", "kl_polarised", "delta_kl", "active_latents"} <= set(lines[0])
+    assert all(line[lines[0].index("delta_kl")] for line in lines)
+    assert not any("delta_kl" in (folder / f"runs/{name}/history.csv").read_text() for name in ("plain", "ae"))
+    assert watched.card["history"]["polarised_fraction"]["parts"] == {"since": None, "measurements": 3}
+    assert watched.card["recipe"]["active_threshold"] == 0.5
+    assert plain.card["history"] == ae.card["history"] == {}
+    for name in ("watched", "plain"):
+        run_evaluate(f"--export=exported/{name}", "--examples=200", "--metrics=active_units", "--geometry=")
+        assert "  polarised regime\n" in capsys.readouterr().out
+        scored = json.loads(pathlib.Path(f"exported/{name}/1/metrics.json").read_text())
+        assert ("polarised_fraction" in scored["polarised_regime"]) == (name == "watched")
+        regime = [scored["polarised_regime"][f"{kind}_latents"]["score"] for kind in ("active", "mixed", "passive")]
+        assert sum(regime) == 2 and (folder / f"exported/{name}/1/polarised.png").exists()
+    run_evaluate("--export=exported/ae", "--examples=200", "--metrics=active_units", "--geometry=")
+    assert not (folder / "exported/ae/1/polarised.png").exists()
+    assert json.loads(pathlib.Path("exported/ae/1/metrics.json").read_text())["polarised_regime"] == {}
+    with pytest.raises(InputError, match="active, and codes alone"):
+        run_evaluate("--export=exported/ae", "--latents=active", "--metrics=active_units")
+
+
+def test_what_is_said_at_the_end_of_training():
+    history = [{"step": step, "delta_kl": delta} for step, delta in [(500, 0.1), (1000, 0.02), (1500, 0.01)]]
+    said = cli.polarised_line({"active_threshold": 0.4}, history)
+    assert "stays within 3 % of its polarised form for the last 33.3% of training" in said
+    assert "is below 0.4 prior variances" in said
+    assert cli.polarised_line({}, [{"step": 500}]) == ""
+
+
+def test_codes_are_pruned_of_passive_latents(folder, capsys):
+    rng = np.random.default_rng(0)
+    v = rng.integers(0, 3, (300, 2))
+    np.savez("codes.npz", codes=np.hstack([v - 1, 0 * v]), factors=v, stddev=np.full((300, 4), [0.1, 0.1, 1, 1]))
+    for latents, kept in [("all", [0, 1, 2, 3]), ("active", [0, 1])]:
+        run_evaluate("--codes=codes.npz", "--metrics=mig,active_units", f"--latents={latents}")
+        scored = json.loads(pathlib.Path("codes.metrics.json").read_text())
+        assert scored["latents"] == kept and len(scored["metrics"]["active_units"]["variance"]) == len(kept)
+        assert scored["polarised_regime"]["passive_latents"]["latents"] == [2, 3]
+        assert "2" in next(line for line in capsys.readouterr().out.splitlines() if "passive_latents" in line)
+    run_evaluate("--codes=codes.npz", "--metrics=active_units", "--passive_kl=5")       # log 10 + 1.01 / 2 - 1/2
+    scored = json.loads(pathlib.Path("codes.metrics.json").read_text())
+    assert scored["passive_kl"] == 5 and scored["polarised_regime"]["passive_latents"]["score"] == 4
+
+
 def scores(result):
     """All that is in metrics.json but for the seconds that each took."""
     return {name: {part: value for part, value in scored.items() if part != "measured"}
@@ -203,6 +258,8 @@ X = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
     (["--model=beta_vae", "--beta=nan"], None, "--beta=nan"),
     (["--model=vae", "--beta=2"], None, "beta: vae has none; got 2.0; models with beta"),
     (["--learning_rate=0"], None, "--learning_rate=0"),
+    (["--active_threshold=0"], None, "--active_threshold=0"),
+    (["--polarised_every=-1"], None, "--polarised_every=-1"),
     (["--batch_size=0"], None, "--batch_size=0"),
     (["--likelihood_variance=0"], None, "--likelihood_variance=0"),
     (["--colour=red"], None, "colour"),
@@ -236,6 +293,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(folder, arguments, arrays, mes
     (["--export=exported", "--theory=dto"], "theory: expected names of .*got 'dto'"),
     (["--export=exported", "--dataset=dsprites"], r"the model takes examples of shape \(3,\)"),
     (["--export=exported", "--examples=1"], "--examples=1"),
+    (["--export=exported", "--latents=passive"], "--latents=passive.*all|active"),
 ])
 def test_bad_input_of_evaluate(folder, arguments, message):
     if "--export=exported" in arguments:

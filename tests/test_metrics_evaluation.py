@@ -169,7 +169,7 @@ def test_missing_file_and_unknown_metric():
 
 def flags(**values):
     return types.SimpleNamespace(**{"metrics": ["default"], "examples": 10_000, "seed": 0, "quick": False, "jobs": 1,
-                                    **values})
+                                    "latents": "all", "passive_kl": 0.01, **values})
 
 
 def test_flags_name_metrics():

@@ -4,6 +4,7 @@ Only this module touches flags: everything else takes arguments.
 """
 
 import contextlib
+import dataclasses
 import importlib.metadata
 import itertools
 import math
@@ -74,8 +75,8 @@ QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
 
 # Flags that say where results go or how often, not what the run is.
-OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions", "data_dir",
-          "epochs", "strategy", "replicas", "sweep_beta")
+OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions",
+          "polarised_every", "data_dir", "epochs", "strategy", "replicas", "sweep_beta")
 
 
 def define_train_flags(values=flags.FLAGS):
@@ -114,6 +115,8 @@ def define_train_flags(values=flags.FLAGS):
     group.list("sweep_beta", None, "Train one model per value of beta, comma-separated, as one program: NAME-betaB.")
     group.enum("strategy", "auto", devices.STRATEGIES, "How devices share the work; the result does not depend on it. "
                "auto: the machines of TF_CONFIG, the TPU of TPU_NAME, all GPUs, or one device.")
+    group.float("active_threshold", 0.5, "A latent is active, in the polarised KL that history shows, if its mean "
+                "posterior variance is below this many prior variances.")
     group.start("Output")
     group.string("name", None, "Of the run and the export; MODEL_DATASET by default.")
     group.string("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
@@ -124,6 +127,8 @@ def define_train_flags(values=flags.FLAGS):
     group.integer("checkpoint_every", 1_000, "Steps per checkpoint.", lower_bound=1)
     group.integer("keep_versions", None, "Delete all but so many versions of the model once the new one is there; "
                   "by default none is deleted.", lower_bound=1)
+    group.integer("polarised_every", 500, "Steps per look at how far the KL is from its polarised form; 0: none.",
+                  lower_bound=0)
     return group.names
 
 
@@ -145,6 +150,10 @@ def define_evaluate_flags(values=flags.FLAGS):
                   "are drawn for metrics that learn, to be tested on.", lower_bound=2)
     group.boolean("quick", False, f"A first look: at most {QUICK_EXAMPLES:,} examples, "
                   "and no interval for the slow metrics.")
+    group.enum("latents", "all", ("all", "active"), "Which codes the metrics get; active: without the passive latents, "
+               "whose posterior is the prior.")
+    group.float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
+                "below so many nats.")
     group.integer("jobs", None, "Metrics computed at a time; by default as many as there are processors.",
                   lower_bound=1)
     group.list("geometry", ",".join(name for name in geometry.GEOMETRY if name not in geometry.FITTED),
@@ -378,12 +387,18 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
     """Train as configured; see training.fit. Models built elsewhere end up with the weights."""
     config = configs[0]
     one_device = strategy.num_replicas_in_sync == 1
+
+    def polarised(model, x, u):
+        return objectives.polarised(model.posterior(x, u), model.prior(u), config["active_threshold"])
+
     with strategy.scope():
         optimizer = training.optimizer(config["optimizer"], config["learning_rate"], config["precision"])
         model = built[0] if one_device else build_model(config, dataset)
     options = {"steps": config["steps"], "batch_size": config["batch_size"],
                "warmup_steps": config["beta_warmup_steps"], "log_every": values.log_every,
                "checkpoint_every": values.checkpoint_every}
+    if values.polarised_every and config["model"] != "ae":
+        options.update(watch=polarised, watch_every=values.polarised_every)
     if len(configs) > 1:
         return training.fit_replicas(built, dataset, optimizer, seeds=[each["seed"] for each in configs],
                                      run_dirs=run_dirs, jit_compile=config["jit_compile"] == "true", **options)
@@ -397,7 +412,9 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
 
 
 def card(config, model, dataset, history):
-    """What an export says of itself: model, data, factors, recipe and versions."""
+    """What an export says of itself: model, data, factors, recipe, scores of its history and versions."""
+    polarised = metrics.polarised_fraction(history)
+    of_history = {polarised.name: dataclasses.asdict(polarised)} if polarised else {}
     return {
         "model": config["model"], "beta": model.beta, "latents": model.latents, "u_size": model.u_size,
         "likelihood": config["likelihood"],
@@ -405,10 +422,21 @@ def card(config, model, dataset, history):
                                 else math.exp(float(model.likelihood_layer.log_variance))),
         "data": {"name": dataset.name, "shape": dataset.shape, "dtype": "uint8" if dataset.is_image else "float32",
                  "training_examples": len(dataset), "factors": [factor._asdict() for factor in dataset.factors]},
-        "steps": history[-1]["step"], "final_terms": history[-1], "recipe": config,
+        "steps": history[-1]["step"], "final_terms": history[-1], "recipe": config, "history": of_history,
         "versions": {name: importlib.metadata.version(name)
                      for name in ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")},
     }
+
+
+def polarised_line(config, history):
+    """What train.py says of the polarised regime; empty if history does not say."""
+    polarised = metrics.polarised_fraction(history)
+    if not polarised:
+        return ""
+    said = (f"stays within 3 % of its polarised form for the last {polarised.score:.1%} of training" if polarised.score
+            else "is not within 3 % of its polarised form at the end")
+    return (f"\n             The KL {said};\n             that form counts latents whose mean posterior variance "
+            f"is below {config['active_threshold']:g} prior variances.")
 
 
 def scoring(values):
@@ -420,7 +448,8 @@ def scoring(values):
     named = {"default": metrics.DEFAULT, "all": tuple(metrics.ALL)}
     names = tuple(dict.fromkeys(name for given in values.metrics for name in named.get(given, (given,))))
     evaluation.check_names(names)
-    return {"names": names, "seed": values.seed, "quick": values.quick, "jobs": values.jobs or joblib.cpu_count(),
+    return {"names": names, "seed": values.seed, "quick": values.quick, "latents": values.latents,
+            "passive_kl": values.passive_kl, "jobs": values.jobs or joblib.cpu_count(),
             "examples": min(values.examples, QUICK_EXAMPLES) if values.quick else values.examples}
 
 

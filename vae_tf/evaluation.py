@@ -46,8 +46,14 @@ class Codes(NamedTuple):
     prior_stddev: np.ndarray | None = None
     independent: bool = True
 
+    def distributions(self):
+        """mean, stddev, prior mean and prior stddev; p(z) = N(0, I) where there is no other."""
+        prior = (0.0, 1.0) if self.prior_mean is None else (self.prior_mean, self.prior_stddev)
+        return self.mean, self.stddev, *prior
 
-PER_EXAMPLE = ("mean", "factors", "stddev", "prior_mean", "prior_stddev")
+
+PER_LATENT = ("mean", "stddev", "prior_mean", "prior_stddev")
+PER_EXAMPLE = (*PER_LATENT, "factors")
 
 
 class Evaluation(NamedTuple):
@@ -55,6 +61,8 @@ class Evaluation(NamedTuple):
 
     results are Result by name, the ELBO's terms first; noise_floor holds the scores of shuffled codes, interval
     (low, high); measured how it was done: examples, resamples, seconds, seed; skipped says why a metric was left out.
+    polarised are the results of metrics.polarised_regime, absent why some of them are not there, posterior the Codes
+    they are of; latents are the indices of those that the other metrics looked at.
     """
 
     codes: np.ndarray
@@ -64,16 +72,21 @@ class Evaluation(NamedTuple):
     interval: dict
     measured: dict
     skipped: dict
+    polarised: dict
+    absent: dict
+    posterior: Codes
+    latents: np.ndarray
 
 
-def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, progress=None):
+def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, latents="all",
+             passive_kl=metrics.PASSIVE_KL, progress=None):
     """Score an export.Exported on a data.Dataset.
 
     Args:
         model: the exported model.
         dataset: whose examples are drawn, without replacement.
-        names, examples, seed, jobs, quick, progress: see `score`; half as many examples again are drawn for
-            metrics that learn, to be tested on.
+        names, examples, seed, jobs, quick, latents, passive_kl, progress: see `score`; half as many examples again
+            are drawn for metrics that learn, to be tested on.
 
     Raises:
         InputError: unknown metric, or data of another shape than the model's.
@@ -92,11 +105,13 @@ def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, 
     codes = Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
                   categorical=np.array([factor.kind == "categorical" for factor in dataset.factors]),
                   independent=full is None)
-    scored = score(codes, names, examples=examples, seed=seed, jobs=jobs, quick=quick, progress=progress)
+    scored = score(codes, names, examples=examples, seed=seed, jobs=jobs, quick=quick, latents=latents,
+                   passive_kl=passive_kl, progress=progress)
     bound = metrics.elbo_terms({name: np.concatenate([t[name] for t in terms]) for name in terms[0]})
     measured = {name: {"examples": len(indices), "seed": seed} for name in bound}
+    history = {name: metrics.Result(**of) for name, of in model.card.get("history", {}).items()}
     return scored._replace(indices=indices, results={**bound, **scored.results},
-                           measured={**measured, **scored.measured})
+                           measured={**measured, **scored.measured}, polarised={**history, **scored.polarised})
 
 
 def drawn(names, examples):
@@ -128,7 +143,8 @@ def codes_from_npz(path, examples, seed=0):
     return _rows(Codes(mean, factors, categorical, stddev), rows)
 
 
-def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, progress=None):
+def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, latents="all",
+          passive_kl=metrics.PASSIVE_KL, progress=None):
     """Score Codes: every metric with its noise floor and interval, in parallel.
 
     Args:
@@ -139,15 +155,25 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
         seed: of splits, draws and noise.
         jobs: processes.
         quick: fewer resamples, and no interval for metrics.SLOW.
+        latents: "all", or "active" to leave out passive ones first (metrics.classify): their means are noise that
+            should not reach a downstream task (bonheme 3). Active and mixed ones stay.
+        passive_kl: nats, below which a latent is passive at an example.
         progress: called with (done, total) after each piece of work.
 
     Returns:
         Evaluation.
 
     Raises:
-        InputError: unknown metric.
+        InputError: unknown metric, or no active latents to be found.
     """
     check_names(names)
+    mean, posterior = codes.mean, _rows(codes, slice(examples))
+    polarised, absent = regime(posterior, passive_kl, seed)
+    kept = np.arange(codes.mean.shape[1])
+    if latents == "active":
+        kept = active_latents(posterior, passive_kl)
+        codes = codes._replace(**{field: getattr(codes, field)[:, kept] for field in PER_LATENT
+                                  if getattr(codes, field) is not None})
     skipped = {name: why for name in names if (why := _lacking(name, codes))}
     work = [(name, draw) for name in names if name not in skipped for draw in _draws(name, codes, quick)]
     work.sort(key=lambda task: (task[0] not in metrics.HEAVY, task[0] not in metrics.SLOW))     # the long ones first
@@ -174,7 +200,32 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
         if len(halves) > 1 and np.isfinite([result.score, *halves]).all():
             intervals[name] = interval(result.score, halves)
         measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed, "seconds": round(seconds, 3)}
-    return Evaluation(codes.mean, np.arange(len(codes.mean)), results, floor, intervals, measured, skipped)
+    return Evaluation(mean, np.arange(len(mean)), results, floor, intervals, measured, skipped,
+                      polarised, absent, posterior, kept)
+
+
+def regime(codes, passive_kl=metrics.PASSIVE_KL, seed=0):
+    """metrics.polarised_regime of Codes, p(z) = N(0, I) unless they hold a prior, or why there is none."""
+    if codes.stddev is None:
+        return {}, {"polarised_regime": "there is no posterior, only codes"}
+    try:
+        return metrics.polarised_regime(*codes.distributions(), passive_kl=passive_kl, seed=seed)
+    except InputError as error:
+        return {}, {"polarised_regime": str(error)}
+
+
+def active_latents(codes, passive_kl=metrics.PASSIVE_KL):
+    """Indices of the latents of Codes that are not passive.
+
+    Raises:
+        InputError: there are none, or no posterior to tell by.
+    """
+    if codes.stddev is None:
+        raise InputError("latents: expected all, or a posterior to tell active ones by; got active, and codes alone")
+    kept = np.flatnonzero(metrics.classify(*codes.distributions(), passive_kl=passive_kl) != "passive")
+    if not len(kept):
+        raise InputError("latents: expected all; got active, and no latent is: every posterior is the prior")
+    return kept
 
 
 def interval(score, halves, level=0.95):
@@ -281,13 +332,15 @@ def as_json(evaluation, **about):
     packages = ("vae_tf", "numpy", "scipy", "scikit-learn", "joblib")
     extras = {"noise_floor": evaluation.noise_floor, "interval": evaluation.interval, "measured": evaluation.measured}
     return json.dumps(plain({
-        **about, "examples": len(evaluation.codes),
+        **about, "examples": len(evaluation.codes), "latents": evaluation.latents,
         "versions": {"python": platform.python_version(), **{name: importlib.metadata.version(name)
                                                              for name in packages}},
         "metrics": {name: {"score": result.score, **{key: of[name] for key, of in extras.items() if name in of},
                            **result.parts}
                     for name, result in evaluation.results.items()},
-        "skipped": evaluation.skipped,
+        "polarised_regime": {name: {"score": result.score, **result.parts}
+                             for name, result in evaluation.polarised.items()},
+        "skipped": {**evaluation.skipped, **evaluation.absent},
     }), indent=2)
 
 

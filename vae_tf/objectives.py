@@ -29,6 +29,32 @@ def kl_per_latent(posterior, prior):
                              tfd.Normal(prior.mean(), prior.stddev()))
 
 
+def polarised(posterior, prior, threshold=0.5):
+    """How far the KL of a batch is from its polarised form (rolinek (10), (30)), by name, scalars.
+
+    L~KL = 1/2 sum_{j active} ((mu_j - m_j)^2 / s_pj^2 - log(s_j^2 / s_pj^2) - 1) leaves out passive latents, and the
+    posterior variance of active ones. With p(z) = N(0, I) that is (10); m and s_p^2 are a learned prior's. Latent j is
+    active if the mean over the batch of s_j^2 / s_pj^2 is below `threshold`: our rule, the paper gives none. With a
+    full covariance both forms are sums over the marginals q(z_j|x), so that their difference is (10)'s alone.
+
+    Args:
+        posterior: batch shape [B], event shape [d].
+        prior: batch shape [] or [B], event shape [d].
+        threshold: of the variance, in units of the prior's.
+
+    Returns:
+        kl_polarised: mean of L~KL, nats; delta_kl: |L_KL - L~KL| / L_KL of the means, 0 if L_KL is 0;
+        active_latents: their number.
+    """
+    shift = (posterior.mean() - prior.mean()) / prior.stddev()
+    log_ratio = 2 * tf.math.log(posterior.stddev() / prior.stddev())                     # [B, d]
+    active = tf.cast(tf.reduce_mean(tf.exp(log_ratio), 0) < threshold, tf.float32)       # [d]
+    polarised_kl = tf.reduce_mean(tf.reduce_sum(active * (shift ** 2 - log_ratio - 1) / 2, -1))
+    total = tf.reduce_mean(tf.reduce_sum(kl_per_latent(posterior, prior), -1))
+    return {"kl_polarised": polarised_kl, "delta_kl": tf.math.divide_no_nan(tf.abs(total - polarised_kl), total),
+            "active_latents": tf.reduce_sum(active)}
+
+
 def weighted_sampling(batch_size, examples):
     """Log weights [B, B] of minibatch-weighted sampling: log 1 / (N M) each (Chen 2018, eq. S3).
 

@@ -6,25 +6,31 @@ import textwrap
 import numpy as np
 
 from vae_tf import metrics
+from vae_tf.metrics import polarised
 
 
 def table(evaluation, width=140):
     """The scores as text: name, score with its standard error or 95 % interval, noise floor, and what it means."""
+    return "\n".join([*_lines(evaluation, evaluation.results, evaluation.skipped, width), "  polarised regime",
+                      *_lines(evaluation, evaluation.polarised, evaluation.absent, width)])
+
+
+def _lines(evaluation, results, skipped, width):
     lines = []
-    for name, result in evaluation.results.items():
+    for name, result in results.items():
         if "standard_error" in result.parts:
             digits = 2 if abs(result.score) >= 10 else 4
             score = f"{result.score:.{digits}f} ± {result.parts['standard_error']:.{digits}f}"
         else:
-            score = f"{result.score:.4g}" if name in metrics.UNSUPERVISED else f"{result.score:.3f}"
+            plain = name in metrics.UNSUPERVISED or name in evaluation.polarised
+            score = f"{result.score:.4g}" if plain else f"{result.score:.3f}"
             if name in evaluation.interval:
                 score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
             if name in evaluation.noise_floor:
                 score += f" chance {evaluation.noise_floor[name]:.3f}"
         head = f"  {name:<24} {score:<41}"
         lines += textwrap.wrap(result.meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
-    lines += [f"  {name:<24} {'-':<41}not scored: {why}" for name, why in evaluation.skipped.items()]
-    return "\n".join(lines)
+    return lines + [f"  {name:<24} {'-':<41}not scored: {why}" for name, why in skipped.items()]
 
 
 def progress(done, total):
@@ -70,3 +76,82 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
     figure.suptitle(title, fontsize=9, y=0.91)
     figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
+
+
+COLOURS = {"active": "#2f6fb0", "mixed": "#d98218", "passive": "#7a7a7a"}
+ROWS_PER_BLOCK = 15
+
+
+def polarised_page(path, title, codes, passive_kl=metrics.PASSIVE_KL, bins=50):
+    """Draw what bonheme's Figures 1 to 4 show, for every latent, to a PNG.
+
+    A row is a latent: histograms of mu_j, of the posterior's and the prior's variance, and of z_j, the prior's samples
+    and mu_j together. Active latents come first, the one with most KL on top; more than 15 stand in blocks side by
+    side.
+
+    Args:
+        path: of the PNG.
+        title: of the page.
+        codes: evaluation.Codes with stddev.
+        passive_kl: nats, see metrics.classify.
+        bins: of each histogram.
+    """
+    import matplotlib
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+    from matplotlib.patches import Patch
+
+    means, stddevs, _, prior_stddevs = codes.distributions()
+    classes = metrics.classify(*codes.distributions(), passive_kl=passive_kl)
+    kl = polarised.kl_per_latent(*codes.distributions()).mean(0)
+    z, prior = polarised.samples(*codes.distributions())
+    prior_variances = np.broadcast_to(np.square(prior_stddevs), means.shape)
+    order = sorted(range(len(kl)), key=lambda j: (polarised.CLASSES.index(classes[j]), -kl[j]))
+    blocks = -(-len(order) // ROWS_PER_BLOCK)
+    rows = -(-len(order) // blocks)
+
+    top = 1.2 if blocks == 1 else 1.0       # inches: a single block is too narrow for a legend of one line
+    width, height = 7.2 * blocks, 0.62 * rows + 0.2 + top
+    figure = plt.figure(figsize=(width, height))
+    grid = figure.add_gridspec(rows, 4 * blocks, width_ratios=[0.55, 1, 1, 1] * blocks, hspace=0.9, wspace=0.2,
+                               left=0.01, right=1 - 0.15 / width, bottom=0.25 / height, top=1 - top / height)
+    for place, j in enumerate(order):
+        row, left, colour = place % rows, 4 * (place // rows), COLOURS[classes[j]]
+        label, *panels = (figure.add_subplot(grid[row, left + column]) for column in range(4))
+        label.set_axis_off()
+        label.text(0.85, 0.72, f"z{j}", ha="right", va="center", fontsize=10, weight="bold", color=colour)
+        label.text(0.85, 0.1, f"{classes[j]}\nKL {kl[j]:.2g}", ha="right", va="center", fontsize=7, color=colour)
+        filled, line = {"color": colour, "alpha": 0.6}, {"histtype": "step", "color": "black"}
+        dotted = {"histtype": "step", "color": "crimson", "linestyle": ":"}
+        # Means on the scale of the samples: those of a passive latent are to be seen as the points that they are.
+        low, high = np.quantile(np.concatenate([z[:, j], prior[:, j], means[:, j]]), (0.0005, 0.9995))
+        edges, variances = np.linspace(low, high, bins + 1), stddevs[:, j] ** 2
+        # A learned prior's variance may have a tail so long that nothing else would be seen.
+        widest = 1.1 * max(np.quantile(of, 0.97) for of in (variances, prior_variances[:, j]))
+        _histograms(panels[0], edges, (means[:, j], filled))
+        _histograms(panels[1], np.linspace(0, widest, bins + 1), (variances, filled), (prior_variances[:, j], line))
+        _histograms(panels[2], edges, (z[:, j], filled), (prior[:, j], line), (means[:, j], dotted))
+        if row == 0:
+            for panel, heading in zip(panels, ("posterior mean", "variance", "samples"), strict=True):
+                panel.set_title(heading, fontsize=9)
+    figure.suptitle(textwrap.shorten(title, 80 * blocks), fontsize=11, y=1 - 0.12 / height, va="top")
+    patches = [Patch(color=COLOURS[name], alpha=0.6, label=f"posterior, {name} latent") for name in polarised.CLASSES
+               if name in classes]
+    lines = [plt.Line2D([], [], color="black", label="prior"),
+             plt.Line2D([], [], color="crimson", linestyle=":", label="posterior mean, among the samples")]
+    figure.legend(handles=[*patches, *lines], loc="upper center", ncols=3 * blocks, fontsize=8, frameon=False,
+                  bbox_to_anchor=(0.5, 1 - 0.35 / height))
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def _histograms(axis, edges, *columns):
+    """Histograms (values, style) on one axis of x, each as high as its highest bin."""
+    for values, style in columns:
+        counts, _ = np.histogram(values, edges)
+        axis.hist(edges[:-1], edges, weights=counts / max(counts.max(), 1), **style)
+    axis.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.08), yticks=[])
+    axis.locator_params(axis="x", nbins=4)
+    axis.tick_params(axis="x", labelsize=7, length=2, pad=1)
+    for side in ("top", "left", "right"):
+        axis.spines[side].set_visible(False)

@@ -20,7 +20,7 @@ from vae_tf.metrics.independence import mutual_information, total_correlation, w
 from vae_tf.metrics.information import mig, mig_sup, modularity
 from vae_tf.metrics.intervention import Sampler, beta_vae_score, factor_vae_score, irs, sampler
 from vae_tf.metrics.orthogonality import column_cosine, dto, hadamard_gap, od_score, variance_norm_relation
-from vae_tf.metrics.polarised import active_units
+from vae_tf.metrics.polarised import PASSIVE_KL, active_units, classify, polarised_fraction, polarised_regime
 from vae_tf.metrics.posterior import (
     elbo_decomposition,
     mig_from_entropies,
@@ -87,10 +87,11 @@ DEFAULT = tuple(name for name in ALL if name not in HEAVY)
 # Seconds each: their intervals come from fewer resamples.
 SLOW = ("explicitness", "dci_fast", "downstream_logistic", *HEAVY, *POSTERIOR)
 
-__all__ = ["ALL", "DEFAULT", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "METRICS", "POSTERIOR", "SLOW", "UNSUPERVISED",
-           "Result", "Sampler", "active_units", "beta_vae_score", "checked", "column_cosine", "dci", "dci_fast",
-           "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto", "elbo_decomposition",
-           "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap", "hessian_diagonality", "irs", "mcc", "mig",
-           "mig_from_entropies", "mig_posterior", "mig_sup", "mig_sup_from_entropies", "mig_sup_posterior",
-           "modularity", "mutual_information", "od_score", "posterior_covariance_gap", "principal_axes", "sampler",
-           "sap", "total_correlation", "udr", "variance_norm_relation", "wasserstein_correlation"]
+__all__ = ["ALL", "DEFAULT", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "METRICS", "PASSIVE_KL", "POSTERIOR", "SLOW",
+           "UNSUPERVISED", "Result", "Sampler", "active_units", "beta_vae_score", "checked", "classify",
+           "column_cosine", "dci", "dci_fast", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",
+           "elbo_decomposition", "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap",
+           "hessian_diagonality", "irs", "mcc", "mig", "mig_from_entropies", "mig_posterior", "mig_sup",
+           "mig_sup_from_entropies", "mig_sup_posterior", "modularity", "mutual_information", "od_score",
+           "polarised_fraction", "polarised_regime", "posterior_covariance_gap", "principal_axes", "sampler", "sap",
+           "total_correlation", "udr", "variance_norm_relation", "wasserstein_correlation"]
