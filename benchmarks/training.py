@@ -2,7 +2,7 @@
 
     pip install torch                         (optional; without it the comparison with PyTorch is left out)
     python benchmarks/training.py             (some minutes on an idle machine)
-    python benchmarks/training.py networks pipeline loops replicas processes dataset_size       (or some of these)
+    python benchmarks/training.py networks xla pipeline loops replicas processes dataset_size       (or some of these)
 """
 
 import itertools
@@ -132,6 +132,16 @@ def networks():
                           if torch else "; PyTorch is not installed"), flush=True)
 
 
+def xla():
+    """What --jit_compile=auto decides by: the time of a step without XLA over that with it."""
+    for name, network, steps in (("dsprites", "mlp_dsprites", 20), ("dsprites", "conv_locatello", 20),
+                                 ("dsprites", "mlp_mnist", 100), ("synthetic_linear", "mlp_synthetic", 1_000),
+                                 ("synthetic_linear", "linear", 1_000), ("synthetic_linear", "mlp_tcl", 1_000)):
+        dataset = data.load(name)
+        plain, compiled = medians(*(ours(dataset, network, 64, steps, jit) for jit in (False, True)))
+        print(f"{network} batch 64 on {name}: XLA {plain / compiled:.2f} times as fast", flush=True)
+
+
 def pipeline():
     """What waiting for data costs: the time of a step against one on a batch that is there already."""
     for name, network, jit_compile, steps in (("dsprites", "mlp_dsprites", True, 40),
@@ -220,7 +230,7 @@ def dataset_size():
         f"{size:,}: {taken / base:.2f} times" for size, taken in zip(sizes[1:], others, strict=True)), flush=True)
 
 
-BENCHMARKS = {"networks": networks, "pipeline": pipeline, "loops": loops, "replicas": replicas_of,
+BENCHMARKS = {"networks": networks, "xla": xla, "pipeline": pipeline, "loops": loops, "replicas": replicas_of,
               "processes": processes, "dataset_size": dataset_size}
 
 if __name__ == "__main__":
