@@ -15,7 +15,7 @@ from vae_tf import data, runs, training
 from vae_tf.errors import InputError
 
 CASE = ("ivae", "mlp_synthetic", (3,), "gaussian", {})
-STEPS, EVERY, KILLS = 2400, 20, 10
+STEPS, EVERY, KILLS = 4800, 20, 10
 
 # TensorFlow is imported once; each process is forked from there.
 processes = multiprocessing.get_context("forkserver")
@@ -37,7 +37,6 @@ def train_without_room(run, result, largest):
                      log_every=EVERY, checkpoint_every=EVERY)
     except OSError as caught:
         error = str(caught)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY)) if error is None else None
     result.send(error)
 
 
@@ -52,8 +51,9 @@ def test_a_run_killed_ten_times_ends_bit_for_bit_as_if_it_had_not(tmp_path):
     while len(moments) < KILLS:
         process = processes.Process(target=train_to_the_end, args=(run, tmp_path / "killed.npz"))
         process.start()
-        reached = newest(run) + rng.integers(1, STEPS // KILLS)     # some checkpoints further on, then at any moment:
-        while newest(run) < reached and process.is_alive():         # in a step, while writing, while renaming
+        # Some checkpoints further on, then at any moment: in a step, while writing, while renaming.
+        reached = newest(run) + rng.integers(1, STEPS // (2 * KILLS))
+        while newest(run) < reached and process.is_alive():
             time.sleep(1e-4)
         time.sleep(rng.uniform(0, 0.02))
         process.kill()
