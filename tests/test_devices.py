@@ -81,6 +81,10 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
                      steps=1, batch_size=7)
 
 
+def test_a_process_has_one_strategy_of_a_kind(mirrored):
+    assert devices.strategy("mirrored") is mirrored      # collectives of two would meet, with tensors of other shapes
+
+
 def test_what_is_not_there_is_said(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     monkeypatch.delenv("TPU_NAME", raising=False)

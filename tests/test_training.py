@@ -236,7 +236,7 @@ def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
     for dtype in ("float32", "mixed_bfloat16"):
         replicas = [models.build("vae", train_part.shape, network="mlp_mnist", latents=6, seed=seed, dtype=dtype)
                     for seed in seeds]
-        training.fit_replicas(replicas, train_part, keras.optimizers.Adam(1e-3), seeds=list(seeds), steps=400,
+        training.fit_replicas(replicas, train_part, keras.optimizers.Adam(1e-3), seeds=list(seeds), steps=250,
                               batch_size=64)
         noise = distributions.noise((0, 0), len(x), 6)
         elbos[dtype] = np.array([-np.mean(model.objective(x, noise=noise)["loss"]) for model in replicas])

@@ -4,6 +4,7 @@ A batch is shared out over the devices in order of its rows. Noise, sums over th
 batch are those of the whole, so the result does not depend on how many devices there are, to rounding.
 """
 
+import functools
 import json
 import os
 
@@ -12,11 +13,14 @@ import tensorflow as tf
 from vae_tf.errors import InputError
 
 
+# A second strategy of a kind would count its collectives like the first, and they would meet: one of each per process.
+@functools.cache
 def _mirrored():
     return tf.distribute.MirroredStrategy([device.name.removeprefix("/physical_device:") for device in
                                            tf.config.list_physical_devices("GPU")] or _logical("CPU"))
 
 
+@functools.cache
 def _multi_worker():
     if not _cluster():
         raise InputError('strategy: multi_worker needs the environment variable TF_CONFIG, such as {"cluster": '
@@ -24,6 +28,7 @@ def _multi_worker():
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
+@functools.cache
 def _tpu():
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=os.environ.get("TPU_NAME", "local"))
