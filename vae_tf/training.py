@@ -184,14 +184,14 @@ def fit_replicas(models, dataset, optimizer, *, seeds, run_dirs=None, **options)
 
 def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, warmup_steps=0, jit_compile=False,
          log_every=50, checkpoint_every=1000, watch=None, watch_every=500):
-    shown = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
-    step, states, histories = runs.restore(shown) if shown else (0, None, [[] for _ in run_dirs])
+    folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
+    step, states, histories = runs.restore(folders) if folders else (0, None, [[] for _ in run_dirs])
     if step > steps:
-        raise InputError(f"steps: {shown[0]} is at step {step} already; expected at least as many, got {steps}; "
+        raise InputError(f"steps: {folders[0]} is at step {step} already; expected at least as many, got {steps}; "
                          "--restart starts over in a new folder")
     if states:
         program.assign(states)
-    written = shown if devices.is_chief(strategy) else []
+    written = folders if devices.is_chief(strategy) else []
     model = program.models[0]
     failures: list = []
     iterator = _iterator(strategy, batch_size, lambda shares: batches(
@@ -213,11 +213,12 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
             except tf.errors.OpError as error:
                 if not failures:
                     raise
-                raise DataError(f"step {failures[0][0]}: its examples could not be read "
-                                f"({type(failures[0][1]).__name__}: {failures[0][1]}); {_last_good(shown)}") from error
+                failed, reason = failures[0]
+                raise DataError(f"step {failed}: its examples could not be read ({type(reason).__name__}: {reason}); "
+                                f"{_last_good(folders)}") from error
             step += int(done)
             if not np.isfinite(last["loss"]).all():
-                raise NonFiniteError(_non_finite(step, last, program, shown))
+                raise NonFiniteError(_non_finite(step, last, program, folders))
             rate = batch_size * count / (time.perf_counter() - started)
             rows = [{"step": step, "examples_per_second": rate,
                      **{name: float(value[i]) for name, value in mean.items()}} for i in range(len(program.models))]
@@ -231,9 +232,9 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
             write(rows)
             keras_callbacks.on_epoch_end(len(histories[0]) - 1, dict(rows[0]))      # Keras writes into it
             stopping = anywhere(stop.requested or model.stop_training)
-            if shown and (step % checkpoint_every == 0 or step == steps or stopping):
+            if folders and (step % checkpoint_every == 0 or step == steps or stopping):
                 states = program.state()
-                _check_finite(states, step, last, program, shown)
+                _check_finite(states, step, last, program, folders)
                 for run, state, history in zip(written, states, histories, strict=False):
                     runs.save(run, step, state, history)
             if stopping:
@@ -286,26 +287,26 @@ def _watched(model, dataset, seed):
             tf.constant(dataset.u_at(indices)) if model.u_size else None)
 
 
-def _check_finite(states, step, terms, program, shown):
+def _check_finite(states, step, terms, program, folders):
     for seed, state in zip(program.seeds, states, strict=True):
         bad = [name for name, array in state.items() if not np.isfinite(array).all()]
         if bad:
-            raise NonFiniteError(_non_finite(step, terms, program, shown,
+            raise NonFiniteError(_non_finite(step, terms, program, folders,
                                              f"weights of seed {seed} that are not finite, {bad[0]}"))
 
 
-def _non_finite(step, terms, program, shown, what="a loss that is not finite"):
+def _non_finite(step, terms, program, folders, what="a loss that is not finite"):
     values = []
     for i, model in enumerate(program.models):
         if len(program.models) == 1 or not np.isfinite(terms["loss"][i]):
             replica = f"seed {program.seeds[i]}, beta {model.beta:g}: " if len(program.models) > 1 else ""
             values.append(replica + ", ".join(f"{name} {float(value[i]):g}" for name, value in terms.items()))
     listed = f" ({'; '.join(values)})" if values else ""
-    return f"step {step}: {what}{listed}; {_last_good(shown)}. Try a smaller --learning_rate or --beta"
+    return f"step {step}: {what}{listed}; {_last_good(folders)}. Try a smaller --learning_rate or --beta"
 
 
-def _last_good(shown):
-    kept = [path for run in shown[:1] for path in runs.checkpoints(run).values()]
+def _last_good(folders):
+    kept = [path for run in folders[:1] for path in runs.checkpoints(run).values()]
     return f"last good checkpoint: {kept[0]}" if kept else "no checkpoint was written before it"
 
 
