@@ -15,13 +15,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-import keras  # noqa: E402
-import numpy as np  # noqa: E402
-import reference  # noqa: E402
-import tensorflow as tf  # noqa: E402
+import keras
+import numpy as np
+import reference
+import tensorflow as tf
 
-from vae_tf import jacobians, networks  # noqa: E402
-from vae_tf.metrics import dto, local_decoder  # noqa: E402
+from vae_tf import jacobians, networks
+from vae_tf.metrics import dto, local_decoder
 
 tf.get_logger().setLevel("ERROR")      # each call of fit is traced, and TensorFlow says so
 RNG = np.random.default_rng(0)

@@ -19,10 +19,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 ROOT = pathlib.Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT)]
 
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
+import numpy as np
+import tensorflow as tf
 
-from vae_tf import data, export, models  # noqa: E402
+from vae_tf import data, export, models
 
 SIZES = (1, 64)
 VALUES = 5          # of a traversal

@@ -9,10 +9,10 @@ import sys
 for name in ("vae_tf", "tensorflow_probability", "keras", "tf_keras"):
     sys.modules[name] = None        # as if it were not installed
 
-import numpy as np  # noqa: E402
-import psutil  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from tensorflow.python.eager import context  # noqa: E402
+import numpy as np
+import psutil
+import tensorflow as tf
+from tensorflow.python.eager import context
 
 # How many batches come before memory is looked at, and how many are sent in all.
 SETTLED, REQUESTS = 2_000, 12_000
