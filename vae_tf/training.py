@@ -21,6 +21,7 @@ OPTIMIZERS = {"adam": keras.optimizers.Adam, "adagrad": keras.optimizers.Adagrad
               "rmsprop": keras.optimizers.RMSprop, "sgd": keras.optimizers.SGD}
 
 WATCHED_EXAMPLES = 500
+FETCHED = 8         # batches per call of Python
 
 
 def optimizer(name, learning_rate, precision="float32"):
@@ -78,19 +79,26 @@ def batches(dataset, batch_size, seeds, start, stop, with_u=False, shares=(0, 1,
             rows = slice(share * size, (share + 1) * size)
             indices = np.concatenate([indices_of_step(len(dataset), batch_size, seed, step, remembered)[rows]
                                       for seed in seeds])
-            return [np.asarray(at(indices), dtype.as_numpy_dtype) for at, _, dtype in columns]
+            return [at(indices) for at, _, _ in columns]
         except Exception as error:
             if failures is not None:
                 failures.append((step, error))
             raise
 
-    def fetch(i):
-        step, share = i // own, first + i % own
-        arrays = tf.numpy_function(examples, [step, share], dtypes)
-        return step, *(tf.ensure_shape(array, (len(seeds) * size, *shape))
-                       for array, (_, shape, _) in zip(arrays, columns, strict=True))
+    def several(steps, shares):
+        rows = zip(*map(examples, steps, shares), strict=True)
+        return [np.stack(each).astype(dtype.as_numpy_dtype, copy=False)
+                for each, dtype in zip(rows, dtypes, strict=True)]
 
-    return tf.data.Dataset.range(start * own, stop * own).map(fetch, num_parallel_calls=2).prefetch(8)
+    def fetch(i):
+        steps = i // own
+        arrays = tf.numpy_function(several, [steps, first + i % own], dtypes)
+        return steps, *(tf.ensure_shape(array, (None, len(seeds) * size, *shape))
+                        for array, (_, shape, _) in zip(arrays, columns, strict=True))
+
+    # Some at a time: a call of Python costs more than a small batch.
+    numbers = tf.data.Dataset.range(start * own, stop * own).batch(FETCHED)
+    return numbers.map(fetch, num_parallel_calls=2).prefetch(2).unbatch().prefetch(2)
 
 
 def make_train_steps(program, strategy, *, warmup_steps=0, jit_compile=False):
