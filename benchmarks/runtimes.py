@@ -9,6 +9,7 @@ import contextlib
 import importlib.metadata
 import os
 import pathlib
+import platform
 import statistics
 import sys
 import tempfile
@@ -57,7 +58,11 @@ def openvino(path, signature):
 
     model = tf.saved_model.load(str(path))        # which owns the variables
     function = model.signatures[signature]
-    compiled = openvino.compile_model(openvino.convert_model(function), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    # On Python 3.13 its look at TensorFlow's version fails: it deletes a name that exec leaves nowhere since PEP 667.
+    setup = {"python_version": platform.python_version(), "tensorflow": tf.__version__, "sys_platform": sys.platform}
+    with mock.patch("openvino.frontend.tensorflow.utils.get_environment_setup", lambda framework: setup):
+        converted = openvino.convert_model(function)
+    compiled = openvino.compile_model(converted, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     names = sorted(function.structured_outputs)         # the order in which a function gives a dict's values
 
     def run(inputs):

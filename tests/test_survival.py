@@ -98,22 +98,19 @@ def test_a_full_disk_stops_the_run_and_leaves_what_was_good(tmp_path):
 
 def test_examples_that_cannot_be_read_are_said_with_the_step(tmp_path):
     rows = dataset(CASE[2])
-    bad = int(training.indices_of_step(len(rows), 8, 0, 33)[3])
-    seen = {int(i) for step in range(33) for i in training.indices_of_step(len(rows), 8, 0, step)}
+    bad = training.indices_of_step(len(rows), 8, 0, 33)
 
     def images_at(indices):
-        if bad in indices and len(calls) >= 33:
-            raise OSError(f"row {bad} is gone")
-        calls.append(indices)
+        if np.array_equal(indices, bad):
+            raise OSError("rows are gone")
         return rows.images_at(indices)
 
-    calls: list = []
     broken = data.dataset.Dataset("broken", len(rows), rows.shape, images_at, u_at=rows.u_at, u_size=rows.u_size)
-    message = rf"step 3\d: its .* \(OSError: row {bad} is gone\); last good checkpoint: .*000000020.npz"
+    message = r"step 33: its examples could not be read \(OSError: rows are gone\); last good .*000000020.npz"
     with pytest.raises(training.DataError, match=message):
         training.fit(build(*CASE), broken, keras.optimizers.Adam(1e-3), steps=200, batch_size=8,
                      run_dir=tmp_path, log_every=EVERY, checkpoint_every=EVERY)
-    assert newest(tmp_path) == 20 and bad in seen
+    assert newest(tmp_path) == 20
 
 
 class Kink(keras.layers.Layer):
