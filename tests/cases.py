@@ -1,6 +1,9 @@
 """One table of models, driven through build, training step, export and reload."""
 
+import os
+
 import numpy as np
+import pytest
 
 from vae_tf import data, models
 
@@ -22,6 +25,8 @@ IDS = [f"{name}-{network}-{'x'.join(map(str, shape))}-{'-'.join(map(str, more.va
        for name, network, shape, _, more in CASES]
 
 EXAMPLES, FACTORS, LATENTS = 40, 2, 3
+
+NEEDS_MNIST = pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR")
 
 
 def dataset(shape, seed=0):

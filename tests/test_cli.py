@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from absl import flags
+from cases import NEEDS_MNIST
 
 import evaluate
 import train
@@ -37,9 +38,6 @@ def run_evaluate(*argv):
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-NEEDS_MNIST = pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR")
 
 
 @pytest.mark.parametrize("dataset", ["dsprites", pytest.param("mnist", marks=NEEDS_MNIST), "synthetic_linear"])

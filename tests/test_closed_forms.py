@@ -1,4 +1,3 @@
-import os
 import warnings
 
 import cases
@@ -6,13 +5,12 @@ import numpy as np
 import pytest
 import reference
 import tensorflow as tf
+from cases import NEEDS_MNIST
 
 from vae_tf import data, evaluation, export, jacobians, metrics, models, theory, training
 from vae_tf.distributions import tfd
 from vae_tf.errors import InputError
 from vae_tf.metrics import closed_forms
-
-NEEDS_MNIST = pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR")
 
 
 def exported(tmp_path, model, dataset, name, network, likelihood, beta=1.0, variance=0.5):

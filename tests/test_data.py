@@ -1,10 +1,10 @@
-import os
 import pathlib
 
 import numpy as np
 import pytest
 import reference
 import scipy.ndimage
+from cases import NEEDS_MNIST
 
 from vae_tf import data
 from vae_tf.data import dsprites, synthetic
@@ -179,7 +179,7 @@ def test_translated_digit_is_where_its_sources_put_it():
     np.testing.assert_array_equal(ds.images_at(np.array([7]))[0, ..., 0], images[7])
 
 
-@pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR with MNIST")
+@NEEDS_MNIST
 def test_digits_are_mixed_and_moved():
     train = data.load("mnist").split("grid", "train")
     mixed = data.load("linear_mixture_digits")
@@ -280,7 +280,7 @@ def test_unreadable_npz(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
-@pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR with MNIST")
+@NEEDS_MNIST
 def test_mnist_through_tfds(name):
     ds = data.load(name)
     assert len(ds) == 70_000 and ds.shape == (28, 28, 1) and ds.u_size == 10

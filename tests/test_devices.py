@@ -92,6 +92,10 @@ def test_what_is_not_there_is_said(monkeypatch):
                           ("tpu", "no TPU was found"), ("two", "expected one of auto, .*; got 'two'")):
         with pytest.raises(InputError, match=f"strategy: {message}"):
             devices.strategy(name)
+    monkeypatch.setenv("TF_CONFIG", "two machines")
+    with pytest.raises(InputError, match=r"strategy: expected a JSON object .* TF_CONFIG; got two machines"):
+        devices.strategy("auto")
+    monkeypatch.delenv("TF_CONFIG")
     assert devices.strategy("one_device").num_replicas_in_sync == 1
     assert devices.strategy("auto").num_replicas_in_sync == 1
 

@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, IDS, build, dataset
+from cases import CASES, IDS, NEEDS_MNIST, build, dataset
 
 from vae_tf import data, distributions, models, runs, training
 
@@ -228,7 +228,7 @@ def test_float16_trains_under_a_scaled_loss():
     assert {w.dtype for w in model.get_weights()} == {np.dtype("float32")}
 
 
-@pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR")
+@NEEDS_MNIST
 def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
     train_part, test_part = (data.load("mnist").split("grid", part) for part in ("train", "test"))
     x = models.unit_range(tf.constant(test_part.images_at(np.arange(2_000))))

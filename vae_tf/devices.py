@@ -35,7 +35,7 @@ def _tpu():
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (ValueError, tf.errors.OpError, RuntimeError) as error:
-        raise InputError(f"strategy: no TPU was found ({str(error).splitlines()[0]}); "
+        raise InputError(f"strategy: no TPU was found ({str(error).splitlines()[0].partition('. ')[0]}); "
                          "choices: auto, one_device, mirrored, multi_worker") from None
     return tf.distribute.TPUStrategy(resolver)
 
@@ -95,7 +95,12 @@ def whole_batch(x):
 
 
 def _cluster():
-    return json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster")
+    given = os.environ.get("TF_CONFIG") or "{}"
+    try:
+        return json.loads(given).get("cluster")
+    except (ValueError, AttributeError):
+        raise InputError("strategy: expected a JSON object in the environment variable TF_CONFIG; "
+                         f"got {given}") from None
 
 
 def _logical(kind):
