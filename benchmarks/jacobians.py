@@ -72,7 +72,7 @@ def jacobian(rows=64, reverse_rows=2):
 
 def memory(rows=512):
     """gram on 64x64x3: how far the peak grows, against the Jacobians it does not store."""
-    f = decoder("conv_burgess", (64, 64, 3))
+    f = decoder("conv_bhowal", (64, 64, 3))
     gram = tf.function(lambda z: jacobians.gram(f, z))
     z = codes(rows)
     gram(z[:jacobians.CHUNK])

@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 import pathlib
@@ -37,6 +38,17 @@ def test_two_devices_give_the_result_of_one(mirrored, name, more):
     assert rounding.apart(one, two) <= rounding.tolerance(case, 0, one)
     for name in history[-1].keys() - {"step", "examples_per_second"}:
         assert history[-1][name] == pytest.approx(shared[-1][name], rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize(("precision", "limit", "onednn", "refused"), [
+    ("mixed_bfloat16", "AVX2", None, True), ("mixed_bfloat16", "sse41", None, True),
+    ("mixed_bfloat16", "AVX2", "0", False), ("mixed_bfloat16", "AVX512_CORE", None, False),
+    ("mixed_bfloat16", None, None, False), ("float32", "AVX2", None, False)])
+def test_bfloat16_below_avx_512_is_refused(monkeypatch, precision, limit, onednn, refused):
+    for name, value in (("ONEDNN_MAX_CPU_ISA", limit), ("TF_ENABLE_ONEDNN_OPTS", onednn)):
+        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
+    with pytest.raises(InputError, match="precision: .*ONEDNN_MAX_CPU_ISA") if refused else contextlib.nullcontext():
+        devices.check_precision(precision)
 
 
 def test_batch_statistics_are_those_of_the_whole_batch(mirrored):

@@ -8,7 +8,7 @@ from vae_tf import export, jacobians, networks
 from vae_tf.errors import InputError
 from vae_tf.metrics import dto
 
-SHAPES = {"conv_burgess": (16, 16, 1), "conv_faces": (16, 16, 1), "conv_locatello": (16, 16, 1),
+SHAPES = {"conv_bhowal": (16, 16, 1), "conv_faces": (16, 16, 1), "conv_locatello": (16, 16, 1),
           "mlp_dsprites": (6, 6, 1), "mlp_mnist": (6, 6, 1)}
 
 

@@ -4,7 +4,7 @@ import pytest
 from vae_tf import networks
 from vae_tf.errors import InputError
 
-SHAPES = {"conv_burgess": (64, 64, 3), "conv_faces": (64, 64, 1), "conv_locatello": (64, 64, 1)}
+SHAPES = {"conv_bhowal": (64, 64, 3), "conv_faces": (64, 64, 1), "conv_locatello": (64, 64, 1)}
 
 
 def hidden_widths(model):
@@ -32,7 +32,7 @@ TABLE = {
     "mlp_mixture": ([256, 200, 200, 10, 10], [200, 200, 256, 784], (784,)),
     "mlp_tcl": ([100, 100, 100, 100, 10, 10], [100, 100, 5], (5,)),
     "conv_locatello": ([32, 32, 64, 64, 256, 10, 10], [256, 1024, 64, 32, 32, 1], (64, 64, 1)),
-    "conv_burgess": ([32, 32, 64, 64, 256, 10, 10], [64, 64, 64, 64, 32, 3], (64, 64, 3)),
+    "conv_bhowal": ([32, 32, 64, 64, 256, 10, 10], [64, 64, 64, 64, 32, 3], (64, 64, 3)),
     "conv_faces": ([32, 32, 64, 64, 512, 10, 10], [512, 64, 64, 32, 32, 1], (64, 64, 1)),
 }
 

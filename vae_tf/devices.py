@@ -68,6 +68,22 @@ def strategy(name):
     return STRATEGIES[name]()
 
 
+def check_precision(precision):
+    """Refuse bfloat16 where the environment forbids the instructions that TensorFlow's kernels for it rely on.
+
+    On a processor with AVX-512 those kernels abort the process, or fail at the first convolution, once oneDNN's
+    environment variable ONEDNN_MAX_CPU_ISA keeps it below AVX-512.
+
+    Raises:
+        InputError: "mixed_bfloat16" under such a setting.
+    """
+    limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
+    if (precision == "mixed_bfloat16" and limit in ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2")
+            and os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"):
+        raise InputError("precision: mixed_bfloat16 needs AVX-512 instructions here, which the environment variable "
+                         f"ONEDNN_MAX_CPU_ISA={limit} forbids; unset it, set TF_ENABLE_ONEDNN_OPTS=0, or choose float32")
+
+
 def is_chief(strategy):
     """Whether this process is the one that writes: the only one, or the first worker of several."""
     resolver = strategy.cluster_resolver

@@ -13,7 +13,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from vae_tf import distributions, networks, objectives
+from vae_tf import devices, distributions, networks, objectives
 from vae_tf.errors import InputError
 
 
@@ -183,6 +183,7 @@ def build(name, shape, *, network, latents, likelihood="bernoulli", likelihood_v
     Raises:
         InputError: an argument that this model, network or data cannot take.
     """
+    devices.check_precision(dtype)
     if name not in MODELS:
         raise InputError(f"model: expected one of {', '.join(MODELS)}; got {name!r}")
     if beta is not None and not issubclass(MODELS[name], BetaVAE):

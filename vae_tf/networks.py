@@ -110,9 +110,10 @@ NETWORKS = {
     "mlp_mixture": dense((256, 200, 200), "tanh", (200, 200, 256), "tanh"),
     # bonheme Table 1, completed from its code: the 1024 layer is missing from the print, the last layer is linear.
     "conv_locatello": conv((32, 32, 64, 64), 256, 256, (64, 32, 32), widen_by_u=True, dense_map=True),
-    # bhowal Table 3 "3D shape" and "MPI 3D complex"; Burgess 2018. The printed decoder doubles once too often
-    # (128x128): one stride-2 layer of 32 is taken away. The print's batch norm on two layers is left out.
-    "conv_burgess": conv((32, 32, 64, 64), 256, 64, (64, 64, 32)),
+    # bhowal Table 3 "3D shape" and "MPI 3D complex". The encoder is that of Higgins 2017 in the reference code of
+    # Burgess 2018. The printed decoder doubles once too often, to 128x128: one stride-2 layer of 32 is taken away. The
+    # print has batch norm on two layers of the encoder, the authors' code has none, and none is here.
+    "conv_bhowal": conv((32, 32, 64, 64), 256, 64, (64, 64, 32)),
     # bhowal Table 3 "3DFaces", with Chen 2018's decoder: the printed one ends at 16x16.
     "conv_faces": conv((32, 32, 64, 64), 512, 512, (64, 32, 32), batch_norm=True),
     # Khemakhem 2020, reference code: three layers, the last one linear; mean and log-variance do not share.
