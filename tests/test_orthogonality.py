@@ -3,8 +3,8 @@ import pytest
 import reference
 from scipy.stats import ortho_group
 
+from vae_tf import activity
 from vae_tf.errors import InputError
-from vae_tf.metrics import orthogonality
 from vae_tf.metrics.orthogonality import aligned, column_cosine, dto, hadamard_gap, od_score, variance_norm_relation
 
 EPS = np.finfo(np.float32).eps
@@ -88,9 +88,10 @@ def test_signs_and_order_of_latents_change_nothing():
     stddevs = rng.uniform(0.1, 0.9, (20, 4))
     order, sign = [2, 0, 3, 1], np.array([1, -1, -1, 1])
     a, b = gram(J), gram(J[:, :, order] * sign)
-    for metric in (dto, hadamard_gap, column_cosine, variance_norm_relation):
-        np.testing.assert_allclose(metric(a, stddevs).parts["per_example"],
-                                   metric(b, stddevs[:, order]).parts["per_example"], rtol=1e-9)
+    for metric in (dto, hadamard_gap, column_cosine):
+        np.testing.assert_allclose(metric(a).parts["per_example"], metric(b).parts["per_example"], rtol=1e-9)
+    np.testing.assert_allclose(variance_norm_relation(a, stddevs).parts["per_example"],
+                               variance_norm_relation(b, stddevs[:, order]).parts["per_example"], rtol=1e-9)
     np.testing.assert_allclose([*od_score({"m": a})["m"].parts.values()], [*od_score({"m": b})["m"].parts.values()],
                                rtol=1e-9)
 
@@ -142,17 +143,18 @@ def test_ignored_latents_are_left_out():
         variance_norm_relation(nothing, np.full((2, 3), 0.1))
 
 
-def test_active_only_looks_at_latents_the_posterior_uses():
+def test_active_latents_alone_are_looked_at():
     J = np.random.default_rng(5).standard_normal((6, 8, 4))
     stddevs = np.tile([0.1, 1.0, 0.5, 0.98], (6, 1))
-    assert orthogonality.active_latents(stddevs).tolist() == [True, False, True, False]
+    active = activity.is_narrow(stddevs)
+    assert active.tolist() == [True, False, True, False]
     factors = np.stack([np.diag(row) for row in stddevs])
-    for metric in (dto, hadamard_gap, column_cosine, variance_norm_relation):
-        expected = metric(gram(J[:, :, [0, 2]]), stddevs[:, [0, 2]]).score
-        for given in (stddevs, factors):
-            result = metric(gram(J), given, active_only=True)
-            assert result.score == pytest.approx(expected, rel=1e-12)
-            assert result.parts["active"].tolist() == [True, False, True, False]
+    for metric, *given in [(dto,), (hadamard_gap,), (column_cosine,), (variance_norm_relation, stddevs),
+                           (variance_norm_relation, factors)]:
+        expected = metric(gram(J[:, :, [0, 2]]), *(stddevs[:, [0, 2]] for _ in given)).score
+        result = metric(gram(J), *given, active=active)
+        assert result.score == pytest.approx(expected, rel=1e-12)
+        assert result.parts["active"].tolist() == active.tolist()
 
 
 def test_one_latent_has_nothing_to_be_orthogonal_to():
@@ -198,12 +200,12 @@ def test_aligned_reproduces_the_matrix():
 @pytest.mark.parametrize(("call", "message"), [
     (lambda G, s: dto(np.full_like(G, np.nan)), "gram: expected finite values; got 45 NaN"),
     (lambda G, s: dto(G[0]), r"gram: expected .*\[N, d, d\].*got \(3, 3\)"),
-    (lambda G, s: dto(G, active_only=True), "active_only needs posterior standard deviations"),
-    (lambda G, s: dto(G, s[:2]), r"stddevs: expected shape \(5, 3\)"),
-    (lambda G, s: dto(G, 0 * s + 1, active_only=True), "no latent with .* below 0.5; the smallest is 1"),
-    (lambda G, s: variance_norm_relation(G, None, active_only=False), "needs posterior standard deviations"),
-    (lambda G, s: variance_norm_relation(G, 0 * s), "expected positive"),
-    (lambda G, s: column_cosine(G, np.nan * s), "stddevs: expected finite"),
+    (lambda G, s: dto(G, [True, False]), r"active: expected 3 booleans, .* got \[ True False\]"),
+    (lambda G, s: dto(G, [0.1, 0.1, 1.0]), "active: expected 3 booleans"),
+    (lambda G, s: dto(G, np.zeros(3, bool)), "one of them true at least; got .False False False"),
+    (lambda G, s: variance_norm_relation(G, s[:2]), r"stddevs: expected shape \(5, 3\)"),
+    (lambda G, s: variance_norm_relation(G, 0 * s), "stddevs: expected finite positive"),
+    (lambda G, s: variance_norm_relation(G, np.nan * s), "stddevs: expected finite"),
     (lambda G, s: od_score({}), "expected a dict of at least one model"),
 ])
 def test_bad_input_is_one_clear_error(call, message):

@@ -216,7 +216,7 @@ def test_few_latents_and_few_examples():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ((np.full((3, 2), np.nan), 1.0), "codes: expected finite values; got 6 NaN or infinite"),
+    ((np.full((3, 2), np.nan), 1.0), r"mean: expected finite values .*\(3, 2\), 6 of them NaN or infinite"),
     ((np.zeros((3, 2)), np.ones((3, 5))), r"stddev: expected .* broadcasts to \(3, 2\), as mean; got \(3, 5\)"),
     ((np.zeros((3, 2)), 0.0), "stddev: expected finite positive values; got 0 to 0"),
     ((np.zeros((3, 2)), 1.0, np.inf), "prior_mean: expected finite values; got inf to inf"),

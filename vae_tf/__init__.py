@@ -7,6 +7,7 @@ Reading order, each file importing only from those before it:
 
     devices         several of them, and what a training step needs to know
     distributions   tensors -> distributions: posteriors, priors, likelihoods
+    activity        what an active latent is: every rule by name
     networks        one encoder/decoder pair per paper table
     objectives      reconstruction, KL, total correlation, per example
     models          AE, VAE, beta-VAE, full covariance, beta-TCVAE, iVAE

@@ -171,7 +171,7 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
     polarised, absent = regime(posterior, passive_kl, seed)
     kept = np.arange(codes.mean.shape[1])
     if latents == "active":
-        kept = active_latents(posterior, passive_kl)
+        kept = not_passive(posterior, passive_kl)
         codes = codes._replace(**{field: getattr(codes, field)[:, kept] for field in PER_LATENT
                                   if getattr(codes, field) is not None})
     skipped = {name: why for name in names if (why := _lacking(name, codes))}
@@ -214,8 +214,8 @@ def regime(codes, passive_kl=metrics.PASSIVE_KL, seed=0):
         return {}, {"polarised_regime": str(error)}
 
 
-def active_latents(codes, passive_kl=metrics.PASSIVE_KL):
-    """Indices of the latents of Codes that are not passive.
+def not_passive(codes, passive_kl=metrics.PASSIVE_KL):
+    """Indices of the latents of Codes that are active or mixed, not passive (metrics.classify).
 
     Raises:
         InputError: there are none, or no posterior to tell by.
@@ -280,14 +280,13 @@ def _apply(name, codes, seed):
     metric = metrics.ALL[name]
     if name in metrics.INTERVENTIONAL:
         return metric(metrics.sampler(codes.mean, codes.factors), seed=seed)
-    if name == "elbo_decomposition" and codes.prior_mean is not None:
-        return metric(codes.mean, codes.stddev, prior_means=codes.prior_mean, prior_stddevs=codes.prior_stddev,
-                      seed=seed)
+    prior = ({"prior_means": codes.prior_mean, "prior_stddevs": codes.prior_stddev}
+             if codes.prior_mean is not None and name in metrics.IN_UNITS_OF_THE_PRIOR else {})
     if name in metrics.POSTERIOR:
-        return metric(codes.mean, codes.stddev, codes.factors, seed=seed)
+        return metric(codes.mean, codes.stddev, codes.factors, **prior, seed=seed)
     if name == "disentanglement_score":
         return metric(codes.mean, codes.factors, codes.categorical, seed=seed)
-    return metric(codes.mean, codes.factors, **({"seed": seed} if name in metrics.HELD_OUT else {}))
+    return metric(codes.mean, codes.factors, **prior, **({"seed": seed} if name in metrics.HELD_OUT else {}))
 
 
 def _lacking(name, codes):
@@ -367,9 +366,8 @@ def with_geometry(evaluation, model, dataset, names, *, examples=200, seed=0, pr
     data = x / np.float32(255) if dataset.is_image else x
     results, skipped = geometry.measure(
         model.decoder, posterior["mean"], posterior.get("stddev", posterior.get("scale_tril")), data, names,
-        seed=seed, progress=progress)
+        prior_stddevs=posterior.get("prior_stddev", 1.0), seed=seed, progress=progress)
     return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
-
 
 
 def with_theory(evaluation, model, dataset, names, *, examples=200, seed=0, progress=None):

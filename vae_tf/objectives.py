@@ -8,7 +8,7 @@ import math
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from vae_tf import devices
+from vae_tf import activity, devices
 
 tfd = tfp.distributions
 
@@ -29,12 +29,12 @@ def kl_per_latent(posterior, prior):
                              tfd.Normal(prior.mean(), prior.stddev()))
 
 
-def polarised(posterior, prior, threshold=0.5):
+def polarised(posterior, prior, threshold=activity.NARROW_VARIANCE):
     """How far the KL of a batch is from its polarised form (rolinek (10), (30)), by name, scalars.
 
     L~KL = 1/2 sum_{j active} ((mu_j - m_j)^2 / s_pj^2 - log(s_j^2 / s_pj^2) - 1) leaves out passive latents, and the
     posterior variance of active ones. With p(z) = N(0, I) that is (10); m and s_p^2 are a learned prior's. Latent j is
-    active if the mean over the batch of s_j^2 / s_pj^2 is below `threshold`: our rule, the paper gives none. With a
+    active if the mean over the batch of s_j^2 / s_pj^2 is below `threshold`, as in `activity.is_narrow`. With a
     full covariance both forms are sums over the marginals q(z_j|x), so that their difference is (10)'s alone.
 
     Args:

@@ -75,6 +75,9 @@ POSTERIOR: dict[str, Callable[..., Result]] = {
 UNSUPERVISED = ("active_units", "total_correlation", "wasserstein_correlation", "mutual_information",
                 "elbo_decomposition")
 
+# These hold codes against the prior, a learned one if the model has one.
+IN_UNITS_OF_THE_PRIOR = ("active_units", "mig_sup", "mig_sup_posterior", "elbo_decomposition")
+
 # These learn from two thirds of the rows (disentanglement_score from 80 %) and are tested on the rest.
 HELD_OUT = ("disentanglement_score", "sap", "explicitness", "dci_fast", "dci", "downstream_logistic", "downstream_gbt")
 
@@ -87,7 +90,8 @@ DEFAULT = tuple(name for name in ALL if name not in HEAVY)
 # Seconds each: their intervals come from fewer resamples.
 SLOW = ("explicitness", "dci_fast", "downstream_logistic", *HEAVY, *POSTERIOR)
 
-__all__ = ["ALL", "DEFAULT", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "METRICS", "PASSIVE_KL", "POSTERIOR", "SLOW",
+__all__ = ["ALL", "DEFAULT", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "IN_UNITS_OF_THE_PRIOR",
+           "METRICS", "PASSIVE_KL", "POSTERIOR", "SLOW",
            "UNSUPERVISED", "Result", "Sampler", "active_units", "beta_vae_score", "checked", "classify",
            "column_cosine", "dci", "dci_fast", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",
            "elbo_decomposition", "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import jacobians, theory
+from vae_tf import activity, jacobians, theory
 from vae_tf.errors import InputError
 from vae_tf.metrics.curvature import hessian_diagonality, posterior_covariance_gap
 from vae_tf.metrics.result import Result
@@ -19,7 +19,6 @@ BATCH = 16              # examples whose curvature is computed at a time; the de
 DRAWS = 32              # of z per example, for the Monte Carlo ELBO
 WEIGHTS = 256           # of z per example, for log p(x)
 LINEAR_EXAMPLES = 50_000        # whose covariance gives the linear optimum, at most
-ACTIVE_KL = 0.01        # nats: a latent that says less is passive
 
 
 class Around(NamedTuple):
@@ -102,7 +101,7 @@ def linear_optimum(at):
     alone = ((posterior["mean"] ** 2 + variance - np.log(variance) - 1) / 2).mean(0)
     terms = {"objective": np.array([reconstruction + beta * kl, o.reconstruction + beta * o.kl]),
              "reconstruction": np.array([reconstruction, o.reconstruction]), "kl": np.array([kl, o.kl]),
-             "active": np.array([(alone > ACTIVE_KL).sum(), o.active.sum()])}
+             "active": np.array([activity.is_informative(alone).sum(), o.active.sum()])}
     said = ", ".join(f"{name} {measured:.5g} ({predicted:.5g})" for name, (measured, predicted) in terms.items())
     return Result("linear_optimum", float(terms["objective"][0] - terms["objective"][1]), terms,
                   f"nats above the least objective of any linear network; measured (predicted): {said}")

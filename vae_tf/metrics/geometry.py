@@ -1,11 +1,12 @@
 """The decoder's geometry around posterior means: Jacobians and local decoders computed once, then every metric."""
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import jacobians
+from vae_tf import activity, jacobians
 from vae_tf.errors import InputError
 from vae_tf.metrics import local_decoder
 from vae_tf.metrics.local_decoder import LocalDecoders, local_decoder_error, loss_split, stochastic_loss_error
@@ -16,23 +17,38 @@ BATCH = 64
 
 
 class Surroundings(NamedTuple):
-    """A decoder around N posterior means: x [N, ...] as it makes them, J^T J [N, d, d] and, if asked for, fits."""
+    """A decoder around N posterior means: x [N, ...] as it makes them, J^T J [N, d, d] and, if asked for, fits.
+
+    active [d] says which latents have a posterior narrower than their prior (`activity.is_narrow`).
+    """
 
     decoder: object
     x: np.ndarray | None
     means: np.ndarray
     stddevs: np.ndarray | None
+    active: np.ndarray | None
     gram: np.ndarray
     fits: LocalDecoders | None
     seed: int
 
 
+def _of_active(at, metric, *arrays):
+    """A metric over the active latents alone, which its meaning names with their rule."""
+    count, d = at.active.sum(), len(at.active)
+    which = f"mean s_j^2 / s_pj^2 < {activity.NARROW_VARIANCE:g}"
+    if count < 2 and np.isfinite(at.gram).all():
+        raise InputError(f"{count} of {d} latents {'has' if count == 1 else 'have'} {which}; "
+                         "orthogonality needs two columns")
+    result = metric(at.gram, *arrays, active=at.active)
+    return dataclasses.replace(result, meaning=f"{result.meaning}; over the {count} of {d} latents with {which}")
+
+
 GEOMETRY = {
-    "dto": lambda at: dto(at.gram, at.stddevs),
-    "dto_active": lambda at: dto(at.gram, at.stddevs, active_only=True),
-    "hadamard_gap": lambda at: hadamard_gap(at.gram, at.stddevs),
-    "column_cosine": lambda at: column_cosine(at.gram, at.stddevs),
-    "variance_norm_relation": lambda at: variance_norm_relation(at.gram, at.stddevs),
+    "dto": lambda at: dto(at.gram),
+    "dto_active": lambda at: _of_active(at, dto),
+    "hadamard_gap": lambda at: hadamard_gap(at.gram),
+    "column_cosine": lambda at: column_cosine(at.gram),
+    "variance_norm_relation": lambda at: _of_active(at, variance_norm_relation, at.stddevs),
     "loss_split": lambda at: loss_split(at.decoder, at.x, at.means, at.stddevs, seed=at.seed),
     "od_score_jacobian": lambda at: od_score({"model": at.gram})["model"],
     "od_score": lambda at: od_score({"model": at.fits.gram})["model"],
@@ -65,7 +81,8 @@ def grams(decoder, means, progress=None):
     return np.concatenate(found)
 
 
-def measure(decoder, means, stddevs=None, x=None, names=tuple(GEOMETRY), *, seed=0, progress=None):
+def measure(decoder, means, stddevs=None, x=None, names=tuple(GEOMETRY), *, prior_stddevs=1.0, seed=0,
+            progress=None):
     """Metrics of a decoder around posterior means.
 
     Args:
@@ -74,6 +91,7 @@ def measure(decoder, means, stddevs=None, x=None, names=tuple(GEOMETRY), *, seed
         stddevs: posterior standard deviations [N, d] or Cholesky factors [N, d, d]; None for an autoencoder.
         x: the data as the decoder makes them [N, ...], for loss_split.
         names: of GEOMETRY.
+        prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I): they say which latents are active.
         seed: of the posterior noise.
         progress: called with (done, total) now and then.
 
@@ -97,7 +115,8 @@ def measure(decoder, means, stddevs=None, x=None, names=tuple(GEOMETRY), *, seed
     gram = grams(decoder, means, report)
     fits = local_decoder.fit(decoder, means, stddevs, seed=seed, progress=lambda done, _: report(N + done)
                              ) if fitted else None
-    at = Surroundings(decoder, x, means, stddevs, gram, fits, seed)
+    active = None if stddevs is None else activity.is_narrow(stddevs, prior_stddevs)
+    at = Surroundings(decoder, x, means, stddevs, active, gram, fits, seed)
     results, skipped = {}, {}
     for name in names:
         if stddevs is None and name in STOCHASTIC:

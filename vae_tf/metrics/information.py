@@ -6,10 +6,9 @@ import numpy as np
 from scipy.stats import entropy
 from sklearn.metrics import mutual_info_score
 
+from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.metrics.result import Result, checked, classes, discretised, varying
-
-ACTIVE_VARIANCE = 0.01      # of the means: Burda 2016
 
 
 def mutual_information(codes, factors, bins=20, binning="equal_width"):
@@ -67,17 +66,18 @@ def mig(codes, factors, bins=20, binning="equal_width"):
                   "0: no factor has a latent of its own; 1: every factor is known to exactly one latent")
 
 
-def mig_sup(codes, factors, bins=20, binning="equal_width"):
+def mig_sup(codes, factors, bins=20, binning="equal_width", prior_means=0.0, prior_stddevs=1.0):
     """MIG-sup: does each latent know one factor alone? (Li 2020)
 
     mean over active latents j of I(z_j; v_a)/H(v_a) - I(z_j; v_b)/H(v_b), the two factors of which z_j knows
     most. In [0, 1]. 1: every active latent holds one factor, wholly, and nothing of another. 0: every active
     latent holds two factors equally, or nothing. MIG does not see a latent that holds two factors; this does
-    not see a factor held by two latents. Active is Var(z_j) > 0.01, so the score depends on the scale of the
-    codes; with no active latent it is 0, with a warning.
+    not see a factor held by two latents. Active is Var(z_j) > 0.01 prior variances (`activity.is_varying`), so the
+    score depends on the scale of the codes; with no active latent it is 0, with a warning.
 
     Args:
         codes, factors, bins, binning: as for `mig`.
+        prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
 
     Returns:
         Result; parts: gap [d], factor [d], active [d], active_latents, normalised_information [d, K].
@@ -89,13 +89,15 @@ def mig_sup(codes, factors, bins=20, binning="equal_width"):
     varies = varying("mig_sup", factors)
     information, of_factor = mutual_information(codes, factors, bins, binning)
     normalised = np.divide(information, of_factor, where=varies, out=np.zeros_like(information))
-    gap, active = gaps(normalised.T), codes.var(0) > ACTIVE_VARIANCE
+    gap, active = gaps(normalised.T), activity.is_varying(codes, prior_means, prior_stddevs)
     if not active.any():
-        warnings.warn(f"mig_sup is 0: no latent has a variance above {ACTIVE_VARIANCE:g}", stacklevel=2)
+        warnings.warn(f"mig_sup is 0: no latent has a variance above {activity.VARYING_MEANS:g} prior variances",
+                      stacklevel=2)
     return Result("mig_sup", float(gap[active].mean()) if active.any() else 0.0,
                   {"gap": gap, "factor": normalised.argmax(1), "active": active,
                    "active_latents": np.array(active.sum()), "normalised_information": normalised},
-                  f"0: no latent is about one factor; 1: each of the {active.sum()} active latents is one factor")
+                  f"0: no latent is about one factor; 1: each of the {active.sum()} latents with "
+                  f"Var(mu_j) > {activity.VARYING_MEANS:g} is one factor")
 
 
 def modularity(codes, factors, bins=20):

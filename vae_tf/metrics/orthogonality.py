@@ -3,7 +3,7 @@
 Everything here is a function of the Gram matrices J^T J [N, d, d], one per example (`jacobians.gram`; M^T M of a
 local decoder's matrix will do as well). They hold the norms ||c_j||, the angles, and, of the thin SVD J = U S V^T,
 both S and V. A latent whose column is zero is ignored by the decoder there: it has no direction, and is left out of
-that example. `active_only` leaves out, in all examples, the latents that the posterior does not use.
+that example. `active` leaves out, in all examples, the latents that the posterior does not use (vae_tf/activity.py).
 """
 
 import warnings
@@ -19,9 +19,6 @@ from vae_tf.metrics.result import Result
 # Decoders compute in float32. Rounding the entries of J moves c_i . c_j by at most eps ||c_i|| ||c_j||: columns with
 # a smaller cosine are orthogonal, and singular values below eps s_1 are zero, as far as J can tell.
 ROUNDING = float(np.finfo(np.float32).eps)
-
-# A latent is active if its posterior variance is below this on average; rolinek prints no threshold.
-ACTIVE_VARIANCE = 0.5
 
 
 class Aligned(NamedTuple):
@@ -60,7 +57,7 @@ def aligned(gram):
                    np.take_along_axis(stretched, direction, 1))
 
 
-def dto(gram, stddevs=None, active_only=False):
+def dto(gram, active=None):
     """Distance to orthogonality (rolinek (29)): mean over x of ||V - P(V)||_F, P(V) the nearest signed permutation.
 
     In [0, sqrt(2 d)). 0: the columns of J are orthogonal, every latent moves x its own way. The SVD leaves V open
@@ -70,21 +67,20 @@ def dto(gram, stddevs=None, active_only=False):
 
     Args:
         gram: J^T J [N, d, d].
-        stddevs: of the posterior [N, d] (or Cholesky factors [N, d, d]), for active_only.
-        active_only: look only at latents whose posterior variance is below 0.5 on average.
+        active: bool [d], the latents to look at, such as `activity.is_narrow` gives; all by default.
 
     Returns:
         Result; parts: per_example [N], active [d], standard_error.
 
     Raises:
-        InputError: gram that is not [N, d, d] or not finite; active_only without stddevs, or no active latent.
+        InputError: gram that is not [N, d, d] or not finite, active that is not [d], or no active latent.
     """
-    gram, _, active = _checked(gram, stddevs, active_only)
+    gram, active = _checked(gram, active)
     return _result("dto", np.sqrt(_distance(aligned(gram))), active,
                    "0: every latent moves x at right angles to the others; sqrt(2 d) at most")
 
 
-def hadamard_gap(gram, stddevs=None, active_only=False):
+def hadamard_gap(gram, active=None):
     """mean over x of sum_j log ||c_j|| - 1/2 log det J^T J, nats (rolinek S6, bhowal Lemma 10, allen Theorem 5).
 
     In [0, inf). 0: the columns are orthogonal. It has no SVD and none of its ambiguity, and does not depend on the
@@ -95,7 +91,7 @@ def hadamard_gap(gram, stddevs=None, active_only=False):
     Returns:
         Result; parts: per_example [N], active [d], standard_error.
     """
-    gram, _, active = _checked(gram, stddevs, active_only)
+    gram, active = _checked(gram, active)
     cosine = _cosines(gram)
     with threadpool_limits(1):
         eigenvalues = np.linalg.eigvalsh(cosine + np.eye(gram.shape[1]))
@@ -111,7 +107,7 @@ def hadamard_gap(gram, stddevs=None, active_only=False):
     return _result("hadamard_gap", gap, active, "nats; 0: the columns of the Jacobian are orthogonal")
 
 
-def column_cosine(gram, stddevs=None, active_only=False):
+def column_cosine(gram, active=None):
     """mean over x of the mean |cos(c_i, c_j)| over i != j.
 
     In [0, 1]. 0: orthogonal columns; 1: all latents move x along one line. With one latent there is no pair: 0.
@@ -121,7 +117,7 @@ def column_cosine(gram, stddevs=None, active_only=False):
     Returns:
         Result; parts: per_example [N], active [d], standard_error.
     """
-    gram, _, active = _checked(gram, stddevs, active_only)
+    gram, active = _checked(gram, active)
     heard = (np.diagonal(gram, axis1=1, axis2=2) > 0).sum(1)
     pairs = heard * (heard - 1)
     per_example = np.abs(_cosines(gram)).sum((1, 2)) / np.maximum(pairs, 1)
@@ -129,7 +125,7 @@ def column_cosine(gram, stddevs=None, active_only=False):
                    "0: the columns of the Jacobian are orthogonal; 1: they all lie on one line")
 
 
-def variance_norm_relation(gram, stddevs, active_only=True):
+def variance_norm_relation(gram, stddevs, active=None):
     """How nearly s_j^2 ||c_j||^2 is the same for all latents, per x (bhowal Theorem 1c; rolinek S5).
 
     The score is the mean over x of the standard deviation over j of log s_j^2 + log ||c_j||^2, in nats. In [0, inf).
@@ -137,17 +133,20 @@ def variance_norm_relation(gram, stddevs, active_only=True):
     relation holds, 0 if the norms are all equal, when there is nothing to relate. Latents that the decoder ignores
     at x have no norm and are left out there.
 
-    Args, raises: as `dto`, but stddevs are needed, and two active latents; InputError too for stddevs that are not
-        positive.
+    Args:
+        gram, active: as in `dto`, with two active latents or more.
+        stddevs: of the posterior [N, d], or Cholesky factors [N, d, d].
 
     Returns:
         Result; parts: per_example [N], slope [N], active [d], standard_error.
     """
-    gram, variance, active = _checked(gram, stddevs, active_only)
-    if variance is None:
-        raise InputError("stddevs: variance_norm_relation needs posterior standard deviations [N, d]; got none")
-    if not (variance > 0).all():
-        raise InputError("stddevs: expected positive values; got zero or less")
+    shape, stddevs = np.shape(gram), np.asarray(stddevs, np.float64)
+    gram, active = _checked(gram, active)
+    if stddevs.shape not in (shape[:2], shape):
+        raise InputError(f"stddevs: expected shape {shape[:2]}, or {shape} for Cholesky factors; got {stddevs.shape}")
+    variance = (stddevs**2 if stddevs.ndim == 2 else (stddevs**2).sum(2))[:, active]
+    if not (np.isfinite(variance) & (variance > 0)).all():
+        raise InputError("stddevs: expected finite positive values; got zero, NaN or infinite")
     squared_norm = np.diagonal(gram, axis1=1, axis2=2)
     heard = squared_norm > 0
     if (heard.sum(1) < 2).any():
@@ -191,9 +190,7 @@ def od_score(grams, active=None):
         raise InputError("grams: expected a dict of at least one model; got none")
     raw = {}
     for model, gram in grams.items():
-        gram, _, _ = _checked(gram, None, False)
-        if active is not None:
-            gram = gram[:, active[model]][:, :, active[model]]
+        gram, _ = _checked(gram, None if active is None else active[model])
         svd = aligned(gram)
         v = _distance(svd).mean()
         sigma = ((svd.singular - np.sqrt(np.diagonal(gram, axis1=1, axis2=2))) ** 2).sum(1).mean()
@@ -219,41 +216,18 @@ def _cosines(gram):
     return np.where((np.abs(cosine) <= ROUNDING) | np.eye(gram.shape[1], dtype=bool), 0, cosine)
 
 
-def active_latents(stddevs):
-    """bool [d]: latents whose posterior variance is below 0.5 on average; stddevs [N, d] or scale_tril [N, d, d]."""
-    return _variances(stddevs).mean(0) < ACTIVE_VARIANCE
-
-
-def _variances(stddevs):
-    stddevs = np.asarray(stddevs, np.float64)
-    return stddevs**2 if stddevs.ndim == 2 else (stddevs**2).sum(2)
-
-
-def _checked(gram, stddevs, active_only):
-    """gram [N, a, a] and posterior variances [N, a] (or None) of the latents looked at, and which they are [d]."""
+def _checked(gram, active):
+    """gram [N, a, a] of the latents looked at, and which they are, bool [d]."""
     gram = np.asarray(gram, np.float64)
     if gram.ndim != 3 or gram.shape[1] != gram.shape[2] or not gram.size:
         raise InputError(f"gram: expected J^T J of shape [N, d, d], not empty; got {gram.shape}")
     if not np.isfinite(gram).all():
         raise InputError(f"gram: expected finite values; got {np.count_nonzero(~np.isfinite(gram))} NaN or infinite: "
                          "the decoder's weights or the codes hold some")
-    active = np.ones(gram.shape[1], bool)
-    if stddevs is None:
-        if active_only:
-            raise InputError("stddevs: active_only needs posterior standard deviations [N, d]; got none")
-        return gram, None, active
-    shape = np.shape(stddevs)
-    if shape not in (gram.shape[:2], gram.shape):
-        raise InputError(f"stddevs: expected shape {gram.shape[:2]}, or {gram.shape} for Cholesky factors; got {shape}")
-    variance = _variances(stddevs)
-    if not np.isfinite(variance).all():
-        raise InputError("stddevs: expected finite values; got NaN or infinite")
-    if active_only:
-        active = active_latents(stddevs)
-        if not active.any():
-            raise InputError(f"stddevs: active_only found no latent with posterior variance below {ACTIVE_VARIANCE}; "
-                             f"the smallest is {variance.mean(0).min():.3g}")
-    return gram[:, active][:, :, active], variance[:, active], active
+    active = np.ones(gram.shape[1], bool) if active is None else np.asarray(active)
+    if active.dtype != bool or active.shape != gram.shape[1:2] or not active.any():
+        raise InputError(f"active: expected {gram.shape[1]} booleans, one of them true at least; got {active}")
+    return gram[:, active][:, :, active], active
 
 
 def _result(name, per_example, active, meaning):

@@ -9,36 +9,39 @@ examples it is passive, active, or mixed.
 import numpy as np
 from scipy.stats import ks_2samp, kstwobign
 
+from vae_tf import activity
+from vae_tf.activity import PASSIVE_KL, kl_per_latent, passive_at
 from vae_tf.errors import InputError
 from vae_tf.metrics.result import Result, checked
 
 CLASSES = ("active", "mixed", "passive")
 RULES = ("prior", "standard_prior")
-PASSIVE_KL = 0.01           # nats: an example's posterior is the prior below it
 NEARLY_ALL = 0.95           # of the examples, that make a latent passive or active
 NOISE_LEVEL = 0.01          # how often two samples of one distribution are farther apart than `ks_noise` says
 
 
-def active_units(codes, factors=None, threshold=0.01):
-    """The number of latents with Var(mu_j) > 0.01 over examples (Burda 2016, section 5.2).
+def active_units(codes, factors=None, prior_means=0.0, prior_stddevs=1.0):
+    """The number of latents whose means vary by more than 0.01 prior variances (Burda 2016, section 5.2).
+
+    The rule is `activity.is_varying`.
 
     Args:
         codes: posterior means [N, d].
         factors: not looked at.
-        threshold: of the variance, in squared latent units.
+        prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
 
     Returns:
-        Result; parts: variance [d], active [d].
+        Result; parts: variance [d] in prior variances, active [d].
 
     Raises:
-        ValueError: NaN, or not a matrix.
+        InputError: NaN, or not a matrix.
     """
     codes, _ = checked(codes)
-    variance = codes.var(0)
-    active = variance > threshold
-    return Result("active_units", float(active.sum()), {"variance": variance, "active": active},
-                  f"of {len(active)} latents, those whose mean varies (variance > {threshold:g}); "
-                  "the rest say nothing about x")
+    active = activity.is_varying(codes, prior_means, prior_stddevs)
+    return Result("active_units", float(active.sum()),
+                  {"variance": activity.variance_of_means(codes, prior_means, prior_stddevs), "active": active},
+                  f"of {len(active)} latents, those whose mean varies over x: Var(mu_j) > {activity.VARYING_MEANS:g} "
+                  "prior variances")
 
 
 def polarised_fraction(history, limit=0.03):
@@ -67,21 +70,6 @@ def polarised_fraction(history, limit=0.03):
                   f"share of training after which |L_KL - L~KL| / L_KL stays below {limit:.0%} to the end")
 
 
-def kl_per_latent(mean, stddev, prior_mean=0.0, prior_stddev=1.0):
-    """KL_j(q(z_j|x) || p(z_j)) [N, d], nats, of arrays as the module says.
-
-    Raises:
-        InputError: arrays that are not finite, that do not fit together, or a standard deviation that is not positive.
-    """
-    m, s, a, b = _checked(mean, stddev, prior_mean, prior_stddev)
-    return np.log(b / s) + (s ** 2 + (m - a) ** 2) / (2 * b ** 2) - 0.5
-
-
-def passive_at(mean, stddev, prior_mean=0.0, prior_stddev=1.0, passive_kl=PASSIVE_KL):
-    """At which examples each latent is passive, bool [N, d]: KL_j(q || p(z_j|u)) < passive_kl (bonheme 2.1)."""
-    return kl_per_latent(mean, stddev, prior_mean, prior_stddev) < passive_kl
-
-
 def classify(mean, stddev, prior_mean=0.0, prior_stddev=1.0, *, rule="prior", passive_kl=PASSIVE_KL):
     """Class of each latent over examples: "active", "mixed" or "passive", [d] (bonheme 2.2; Bonheme, Grzes 2021).
 
@@ -104,14 +92,14 @@ def classify(mean, stddev, prior_mean=0.0, prior_stddev=1.0, *, rule="prior", pa
     if rule == "prior":
         share = passive_at(mean, stddev, prior_mean, prior_stddev, passive_kl).mean(0)
         return np.select([share >= NEARLY_ALL, share <= 1 - NEARLY_ALL], ["passive", "active"], "mixed")
-    variance = _checked(mean, stddev, prior_mean, prior_stddev)[1] ** 2
+    variance = activity.checked(mean, stddev, prior_mean, prior_stddev)[1] ** 2
     steady, average = variance.var(0) < 0.1, variance.mean(0)
     return np.select([steady & (average <= 0.1), steady & (abs(average - 1) <= 0.1)], ["active", "passive"], "mixed")
 
 
 def samples(mean, stddev, prior_mean=0.0, prior_stddev=1.0, *, seed=0):
     """One z ~ q(z|x) and one from the prior per example, both [N, d], with independent noise."""
-    m, s, a, b = _checked(mean, stddev, prior_mean, prior_stddev)
+    m, s, a, b = activity.checked(mean, stddev, prior_mean, prior_stddev)
     noise = np.random.default_rng(seed).standard_normal((2, *m.shape))
     return m + s * noise[0], a + b * noise[1]
 
@@ -157,7 +145,7 @@ def polarised_regime(mean, stddev, prior_mean=0.0, prior_stddev=1.0, *, passive_
     Raises:
         InputError: arrays that are not finite or do not fit together.
     """
-    m, s, a, b = _checked(mean, stddev, prior_mean, prior_stddev)
+    m, s, a, b = activity.checked(mean, stddev, prior_mean, prior_stddev)
     N, d = m.shape
     kl, passive = kl_per_latent(m, s, a, b), passive_at(m, s, a, b, passive_kl)
     classes, public = classify(m, s, a, b, passive_kl=passive_kl), classify(m, s, rule="standard_prior")
@@ -223,21 +211,3 @@ def _mixtures(passive, mean, z, prior, latents):
                   {"latents": latents, "each": distances, "mixing_weight": weights, "fitted_weight": fitted},
                   "mixed latents: largest KS distance of z_j to c p(prior) + (1 - c) p(mu_j where active); "
                   f"c, the share of examples where passive (fitted to z_j): {said}")
-
-
-def _checked(mean, stddev, prior_mean, prior_stddev):
-    """The four as finite float64 [N, d], standard deviations positive."""
-    mean, _ = checked(mean)
-    arrays = {"stddev": stddev, "prior_mean": prior_mean, "prior_stddev": prior_stddev}
-    for name, array in arrays.items():
-        array = np.asarray(array, np.float64)
-        try:
-            arrays[name] = array = np.broadcast_to(array, mean.shape)
-        except ValueError:
-            raise InputError(f"{name}: expected an array that broadcasts to {mean.shape}, as mean; got {array.shape}"
-                             ) from None
-        low = 0 if name.endswith("stddev") else -np.inf
-        if not (np.isfinite(array) & (array > low)).all():
-            raise InputError(f"{name}: expected finite {'positive ' if low == 0 else ''}values; "
-                             f"got {array.min():g} to {array.max():g}")
-    return mean, *arrays.values()

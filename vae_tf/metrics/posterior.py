@@ -9,8 +9,9 @@ import warnings
 import numpy as np
 from scipy.special import logsumexp
 
+from vae_tf import activity
 from vae_tf.errors import InputError
-from vae_tf.metrics.information import ACTIVE_VARIANCE, gaps
+from vae_tf.metrics.information import gaps
 from vae_tf.metrics.result import Result, checked, classes, varying
 
 SAMPLES = 10_000
@@ -159,11 +160,12 @@ def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, seed=0):
     return _with_entropies(mig_from_entropies(*entropies), entropies)
 
 
-def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, seed=0):
+def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, prior_means=0.0, prior_stddevs=1.0, seed=0):
     """MIG-sup with the entropies of `mig_posterior` (Li 2020; what bhowal reports).
 
-    `mig_sup_from_entropies` over latents with Var(mean_j) > 0.01. In [0, 1] up to Monte Carlo error. 1: every
-    active latent holds one factor, wholly, and nothing of another; 0: two factors equally, or nothing.
+    `mig_sup_from_entropies` over latents with Var(mean_j) > 0.01 prior variances (`activity.is_varying`). In [0, 1] up
+    to Monte Carlo error. 1: every active latent holds one factor, wholly, and nothing of another; 0: two factors
+    equally, or nothing.
 
     Args, raises: as `mig_posterior`.
 
@@ -172,7 +174,8 @@ def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, seed=0)
     """
     (marginal, conditional, of_factor), means = _entropies("mig_sup_posterior", means, stddevs, factors, bins, samples,
                                                            seed)
-    result = mig_sup_from_entropies(marginal, conditional, of_factor, means.var(0) > ACTIVE_VARIANCE)
+    result = mig_sup_from_entropies(marginal, conditional, of_factor,
+                                    activity.is_varying(means, prior_means, prior_stddevs))
     return _with_entropies(result, (marginal, conditional, of_factor))
 
 

@@ -4,11 +4,10 @@ import numpy as np
 from scipy.stats import rankdata
 from sklearn.linear_model import Lasso
 
+from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.metrics.correlation import correlation
 from vae_tf.metrics.result import Result, checked
-
-INFORMATIVE_KL = 0.01       # nats
 
 
 def udr(codes, kl=None, similarity="spearman", alpha=0.1):
@@ -17,9 +16,9 @@ def udr(codes, kl=None, similarity="spearman", alpha=0.1):
     R_ab is how similar latent a of one model is to latent b of another: |Spearman correlation|, or |Lasso weight| in
     predicting the standardised b from the standardised a's. For a pair of models
         UDR = (sum_b max_a R_ab^2 / sum_a R_ab + sum_a max_b R_ab^2 / sum_b R_ab) / (d_a + d_b)
-    over informative latents, KL(q(z_j|x) || p) > 0.01 on average; a model's UDR is the median over the models it is
-    paired with. In [0, 1] for Spearman. 1: its latents are those of the others, one for one; near 0: nothing in
-    common. A model with no informative latent has UDR 0.
+    over informative latents, those with a mean KL(q(z_j|x) || p) of 0.01 nats or more (`activity.is_informative`); a
+    model's UDR is the median over the models it is paired with. In [0, 1] for Spearman. 1: its latents are those of
+    the others, one for one; near 0: nothing in common. A model with no informative latent has UDR 0.
 
     Args:
         codes: M arrays [N, d_m] of the same N examples, M >= 2; one per model, of one recipe and several seeds.
@@ -40,7 +39,7 @@ def udr(codes, kl=None, similarity="spearman", alpha=0.1):
     codes = [checked(z)[0] for z in codes]
     if len({len(z) for z in codes}) > 1:
         raise InputError(f"codes: expected as many rows for every model; got {', '.join(str(len(z)) for z in codes)}")
-    informative = [z.std(0) > 0 for z in codes] if kl is None else [np.asarray(k) > INFORMATIVE_KL for k in kl]
+    informative = [z.std(0) > 0 for z in codes] if kl is None else [activity.is_informative(k) for k in kl]
     if [len(keep) for keep in informative] != [z.shape[1] for z in codes]:
         raise InputError(f"kl: expected one per latent, {[z.shape[1] for z in codes]}; "
                          f"got {[len(keep) for keep in informative]}")

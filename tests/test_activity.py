@@ -1,0 +1,98 @@
+"""What "active" means: one file of rules, held against loops, and the same latents for everyone who uses a rule."""
+
+import numpy as np
+import pytest
+import reference
+
+from vae_tf import activity, evaluation, metrics
+from vae_tf.errors import InputError
+from vae_tf.metrics import geometry
+
+N = 500
+
+
+def learned_prior(seed=0):
+    """Posterior and prior [N, 3] of an iVAE: latent 0 is its prior of width 0.6, latent 1 says much, latent 2 little.
+
+    The prior's mean moves with u, so that the posterior mean of latent 0 moves too, and says nothing about x by it.
+    """
+    rng = np.random.default_rng(seed)
+    u = rng.uniform(-1, 1, (N, 1))
+    prior_mean, prior_stddev = u * [1, 1, 0], np.full((N, 3), [0.6, 3.0, 1.0])
+    mean = prior_mean + prior_stddev * rng.standard_normal((N, 3)) * [0, 1, 0.2]
+    return mean, prior_stddev * [1, 0.1, 0.98], prior_mean, prior_stddev
+
+
+def test_a_posterior_that_is_a_learned_prior_of_width_06_is_active_by_no_rule():
+    mean, stddev, prior_mean, prior_stddev = arrays = learned_prior()
+    assert metrics.classify(*arrays)[0] == "passive"
+    assert not activity.is_narrow(stddev, prior_stddev)[0] and activity.is_narrow(stddev)[0]
+    assert not activity.is_varying(mean, prior_mean, prior_stddev)[0] and activity.is_varying(mean)[0]
+    assert not activity.is_informative(activity.kl_per_latent(*arrays).mean(0))[0]
+
+
+def test_the_tables_numbers_agree_on_a_learned_prior():
+    """Every score of one table that counts active latents leaves the passive one out, and looks at the others."""
+    mean, stddev, prior_mean, prior_stddev = learned_prior()
+    factors = np.stack([np.digitize(mean[:, 1], [-2, 0, 2]), np.arange(N) % 2], -1)
+    codes = evaluation.Codes(mean, factors, None, stddev, prior_mean, prior_stddev)
+    scored = evaluation.score(codes, ["active_units", "mig_sup", "mig_sup_posterior"])
+    for name in scored.results:
+        assert scored.results[name].parts["active"].tolist() == [False, True, True], name
+    assert 0 not in scored.polarised["active_latents"].parts["latents"]
+    results, skipped = geometry.measure(lambda z: z @ np.eye(3, 5, dtype=np.float32), mean[:9], stddev[:9],
+                                        names=["dto_active"], prior_stddevs=prior_stddev[:9])
+    assert not results and "1 of 3 latents has mean s_j^2 / s_pj^2 < 0.5" in skipped["dto_active"]
+    results, _ = geometry.measure(lambda z: z @ np.eye(3, 5, dtype=np.float32), mean[:9], stddev[:9],
+                                  names=["dto_active"])        # the same against N(0, I): the passive one counts, too
+    assert results["dto_active"].parts["active"].tolist() == [True, True, False]
+
+
+def test_rules_against_loops():
+    mean, stddev, prior_mean, prior_stddev = arrays = [array[:50] for array in learned_prior(1)]
+    kl = activity.kl_per_latent(*arrays)
+    for j in range(3):
+        each = [reference.between_diagonal_kl(*([value] for value in row))
+                for row in zip(*(array[:, j] for array in arrays), strict=True)]
+        np.testing.assert_allclose(kl[:, j], each, atol=1e-12)      # float64 terms of size 10
+        assert activity.is_informative(kl.mean(0))[j] == (sum(each) / 50 >= 0.01)
+        ratio = sum((s / b) ** 2 for s, b in zip(stddev[:, j], prior_stddev[:, j], strict=True)) / 50
+        assert activity.is_narrow(stddev, prior_stddev)[j] == (ratio < 0.5)
+        unit = [(m - a) / b for m, a, b in zip(mean[:, j], prior_mean[:, j], prior_stddev[:, j], strict=True)]
+        variance = sum((value - sum(unit) / 50) ** 2 for value in unit) / 50
+        np.testing.assert_allclose(activity.variance_of_means(mean, prior_mean, prior_stddev)[j], variance, atol=1e-15)
+        assert activity.is_varying(mean, prior_mean, prior_stddev)[j] == (variance > 0.01)
+
+
+def test_no_rule_depends_on_the_units_of_a_latent():
+    mean, stddev, prior_mean, prior_stddev = learned_prior()
+    scale, shift = 2.0 ** np.array([3, -6, 4]), np.arange(3)
+    changed = scale * mean + shift, scale * stddev, scale * prior_mean + shift, scale * prior_stddev
+    for rule in (lambda m, s, a, b: activity.is_narrow(s, b), lambda m, s, a, b: activity.is_varying(m, a, b),
+                 lambda *q: activity.is_informative(activity.kl_per_latent(*q).mean(0))):
+        assert rule(*changed).tolist() == rule(mean, stddev, prior_mean, prior_stddev).tolist()
+
+
+def test_a_full_covariance_is_narrow_by_its_marginals():
+    L = np.array([[[0.1, 0], [0.9, 0.1]], [[0.2, 0], [0.9, 0.1]]])
+    assert activity.is_narrow(L).tolist() == [True, False]        # 0.025 and 0.82
+
+
+@pytest.mark.parametrize("offset", [0.5, 5.0, -300.0])
+def test_codes_without_a_posterior_are_alive_if_they_move(offset):
+    rng = np.random.default_rng(0)
+    moves = rng.standard_normal((N, 4)) * [1, 1e-3 * max(1, abs(offset)), 0, 0] + offset
+    moves[:, 3] += np.spacing(np.float32(abs(offset))) * rng.integers(0, 2, N)      # float32 rounds a constant
+    assert activity.is_alive(moves).tolist() == [True, True, False, False]
+
+
+def test_udr_and_linear_optimum_mean_the_same_limit():
+    assert activity.is_informative([0.0099, 0.01, 0.0101]).tolist() == [False, True, True]
+    codes = np.random.default_rng(0).standard_normal((100, 2))
+    both, one = (metrics.udr([codes, codes[:, ::-1]], kl=[kl, kl[::-1]]).score for kl in ([1, 0.01], [1, 0.0099]))
+    assert one == pytest.approx(1) and both < 1      # two latents that correlate a little by chance share the weight
+
+
+def test_bad_means_are_named():
+    with pytest.raises(InputError, match=r"mean: expected finite values of shape \[N, d\]; got shape \(3,\)"):
+        activity.kl_per_latent(np.zeros(3), 1.0)
