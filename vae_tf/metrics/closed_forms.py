@@ -111,7 +111,8 @@ def model_inference_error(at):
     """MIE: mean over x of KL(q(z|x) || p(z|x)), nats (sikka (2)).
 
     A linear decoder's posterior is a Gaussian, and the divergence exact. Of others p(x) is sampled, on data whose
-    true posterior is known: then it is worth the time. Parts: per_example; effective_sample_size if sampled.
+    true posterior is known: then it is worth the time. Parts: per_example; if sampled, effective_sample_size and bias,
+    how much too low the error is on average, to first order.
     """
     covariance = _posterior(at)
     if _is_linear(at) and at.u is None:
@@ -129,10 +130,10 @@ def model_inference_error(at):
         likelihood = theory.log_likelihood(at.x[i], _decoded(at.model.decode(z)), at.noise_variance)
         prior = -((z - at.prior_mean[i]) ** 2 / at.prior_variance[i] + np.log(at.prior_variance[i])).sum(1) / 2
         log_weights.append(likelihood + prior + (noise**2).sum(1) / 2 + np.log(np.diag(L[i])).sum())
-    error, effective = theory.model_inference_error(log_weights)
-    return _error("model_inference_error", error, {"effective_sample_size": effective},
+    error, effective, bias = theory.model_inference_error(log_weights)
+    return _error("model_inference_error", error, {"effective_sample_size": effective, "bias": bias},
                   f"KL(q(z|x) || p(z|x)) of the model's own posterior, p(x) from {WEIGHTS} weighted draws "
-                  f"(effectively {effective.mean():.0f}; too low by about {(1 / (2 * effective)).mean():.2g})")
+                  f"(effectively {effective.mean():.0f}; too low by about {bias.mean():.2g})")
 
 
 def true_inference_error(at, matched):

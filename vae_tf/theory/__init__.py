@@ -2,6 +2,7 @@
 
 Reading order:
 
+    checks      covariances and positive numbers, or one line that says what is wrong
     inference   KL of Gaussians, model and true inference error
     linear      PPCA and the linear beta-VAE
     bound       deterministic ELBO, Hessian of the log-likelihood, optimal posterior covariance, beta as variance

@@ -7,6 +7,8 @@ without one the logits of a Bernoulli. J is its Jacobian. All is per example, in
 import numpy as np
 from scipy.special import expit
 
+from vae_tf.errors import InputError
+from vae_tf.theory.checks import check_positive, check_positive_definite
 from vae_tf.theory.inference import gaussian_kl
 
 
@@ -66,7 +68,11 @@ def deterministic_elbo(log_likelihood, hessian, mean, covariance, beta=1.0, prio
         mean, covariance: of q(z|x), [..., d] and [..., d, d].
         beta: weight of the KL.
         prior_mean, prior_variance: of p(z) or p(z|u), broadcast to [..., d].
+
+    Raises:
+        InputError: the covariance is not positive definite, or the prior variance not above 0.
     """
+    check_positive(prior_variance=prior_variance)
     d = np.shape(mean)[-1]
     prior_variance = np.broadcast_to(prior_variance, np.shape(mean))
     kl = gaussian_kl(mean, covariance, prior_mean, prior_variance[..., np.newaxis] * np.eye(d))
@@ -82,17 +88,31 @@ def optimal_precision(hessian, beta=1.0, prior_variance=1.0):
         hessian: H [..., d, d]; -J^T A J by Gauss-Newton.
         beta: weight of the KL.
         prior_variance: of p(z) or p(z|u), broadcast to [..., d].
+
+    Raises:
+        InputError: beta or the prior variance is not above 0; or an exact Hessian curves upwards more than the prior
+            holds it, so that the deterministic ELBO has no maximum.
     """
+    check_positive(beta=beta, prior_variance=prior_variance)
     H = np.asarray(hessian, np.float64)
     precision = 1 / np.broadcast_to(prior_variance, H.shape[:-1])
-    return precision[..., np.newaxis] * np.eye(H.shape[-1]) - H / beta
+    P = precision[..., np.newaxis] * np.eye(H.shape[-1]) - H / beta
+    least = np.linalg.eigvalsh(P)[..., 0]
+    if (least <= 0).any():
+        raise InputError(f"hessian: expected Lambda_prior - H / beta to be positive definite; it has an eigenvalue of "
+                         f"{least.min():.3g}, and the deterministic ELBO has no maximum")
+    return P
 
 
 def diagonal_cost(precision):
     """What the best diagonal posterior costs [...], nats: (sum_j log P_jj - log det P) / 2 >= 0 (allen Theorem 5).
 
     beta times it is how far the deterministic ELBO stays below that of the full covariance P^-1. 0 iff P is diagonal.
+
+    Raises:
+        InputError: the precision is not positive definite.
     """
+    precision = check_positive_definite("precision", precision)
     diagonal = np.diagonal(precision, axis1=-2, axis2=-1)
     return (np.log(diagonal).sum(-1) - np.linalg.slogdet(precision)[1]) / 2
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from vae_tf.theory.checks import check_positive_definite
+
 
 def precision_allocation(jacobian, budget):
     """Variances that minimise E ||J eps||^2 under a budget sum_j -log s_j^2 = C (rolinek (22), (23), S5).
@@ -65,9 +67,12 @@ def rotated(mean, covariance, jacobian, rotation, diagonal=False):
 
     Returns:
         (U mean, U Sigma U^T, J U^T).
+
+    Raises:
+        InputError: the covariance is not positive definite.
     """
     U = np.asarray(rotation, np.float64)
-    turned = U @ covariance @ U.T
+    turned = U @ check_positive_definite("covariance", covariance) @ U.T
     return mean @ U.T, turned * np.eye(len(U)) if diagonal else turned, jacobian @ U.T
 
 

@@ -7,6 +7,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
 from vae_tf.errors import InputError
+from vae_tf.theory.checks import check_covariance, check_positive_definite
 
 # Up to this many latents every signed permutation is tried: 5! 2^5 = 3,840.
 EXHAUSTIVE = 5
@@ -18,7 +19,12 @@ def gaussian_kl(mean, covariance, other_mean, other_covariance):
     Args:
         mean, other_mean: [..., d].
         covariance, other_covariance: [..., d, d], positive definite.
+
+    Raises:
+        InputError: a covariance is not positive definite.
     """
+    covariance = check_positive_definite("covariance", covariance)
+    other_covariance = check_positive_definite("other_covariance", other_covariance)
     precision = np.linalg.inv(other_covariance)
     difference = np.asarray(other_mean, np.float64) - mean
     trace = np.einsum("...ij,...ji->...", precision, covariance)
@@ -30,19 +36,22 @@ def gaussian_kl(mean, covariance, other_mean, other_covariance):
 def model_inference_error(log_weights):
     """MIE = E_x [log p(x) - ELBO(x)] (sikka (2), (4)) by importance sampling of p(x).
 
-    log p(x) is the logarithm of the mean weight, which is biased downward by about 1 / (2 effective sample size);
-    so is the error.
+    log p(x) is the logarithm of the mean weight, which is too low on average; so is the error. To first order it is
+    too low by Var(w) / (2 S (E w)^2). With the effective sample size (sum w)^2 / sum w^2, which estimates
+    S / (1 + Var(w) / (E w)^2), that is 1 / (2 effective sample size) - 1 / (2 S): nothing where all weights are equal.
 
     Args:
         log_weights: log p(x|z) + log p(z) - log q(z|x) [N, S] for S draws of z ~ q(z|x) per x, nats.
 
     Returns:
-        (error [N] in nats, effective sample size [N], from 1 to S).
+        (error [N] in nats, effective sample size [N], from 1 to S, how much too low the error is [N] in nats).
     """
     log_weights = np.asarray(log_weights, np.float64)
+    draws = log_weights.shape[1]
     total = logsumexp(log_weights, axis=1)
-    error = total - np.log(log_weights.shape[1]) - log_weights.mean(1)
-    return error, np.exp(2 * total - logsumexp(2 * log_weights, axis=1))
+    error = total - np.log(draws) - log_weights.mean(1)
+    effective = np.exp(2 * total - logsumexp(2 * log_weights, axis=1))
+    return error, effective, (1 / effective - 1 / draws) / 2
 
 
 def true_inference_error(mean, covariance, true_mean, true_covariance):
@@ -58,12 +67,13 @@ def true_inference_error(mean, covariance, true_mean, true_covariance):
         (as printed [N], matched [N], P [k, k]): nats per example, and P z matched with s.
 
     Raises:
-        InputError: as many latents as sources are needed.
+        InputError: as many latents as sources are needed, and covariances that are positive definite.
     """
     mean, covariance, true_mean = (np.asarray(array, np.float64) for array in (mean, covariance, true_mean))
     if mean.shape != true_mean.shape:
         raise InputError(f"mean: expected as many latents as there are sources, {true_mean.shape[-1]}; "
                          f"got {mean.shape[-1]}")
+    true_covariance = check_positive_definite("true_covariance", true_covariance)
     second = (covariance + mean[:, :, np.newaxis] * mean[:, np.newaxis]).mean(0)
     P = best_signed_permutation(second, mean.T @ true_mean / len(mean), np.linalg.inv(true_covariance))
     printed, matched = (gaussian_kl(mean @ R.T, R @ covariance @ R.T, true_mean, true_covariance)
@@ -86,8 +96,12 @@ def best_signed_permutation(second_moment, cross_moment, precision):
 
     Returns:
         P [k, k], entries -1, 0 and 1; P z is in the order of s.
+
+    Raises:
+        InputError: the second moment has a negative eigenvalue, or the precision one that is not above 0.
     """
-    S, C, Lambda = (np.asarray(array, np.float64) for array in (second_moment, cross_moment, precision))
+    S, C = check_covariance("second_moment", second_moment, "[k, k]"), np.asarray(cross_moment, np.float64)
+    Lambda = check_positive_definite("precision", precision)
     k, CL = len(S), C @ Lambda
 
     def cost(latent, sign):     # source i is matched with sign_i z_latent_i

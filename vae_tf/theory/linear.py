@@ -9,7 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from vae_tf.errors import InputError
+from vae_tf.theory.checks import check_covariance, check_positive, check_positive_definite
 from vae_tf.theory.inference import best_signed_permutation
+
+# Eigenvalues of a computed covariance are known to n eps l_1 by LAPACK's bound; its entries, which are sums over
+# examples, add to that. Differences up to this many times the bound are taken for rounding.
+ROUNDINGS = 10
 
 
 class PPCA(NamedTuple):
@@ -28,17 +33,23 @@ class LinearPosterior(NamedTuple):
 
 
 class LinearOptimum(NamedTuple):
-    """The optimum of a linear beta-VAE, up to signs and order of the latents; terms are in nats per example.
+    """An optimum of a linear beta-VAE; terms are in nats per example.
 
     decoder D [n, k] and encoder W [k, n] act on data minus its mean; variances [k] are the posterior's;
     active [k] says which latents are used. elbo is -(reconstruction + kl), whatever beta is; mie is the model
     inference error E_x KL(q(z|x) || p(z|x)).
+
+    Signs and order of the latents are open: all choices are as good. multiplicity [k] is how many eigenvalues of the
+    covariance equal that of the latent, up to rounding, with or without a latent. Above 1, more is open: any rotation
+    of the active latents that share the eigenvalue is as good, and if it has fewer latents than its multiplicity, so
+    is any choice of that many orthogonal directions in its eigenspace.
     """
 
     decoder: np.ndarray
     encoder: np.ndarray
     variances: np.ndarray
     active: np.ndarray
+    multiplicity: np.ndarray
     reconstruction: float
     kl: float
     elbo: float
@@ -49,7 +60,7 @@ def ppca(covariance, latents, noise_variance=None):
     """Probabilistic PCA by maximum likelihood (Tipping, Bishop 1999; allen (2)-(4)), with the rotation R = I.
 
     W = Q_k (diag(l) - s^2 I)_+^{1/2} for data covariance C = Q diag(l) Q^T; s^2 is the mean of the eigenvalues left
-    out, unless given.
+    out, unless given. A column is 0 where l_j is s^2 or less, up to rounding.
 
     Args:
         covariance: of the data, C [n, n].
@@ -60,22 +71,29 @@ def ppca(covariance, latents, noise_variance=None):
         PPCA; log_likelihood is E log p(x) in nats.
 
     Raises:
-        InputError: not a covariance, or latents or a noise variance out of range.
+        InputError: not a covariance, or latents or a noise variance out of range; or a noise variance is to be found
+            and k latents explain the data whole, so that the likelihood grows without bound as it goes to 0.
     """
     C = _checked(covariance, latents, noise_variance=noise_variance)
-    eigenvalues, Q = np.linalg.eigh(C)
+    eigenvalues, Q, rounding = _spectrum(C)
     if noise_variance is None:
         if latents == len(C):
             raise InputError(f"latents: expected fewer than {len(C)}, the size of the data, so that noise is left; "
                              f"got {latents}")
-        noise_variance = float(eigenvalues[:len(C) - latents].mean())
-    eigenvalues, Q = eigenvalues[::-1][:latents], Q[:, ::-1][:, :latents]
-    W = Q * np.sqrt(np.maximum(eigenvalues - noise_variance, 0))
+        rank = np.count_nonzero(eigenvalues > rounding)
+        if latents >= rank:
+            raise InputError(f"noise_variance: expected a number, because {latents} latents explain data of rank "
+                             f"{rank} whole: the likelihood grows without bound as the noise variance goes to 0")
+        noise_variance = float(eigenvalues[latents:].mean())
+    excess = eigenvalues[:latents] - noise_variance
+    W = Q[:, :latents] * np.sqrt(np.where(excess > rounding, excess, 0))
     return PPCA(W, noise_variance, linear_log_likelihood(C, W, noise_variance))
 
 
 def linear_log_likelihood(covariance, weights, noise_variance=1.0):
     """E log N(x; 0, W W^T + s^2 I) over data with a covariance [n, n], in nats (Tipping, Bishop 1999; sikka (57))."""
+    covariance = check_covariance("covariance", covariance)
+    check_positive(noise_variance=noise_variance)
     model = weights @ weights.T + noise_variance * np.eye(len(weights))
     return float(-(len(model) * np.log(2 * np.pi) + np.linalg.slogdet(model)[1]
                    + np.trace(np.linalg.solve(model, covariance))) / 2)
@@ -86,6 +104,7 @@ def linear_posterior(weights, noise_variance=1.0):
 
     With W = A it is the true posterior of mixed sources (sikka (19)), with W = D a linear decoder's own (sikka (24)).
     """
+    check_positive(noise_variance=noise_variance)
     inverse = np.linalg.inv(weights.T @ weights + noise_variance * np.eye(weights.shape[1]))
     return LinearPosterior(inverse @ weights.T, noise_variance * inverse)
 
@@ -98,6 +117,7 @@ def linear_encoder(decoder, beta=1.0, noise_variance=1.0):
     Returns:
         (W [k, n], variances [k]).
     """
+    check_positive(beta=beta, noise_variance=noise_variance)
     noise = beta * noise_variance
     return linear_posterior(decoder, noise).matrix, noise / ((decoder**2).sum(0) + noise)
 
@@ -112,7 +132,12 @@ def linear_terms(covariance, decoder, encoder, variances, noise_variance=1.0):
 
     Returns:
         (reconstruction, kl).
+
+    Raises:
+        InputError: not a covariance, or variances that are not above 0.
     """
+    covariance = check_covariance("covariance", covariance)
+    check_positive(variances=variances, noise_variance=noise_variance)
     n = len(covariance)
     residual = np.eye(n) - decoder @ encoder
     squared = np.sum((residual @ covariance) * residual) + (decoder**2).sum(0) @ variances
@@ -130,8 +155,14 @@ def linear_inference_error(covariance, encoder, variances, posterior, matched=Fa
         encoder, variances: W [k, n], v [k].
         posterior: LinearPosterior.
         matched: after the best signed permutation of the latents, rather than latent j against source j.
+
+    Raises:
+        InputError: not a covariance, variances that are not above 0, or a posterior that is not positive definite.
     """
+    covariance = check_covariance("covariance", covariance)
+    check_positive(variances=variances)
     F, E = posterior
+    E = check_positive_definite("posterior", E)
     precision = np.linalg.inv(E)
     second = encoder @ covariance @ encoder.T + np.diag(variances)
     cross = encoder @ covariance @ F.T
@@ -143,10 +174,10 @@ def linear_inference_error(covariance, encoder, variances, posterior, matched=Fa
 def critical_betas(covariance, latents, noise_variance=1.0):
     """The beta [k] at which each latent of the linear beta-VAE dies: l_j / s^2, the most lasting first.
 
-    At beta >= l_j / s^2 latent j is passive: its column is 0, its posterior the prior.
+    At beta >= l_j / s^2, up to rounding, latent j is passive: its column is 0, its posterior the prior.
     """
     C = _checked(covariance, latents, noise_variance=noise_variance)
-    return np.linalg.eigvalsh(C)[::-1][:latents] / noise_variance
+    return _spectrum(C)[0][:latents] / noise_variance
 
 
 def linear_beta_vae(covariance, latents, beta=1.0, noise_variance=1.0):
@@ -154,7 +185,8 @@ def linear_beta_vae(covariance, latents, beta=1.0, noise_variance=1.0):
 
     With covariance C = Q diag(l) Q^T and noise variance s^2 the optimum is that of PPCA with noise beta s^2:
     D = Q_k (diag(l) - beta s^2 I)_+^{1/2}, W = (D^T D + beta s^2 I)^{-1} D^T, variances
-    beta s^2 / (||d_j||^2 + beta s^2). Latent j is passive iff l_j <= beta s^2.
+    beta s^2 / (||d_j||^2 + beta s^2). Latent j is passive iff l_j <= beta s^2, up to rounding: 10 n eps l_1. It is
+    the optimum up to signs and order of the latents where eigenvalues differ, see LinearOptimum.multiplicity.
 
     Args:
         covariance: of the data, C [n, n].
@@ -173,17 +205,23 @@ def linear_beta_vae(covariance, latents, beta=1.0, noise_variance=1.0):
     W, v = linear_encoder(D, beta, noise_variance)
     reconstruction, kl = linear_terms(C, D, W, v, noise_variance)
     mie = linear_inference_error(C, W, v, linear_posterior(D, noise_variance))
-    return LinearOptimum(D, W, v, (D**2).sum(0) > 0, reconstruction, kl, -reconstruction - kl, mie)
+    eigenvalues, _, rounding = _spectrum(C)
+    group = np.cumsum(np.append(0, -np.diff(eigenvalues) > rounding))
+    return LinearOptimum(D, W, v, (D**2).sum(0) > 0, np.bincount(group)[group][:latents], reconstruction, kl,
+                         -reconstruction - kl, mie)
+
+
+def _spectrum(C):
+    """Eigenvalues, the largest first, eigenvectors as columns, and the differences that are taken for rounding."""
+    eigenvalues, Q = np.linalg.eigh(C)
+    rounding = ROUNDINGS * len(C) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0)
+    return eigenvalues[::-1], Q[:, ::-1], rounding
 
 
 def _checked(covariance, latents, **positive):
     """The covariance in float64; raises InputError for what is not one, or for numbers out of range."""
-    C = np.asarray(covariance, np.float64)
-    if C.ndim != 2 or C.shape[0] != C.shape[1] or not np.allclose(C, C.T):
-        raise InputError(f"covariance: expected a symmetric matrix [n, n]; got shape {C.shape}")
+    C = check_covariance("covariance", covariance)
     if not 1 <= latents <= len(C):
         raise InputError(f"latents: expected 1 to {len(C)}, the size of the data; got {latents}")
-    for name, value in positive.items():
-        if value is not None and not 0 < value < np.inf:
-            raise InputError(f"{name}: expected a finite number above 0; got {value}")
+    check_positive(**{name: value for name, value in positive.items() if value is not None})
     return C

@@ -1,0 +1,53 @@
+"""Checks of what theory takes, covariances and positive numbers: one line that says what is wrong."""
+
+import numpy as np
+
+from vae_tf.errors import InputError
+
+
+def check_positive(**numbers):
+    """Raise InputError for a number, or an array with an element, that is not finite and above 0."""
+    for name, value in numbers.items():
+        wrong = np.asarray(value)[~((np.asarray(value) > 0) & (np.asarray(value) < np.inf))]
+        if wrong.size:
+            raise InputError(f"{name}: expected a finite number above 0; got {wrong.flat[0]}")
+
+
+def check_covariance(name, value, sizes="[n, n]"):
+    """A covariance [..., n, n], which may be singular, in float64.
+
+    An asymmetry or a negative eigenvalue of half the digits of its type is taken for rounding: entries are sums over
+    many examples. The matrix with an eigenvalue of 0 in place of such a negative one would be as good.
+
+    Raises:
+        InputError: not square, not finite, not symmetric, or with a negative eigenvalue.
+    """
+    given = np.asarray(value)
+    C = given.astype(np.float64)
+    if C.ndim < 2 or C.shape[-1] != C.shape[-2] or not C.size:
+        raise InputError(f"{name}: expected a symmetric matrix {sizes}; got shape {C.shape}")
+    if not np.isfinite(C).all():
+        raise InputError(f"{name}: expected finite values; got {np.count_nonzero(~np.isfinite(C))} NaN or infinite")
+    rounding = np.sqrt(np.finfo(given.dtype if given.dtype.kind == "f" else np.float64).eps)
+    largest = np.abs(C).max((-1, -2))
+    asymmetry = np.abs(C - np.swapaxes(C, -1, -2)).max((-1, -2))
+    if (asymmetry > rounding * largest).any():
+        raise InputError(f"{name}: expected a symmetric matrix {sizes}; got one that differs from its transpose by "
+                         f"{asymmetry.max():.3g}")
+    least = np.linalg.eigvalsh(C)[..., 0]
+    if (least < -rounding * largest).any():
+        raise InputError(f"{name}: expected a matrix without negative eigenvalues; got one of {least.min():.3g}")
+    return C
+
+
+def check_positive_definite(name, value):
+    """The covariance or precision of a density [..., d, d] in float64.
+
+    Raises:
+        InputError: as `check_covariance`; or an eigenvalue is not above 0.
+    """
+    C = check_covariance(name, value, "[..., d, d]")
+    least = np.linalg.eigvalsh(C)[..., 0]
+    if (least <= 0).any():
+        raise InputError(f"{name}: expected a positive definite matrix; got an eigenvalue of {least.min():.3g}")
+    return C
