@@ -47,7 +47,7 @@ def test_two_devices_give_the_result_of_one(mirrored, name, more):
 def test_bfloat16_below_avx_512_is_refused(monkeypatch, precision, limit, onednn, refused):
     for name, value in (("ONEDNN_MAX_CPU_ISA", limit), ("TF_ENABLE_ONEDNN_OPTS", onednn)):
         monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match="precision: .*ONEDNN_MAX_CPU_ISA") if refused else contextlib.nullcontext():
+    with pytest.raises(InputError, match=r"precision: .*ONEDNN_MAX_CPU_ISA") if refused else contextlib.nullcontext():
         devices.check_precision(precision)
 
 

@@ -162,7 +162,7 @@ def test_sikka_21_to_23_have_w_sigma_zero_at_the_optimum():
 
 
 def test_sikka_23_line_3_and_46_lack_a_sum_in_the_exponent():
-    """The derivative by W_sigma has exp(1/2 [W Sigma W^T]_aa + b_a), as in line 4, and no free index b in the exponent."""
+    """The derivative by W_sigma has exp(1/2 [W Sigma W^T]_aa + b_a), as in line 4, without a free index b."""
     rng = np.random.default_rng(0)
     C, D, Ws, bs = np.cov(rng.standard_normal((3, 20))), rng.standard_normal((3, 2)), rng.standard_normal((2, 3)), 0.3
     beta, zero = 0.7, [np.zeros(2), np.zeros(3)]

@@ -80,8 +80,8 @@ def check_precision(precision):
     limit = os.environ.get("ONEDNN_MAX_CPU_ISA", "").upper()
     if (precision == "mixed_bfloat16" and limit in ("SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2")
             and os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"):
-        raise InputError("precision: mixed_bfloat16 needs AVX-512 instructions here, which the environment variable "
-                         f"ONEDNN_MAX_CPU_ISA={limit} forbids; unset it, set TF_ENABLE_ONEDNN_OPTS=0, or choose float32")
+        raise InputError(f"precision: mixed_bfloat16 needs AVX-512 here, and ONEDNN_MAX_CPU_ISA={limit} in the "
+                         "environment forbids it; unset it, set TF_ENABLE_ONEDNN_OPTS=0, or choose float32")
 
 
 def is_chief(strategy):
