@@ -22,7 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import data, devices, distributions, models, replicas, training
+from vae_tf import batches, data, devices, distributions, models, replicas, train_step, training
 
 try:
     import torch
@@ -53,9 +53,9 @@ def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), sam
     adam = training.optimizer("adam", 1e-4)
     program = (replicas.Single(built[0], adam, seeds[0]) if len(seeds) == 1
                else replicas.Stacked(built, adam, list(seeds)))
-    train_steps = training.make_train_steps(program, devices.strategy("one_device"), jit_compile=jit_compile)
-    batches = training.batches(dataset, batch_size, list(seeds), 0, 10**9)
-    iterator = iter(batches.take(1).cache().repeat() if same_batch else batches)
+    train_steps = train_step.make_train_steps(program, devices.strategy("one_device"), jit_compile=jit_compile)
+    every = batches.batches(dataset, batch_size, list(seeds), 0, 10**9)
+    iterator = iter(every.take(1).cache().repeat() if same_batch else every)
     return lambda: train_steps(iterator, tf.constant(steps, tf.int64))
 
 
@@ -188,8 +188,8 @@ def _keras_fit(dataset, network, steps, steps_per_execution):
     fitted.built = True
     fitted.compile(optimizer=keras.optimizers.Adam(1e-4), steps_per_execution=steps_per_execution)
     fitted.optimizer.build(vae.trainable_variables)
-    batches = training.batches(dataset, 64, [0], 0, 10**9)
-    return lambda: fitted.fit(batches, steps_per_epoch=steps, epochs=1, verbose=0)
+    every = batches.batches(dataset, 64, [0], 0, 10**9)
+    return lambda: fitted.fit(every, steps_per_epoch=steps, epochs=1, verbose=0)
 
 
 def replicas_of(count=20, steps=200):

@@ -13,7 +13,7 @@ import rounding
 import tensorflow as tf
 from cases import build, dataset
 
-from vae_tf import devices, distributions, training
+from vae_tf import batches, devices, distributions, training
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -69,7 +69,7 @@ def test_devices_share_noise_and_rows(mirrored):
     whole = distributions.noise((3, 4), 6, 2)
     shares = mirrored.run(lambda: distributions.noise((3, 4), 3, 2))
     np.testing.assert_array_equal(np.concatenate(mirrored.experimental_local_results(shares)), whole)
-    seen = [[(int(step), x.numpy()) for step, x in training.batches(dataset((3,)), 6, [1], 2, 4, shares=shares)]
+    seen = [[(int(step), x.numpy()) for step, x in batches.batches(dataset((3,)), 6, [1], 2, 4, shares=shares)]
             for shares in ((0, 1, 1), (0, 2, 2), (0, 1, 2), (1, 1, 2))]
     assert [step for step, _ in seen[1]] == [2, 2, 3, 3]
     both, first, second = ([x for _, x in rows] for rows in seen[1:])

@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from cases import build, dataset
 
-from vae_tf import data, runs, training
+from vae_tf import batches, data, runs, training
 from vae_tf.errors import InputError
 
 CASE = ("ivae", "mlp_synthetic", (3,), "gaussian", {})
@@ -98,7 +98,7 @@ def test_a_full_disk_stops_the_run_and_leaves_what_was_good(tmp_path):
 
 def test_examples_that_cannot_be_read_are_said_with_the_step(tmp_path):
     rows = dataset(CASE[2])
-    bad = training.indices_of_step(len(rows), 8, 0, 33)
+    bad = batches.indices_of_step(len(rows), 8, 0, 33)
 
     def images_at(indices):
         if np.array_equal(indices, bad):

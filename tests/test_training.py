@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from cases import CASES, IDS, NEEDS_MNIST, build, dataset
 
-from vae_tf import data, distributions, models, runs, training
+from vae_tf import batches, console, data, distributions, models, runs, training
 
 
 def fit(model, steps, run_dir=None, seed=0, shape=(3,), batch_size=16, rate=1e-2, **more):
@@ -63,19 +63,19 @@ def test_convolutions_repeat_too():
 
 def test_every_epoch_is_a_permutation_of_its_own():
     n, batch_size = 12, 5
-    drawn = np.concatenate([training.indices_of_step(n, batch_size, 0, step) for step in range(12)])     # 5 epochs
+    drawn = np.concatenate([batches.indices_of_step(n, batch_size, 0, step) for step in range(12)])     # 5 epochs
     epochs = drawn.reshape(5, n)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(n), (5, 1)))
     assert len({tuple(epoch) for epoch in epochs}) == 5
-    np.testing.assert_array_equal(training.indices_of_step(n, batch_size, 0, 7), drawn[35:40])
-    assert not np.array_equal(training.indices_of_step(n, batch_size, 1, 7), drawn[35:40])
-    assert len(training.indices_of_step(3, 8, 0, 0)) == 8           # a batch larger than the data
+    np.testing.assert_array_equal(batches.indices_of_step(n, batch_size, 0, 7), drawn[35:40])
+    assert not np.array_equal(batches.indices_of_step(n, batch_size, 1, 7), drawn[35:40])
+    assert len(batches.indices_of_step(3, 8, 0, 0)) == 8           # a batch larger than the data
 
 
 def test_batches_start_anywhere():
     ds = data.load("dsprites")
-    for (step, x, u), expected in zip(training.batches(ds, 4, [5], 2, 4, with_u=True), (2, 3), strict=True):
-        indices = training.indices_of_step(len(ds), 4, 5, expected)
+    for (step, x, u), expected in zip(batches.batches(ds, 4, [5], 2, 4, with_u=True), (2, 3), strict=True):
+        indices = batches.indices_of_step(len(ds), 4, 5, expected)
         assert int(step) == expected and x.dtype == tf.uint8
         np.testing.assert_array_equal(x, ds.images_at(indices))
         np.testing.assert_array_equal(u, ds.u_at(indices))
@@ -135,14 +135,14 @@ def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
     _, weights = fit(small(), 40, tmp_path / "whole")
-    show = training.Progress.show
+    show = console.Progress.show
 
     def show_and_signal(self, rows):
         show(self, rows)
         if rows[0]["step"] == 15:
             os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(training.Progress, "show", show_and_signal)
+    monkeypatch.setattr(console.Progress, "show", show_and_signal)
     history, _ = fit(small(), 40, tmp_path / "run")
     assert history[-1]["step"] == 15 and (tmp_path / "run" / "checkpoints" / "000000015.npz").exists()
     _, resumed = fit(small(seed=5), 40, tmp_path / "run")

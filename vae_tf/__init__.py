@@ -15,7 +15,11 @@ Reading order, each file importing only from those before it:
     data            what they are trained on
     runs            a run's folder: configuration, history, checkpoints
     replicas        several models as one program
-    training        fit: batches, step, resume
+    replicas        several models as one program
+    batches         which examples form a step
+    train_step      the training step, many of them in one graph
+    console         progress on a terminal, requests to stop
+    training        fit: steps, rows of history, checkpoints, resume
     jacobians       d Dec(z) / dz, in forward and reverse mode
     metrics         what the papers measure
     export          SavedModels, written and read

@@ -1,13 +1,10 @@
-"""fit: batches, the training step, devices, resume.
+"""fit: steps, rows of history, checkpoints, resume.
 
 Randomness is a function of (seed, step): which examples form a step and which noise they get derive from
 the seed and the step alone. A resumed run is therefore the same run, and so is a run on other devices.
 """
 
-import functools
 import pathlib
-import signal
-import sys
 import time
 
 import keras
@@ -15,13 +12,15 @@ import numpy as np
 import tensorflow as tf
 
 from vae_tf import devices, models, replicas, runs
+from vae_tf.batches import batches, permutation, shared_out
+from vae_tf.console import Progress, StopRequest
 from vae_tf.errors import InputError
+from vae_tf.train_step import make_train_steps
 
 OPTIMIZERS = {"adam": keras.optimizers.Adam, "adagrad": keras.optimizers.Adagrad,
               "rmsprop": keras.optimizers.RMSprop, "sgd": keras.optimizers.SGD}
 
 WATCHED_EXAMPLES = 500
-FETCHED = 8         # batches per call of Python
 
 
 def optimizer(name, learning_rate, precision="float32"):
@@ -36,111 +35,6 @@ class NonFiniteError(RuntimeError):
 
 class DataError(RuntimeError):
     """Examples could not be read; the message names the step and the last good checkpoint."""
-
-
-def permutation(n, seed, epoch):
-    """The order of n examples in an epoch."""
-    return np.random.default_rng([seed, epoch]).permutation(n)
-
-
-def indices_of_step(n, batch_size, seed, step, permutation=permutation):
-    """Which of n examples form a step, int64 [batch_size]; every epoch is a permutation of its own.
-
-    A function of its arguments alone. A batch may straddle two epochs. Who asks for many steps passes a
-    `permutation` that remembers.
-    """
-    position = step * batch_size + np.arange(batch_size)
-    return np.concatenate([permutation(n, seed, int(epoch))[position[position // n == epoch] % n]
-                           for epoch in np.unique(position // n)])
-
-
-def batches(dataset, batch_size, seeds, start, stop, with_u=False, shares=(0, 1, 1), failures=None):
-    """The examples of steps start..stop-1 as a tf.data.Dataset of (step, x) or (step, x, u).
-
-    Args:
-        dataset: a data.Dataset.
-        batch_size: B.
-        seeds: S of them; x is [S B, ...], the batches of one seed after another.
-        start, stop: steps.
-        with_u: whether u comes too.
-        shares: (first, how many, of how many): every batch is cut into shares, and each step yields these, one by one.
-        failures: a list that collects what went wrong with the data; TensorFlow passes on its text alone.
-    """
-    columns = [(dataset.images_at, dataset.shape, tf.uint8 if dataset.is_image else tf.float32)]
-    if with_u:
-        columns.append((dataset.u_at, (dataset.u_size,), tf.float32))
-    dtypes = [dtype for _, _, dtype in columns]
-    first, own, of = shares
-    size = batch_size // of
-    remembered = functools.lru_cache(maxsize=2 * len(seeds))(permutation)      # two epochs meet in a batch
-
-    def examples(step, share):
-        try:
-            rows = slice(share * size, (share + 1) * size)
-            indices = np.concatenate([indices_of_step(len(dataset), batch_size, seed, step, remembered)[rows]
-                                      for seed in seeds])
-            return [at(indices) for at, _, _ in columns]
-        except Exception as error:
-            if failures is not None:
-                failures.append((step, error))
-            raise
-
-    def several(steps, shares):
-        rows = zip(*map(examples, steps, shares), strict=True)
-        return [np.stack(each).astype(dtype.as_numpy_dtype, copy=False)
-                for each, dtype in zip(rows, dtypes, strict=True)]
-
-    def fetch(i):
-        steps = i // own
-        arrays = tf.numpy_function(several, [steps, first + i % own], dtypes)
-        return steps, *(tf.ensure_shape(array, (None, len(seeds) * size, *shape))
-                        for array, (_, shape, _) in zip(arrays, columns, strict=True))
-
-    # Some at a time: a call of Python costs more than a small batch.
-    numbers = tf.data.Dataset.range(start * own, stop * own).batch(FETCHED)
-    return numbers.map(fetch, num_parallel_calls=2).prefetch(2).unbatch().prefetch(2)
-
-
-def make_train_steps(program, strategy, *, warmup_steps=0, jit_compile=False):
-    """A compiled function (iterator, count) -> (steps done, terms of the last, mean terms), terms {name: [S]}.
-
-    It runs `count` steps inside one graph and stops early at a loss that is not finite.
-    """
-    optimizer = program.optimizer
-    one_device = strategy.num_replicas_in_sync == 1
-
-    def train_step(step, x, u=None):
-        warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
-        with tf.GradientTape() as tape:
-            terms = program.terms(step, models.unit_range(x), u, warmup)
-            loss = tf.reduce_sum(terms["loss"]) / strategy.num_replicas_in_sync
-            loss = optimizer.scale_loss(loss)
-        gradients = tape.gradient(loss, program.variables)
-        # Keras sums the gradients of all devices.
-        optimizer.apply_gradients(zip(gradients, program.variables, strict=True))
-        return terms
-
-    if one_device:
-        everywhere = tf.function(train_step, jit_compile=jit_compile)
-    else:
-        def everywhere(*batch):
-            return {name: strategy.reduce("MEAN", term, axis=None)
-                    for name, term in strategy.run(train_step, args=batch).items()}
-
-    def finite(terms):
-        return tf.reduce_all(tf.math.is_finite(terms["loss"]))
-
-    @tf.function(reduce_retracing=True)
-    def train_steps(iterator, count):
-        terms = everywhere(*next(iterator))
-        totals, done = terms, tf.constant(1, tf.int64)
-        while done < count and finite(terms):
-            terms = everywhere(*next(iterator))
-            totals = {name: totals[name] + terms[name] for name in totals}
-            done += 1
-        return done, terms, {name: total / tf.cast(done, tf.float32) for name, total in totals.items()}
-
-    return train_steps
 
 
 def fit(model, dataset, optimizer, *, seed=0, run_dir=None, callbacks=(), **options):
@@ -202,7 +96,7 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
     written = folders if devices.is_chief(strategy) else []
     model = program.models[0]
     failures: list = []
-    iterator = _iterator(strategy, batch_size, lambda shares: batches(
+    iterator = shared_out(strategy, batch_size, lambda shares: batches(
         dataset, batch_size, program.seeds, step, steps, bool(model.u_size), shares, failures))
     train_steps = make_train_steps(program, strategy, warmup_steps=warmup_steps, jit_compile=jit_compile)
     watched = [_watched(model, dataset, seed) for seed in program.seeds] if watch else []
@@ -251,22 +145,6 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
     keras_callbacks.on_train_end()
     progress.end()
     return histories
-
-
-def _iterator(strategy, batch_size, dataset_of_shares):
-    """Batches for every device; each makes its own share alone."""
-    count = strategy.num_replicas_in_sync
-    if count == 1:
-        return iter(dataset_of_shares((0, 1, 1)))
-    if batch_size % count:
-        raise InputError(f"batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
-                         f"got {batch_size}")
-
-    def own(context):
-        each = count // context.num_input_pipelines
-        return dataset_of_shares((context.input_pipeline_id * each, each, count))
-
-    return iter(strategy.distribute_datasets_from_function(own))
 
 
 def _anywhere(strategy):
@@ -336,65 +214,3 @@ class _Writers:
     def __exit__(self, *error):
         for writer in self.writers:
             writer.close()
-
-
-class StopRequest:
-    """While entered, SIGINT and SIGTERM set `requested` instead of killing; a second SIGINT kills."""
-
-    def __enter__(self):
-        self.requested = False
-        self._before = {}
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._request)
-        except ValueError:      # not in the main thread: leave the signals alone
-            pass
-        return self
-
-    def _request(self, number, frame):
-        self.requested = True
-        signal.signal(number, self._before[number])
-
-    def __exit__(self, *error):
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-
-class Progress:
-    """One line on a terminal, rewritten; elsewhere a line every 10 seconds."""
-
-    def __init__(self, steps, replicas=1, quiet=False):
-        self.steps = steps
-        self.replicas = replicas
-        self.quiet = quiet
-        self.started = self.shown = time.monotonic()
-        self.first = None
-        self.live = sys.stderr.isatty()
-
-    def show(self, rows):
-        """One line for all replicas: the means of their terms."""
-        if self.quiet:
-            return
-        row = {name: np.mean([row[name] for row in rows]) for name in rows[0]}
-        row["step"] = rows[0]["step"]
-        now = time.monotonic()
-        self.first = self.first or (row["step"], now)      # the first chunk holds the compilation
-        since, elapsed = row["step"] - self.first[0], now - self.first[1]
-        left = f"{_clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
-        rate = f"{self.replicas * row['examples_per_second']:,.0f} examples/s"
-        terms = [f"{name} {value:.4g}" for name, value in row.items() if name not in ("step", "examples_per_second")]
-        line = "  ".join([f"step {row['step']:,}/{self.steps:,}", *terms, rate, left])
-        if self.live:
-            print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
-        elif now - self.shown >= 10 or row["step"] == self.steps:
-            print(line, file=sys.stderr, flush=True)
-            self.shown = now
-
-    def end(self):
-        if self.live and not self.quiet:
-            print(file=sys.stderr)
-
-
-def _clock(seconds):
-    minutes, seconds = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}" if minutes >= 60 else f"{minutes}:{seconds:02d}"
