@@ -8,7 +8,7 @@ import reference
 
 from vae_tf import metrics
 from vae_tf.errors import InputError
-from vae_tf.metrics import intervention, posterior, prediction, result
+from vae_tf.metrics import intervention, prediction, result
 
 EXACT = 1e-6      # what is asked of the published protocols
 
@@ -144,79 +144,6 @@ def test_udr_counts_informative_latents_alone():
     kl = [np.array([1, 1, 0.0, 0])] * 2
     np.testing.assert_allclose(metrics.udr([z, z], kl).score, reference.udr_pair(z[:, :2], z[:, :2]), atol=1e-12)
     assert metrics.udr([z, z], [np.zeros(4)] * 2).score == 0
-
-
-# The posterior, by Monte Carlo
-
-
-def test_mixture_entropy_against_quadrature():
-    rng = np.random.default_rng(0)
-    means, stddevs = rng.standard_normal((7, 2)), rng.uniform(0.1, 1, (7, 2))
-    samples = 100_000
-    got = posterior.mixture_entropies(means, stddevs, samples, rng)
-    for j in range(2):
-        # log q(z) varies by order 1 over a mixture of normals
-        assert abs(got[j] - reference.mixture_entropy(means[:, j], stddevs[:, j])) < 5 / np.sqrt(samples)
-
-
-def test_conditional_entropies_weigh_values_by_how_often_they_occur():
-    means, stddevs = np.array([[0.0], [0], [0], [5]]), np.array([[1.0], [1], [1], [0.01]])
-    factors = np.array([[0], [0], [0], [1]])
-    normal = 0.5 * np.log(2 * np.pi * np.e)
-    got = posterior.conditional_entropies(means, stddevs, factors, 100_000, np.random.default_rng(0))[0, 0]
-    assert abs(got - (normal + 0.25 * np.log(0.01))) < 5 / np.sqrt(100_000)
-
-
-def test_mig_from_stored_entropies():
-    marginal, of_factor = [2.0, 1.5, 0.2], [1.0, 0.5]
-    conditional = [[1.0, 2.0], [1.1, 1.5], [0.3, 0.0]]      # information 1.0, 0; 0.4, 0; 0 (not -0.1), 0.2
-    scored = metrics.mig_from_entropies(marginal, conditional, of_factor)
-    np.testing.assert_allclose(scored.parts["gap"], [0.6, 0.4], atol=1e-12)
-    assert scored.score == pytest.approx(0.5, abs=1e-12)
-    sup = metrics.mig_sup_from_entropies(marginal, conditional, of_factor, active=[True, False, True])
-    np.testing.assert_allclose(sup.parts["gap"], [1.0, 0.4, 0.4], atol=1e-12)
-    assert sup.score == pytest.approx(0.7, abs=1e-12)
-
-
-def test_stored_entropies_of_mig_posterior_score_the_same():
-    codes, factors = noisy(200)
-    scored = metrics.mig_posterior(codes, np.full(codes.shape, 0.3), factors, samples=500)
-    stored = [scored.parts[name] for name in ("marginal_entropy", "conditional_entropy", "factor_entropy")]
-    assert metrics.mig_from_entropies(*stored).score == scored.score
-
-
-def test_mig_posterior_of_separate_clusters_is_one_and_of_drowned_means_zero():
-    factors = grid(4, 3, copies=5)
-    means = factors.astype(float)
-    sharp = metrics.mig_posterior(means, np.full(means.shape, 0.01), factors)
-    # 60 narrow peaks on 4 (3) places: H(z_j) - H(z_j|v_j) is log 4 (log 3) to Monte Carlo error.
-    assert sharp.score == pytest.approx(1, abs=0.02)
-    assert metrics.mig_sup_posterior(means, np.full(means.shape, 0.01), factors).score == pytest.approx(1, abs=0.02)
-    drowned = metrics.mig_posterior(means, np.full(means.shape, 100.0), factors)
-    assert drowned.score == pytest.approx(0, abs=0.02)
-    assert metrics.mig(means, factors).score == pytest.approx(1)      # the histogram of means does not see the noise
-
-
-def test_elbo_decomposition_against_loops():
-    rng = np.random.default_rng(0)
-    means, stddevs = rng.standard_normal((6, 3)), rng.uniform(0.3, 1, (6, 3))
-    z = rng.standard_normal((5, 3))
-    got = posterior._log_joint_mixture(z, means, stddevs)
-    np.testing.assert_allclose(got, [reference.log_mixture(row, means, stddevs) for row in z], atol=1e-12)
-    parts = metrics.elbo_decomposition(means, stddevs)
-    kl = np.mean([reference.diagonal_kl(m, s) for m, s in zip(means, stddevs, strict=True)])
-    error = 5 * parts.parts["standard_errors"].sum()
-    assert abs(parts.score - kl) < error
-    assert 0 <= parts.parts["mutual_information"] <= np.log(6) + error
-
-
-def test_elbo_decomposition_of_one_posterior_and_of_a_learned_prior():
-    mean, stddev = np.array([[0.5, -1.0]]), np.array([[0.7, 1.3]])
-    parts = metrics.elbo_decomposition(mean, stddev).parts
-    assert parts["mutual_information"] == pytest.approx(0, abs=1e-12)      # q(z) is q(z|x), a product
-    assert parts["total_correlation"] == pytest.approx(0, abs=1e-12)
-    same = metrics.elbo_decomposition(mean, stddev, prior_means=mean, prior_stddevs=stddev)
-    assert same.score == pytest.approx(0, abs=1e-12)
 
 
 # Hand-computed

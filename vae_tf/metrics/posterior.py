@@ -19,19 +19,35 @@ CHUNK = 100_000             # densities in memory at a time: they stay in cache
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 
-def mixture_entropies(means, stddevs, samples, rng):
-    """H(z_j) [d] in nats of z_j ~ 1/N sum_n N(mean_nj, stddev_nj^2), by Monte Carlo.
+def entropies(means, stddevs, factors, samples, rng):
+    """H(z_j) [d] and H(z_j|v_k) [d, K] in nats, by Monte Carlo from the same samples.
 
-    -1/S sum_s log 1/N sum_n q(z_sj|x_n), with z_s drawn from the posterior of an example, all equally often.
+    The aggregate posterior q(z_j) is the mixture 1/N sum_n N(mean_nj, stddev_nj^2), and q(z_j|v_k) that of the
+    examples that share the value. Each z_s is drawn from the posterior of an example x_s, all examples equally often:
+        H(z_j)     = -1/S sum_s log q(z_sj)
+        H(z_j|v_k) = -1/S sum_s log q(z_sj | v_k(x_s))
+    Their difference I(z_j; v_k) is the mean of log q(z_sj|v_k(x_s)) - log q(z_sj), whose two terms rise and fall
+    together: it has far less spread than entropies of different samples, and neither term is biased.
 
     Args:
         means, stddevs: [N, d].
+        factors: [N, K], classes.
         samples: S.
         rng: numpy Generator.
     """
     own = _owners(len(means), samples, rng)
     z = means[own] + stddevs[own] * rng.standard_normal((samples, means.shape[1]))
-    return -np.array([_log_mixture(*columns).mean() for columns in zip(z.T, means.T, stddevs.T, strict=True)])
+
+    def log_densities(of, rows):
+        """Sum over the samples `of` of the log density of the mixture over the examples `rows`, per latent."""
+        return np.array([_log_mixture(*columns).sum()
+                         for columns in zip(z[of].T, means[rows].T, stddevs[rows].T, strict=True)])
+
+    conditional = np.zeros((means.shape[1], factors.shape[1]))
+    for k, v in enumerate(factors.T):
+        for value in np.unique(v[own]):
+            conditional[:, k] -= log_densities(v[own] == value, v == value) / samples
+    return -log_densities(slice(None), slice(None)) / samples, conditional
 
 
 def _log_mixture(z, means, stddevs):
@@ -48,20 +64,10 @@ def _log_mixture(z, means, stddevs):
     return np.log(total / len(means)) - HALF_LOG_2PI
 
 
-def conditional_entropies(means, stddevs, factors, samples, rng):
-    """H(z_j|v_k) [d, K]: `mixture_entropies` of the examples of each value, averaged as often as it occurs."""
-    conditional = np.zeros((means.shape[1], factors.shape[1]))
-    for k, v in enumerate(factors.T):
-        for value in np.unique(v):
-            rows = np.flatnonzero(v == value)
-            share = len(rows) / len(v)
-            drawn = max(1, round(samples * share))
-            conditional[:, k] += share * mixture_entropies(means[rows], stddevs[rows], drawn, rng)
-    return conditional
-
-
 def information_from_entropies(marginal, conditional, of_factor):
-    """I(z_j; v_k) / H(v_k) [d, K] from entropies in nats; Monte Carlo error below 0 is 0, a constant factor gives 0.
+    """(H(z_j) - H(z_j|v_k)) / H(v_k) [d, K] from entropies in nats; a constant factor gives 0.
+
+    Monte Carlo error may leave a value below 0. It is not cut off, because that would bias the others' mean upwards.
 
     Args:
         marginal: H(z_j) [d].
@@ -77,7 +83,7 @@ def information_from_entropies(marginal, conditional, of_factor):
                          f"{conditional.shape}, {marginal.shape}, {of_factor.shape}")
     if not all(np.isfinite(array).all() for array in (marginal, conditional, of_factor)):
         raise InputError("entropies: expected finite values; got NaN or infinite")
-    information = np.maximum(marginal[:, np.newaxis] - conditional, 0)
+    information = marginal[:, np.newaxis] - conditional
     return np.divide(information, of_factor, where=of_factor > 0, out=np.zeros_like(information))
 
 
@@ -133,7 +139,7 @@ def mig_sup_from_entropies(marginal, conditional, of_factor, active=None):
                   f"0: no latent is about one factor; 1: each of the {active.sum()} active latents is one factor")
 
 
-def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, seed=0):
+def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, seed=0):
     """MIG with the entropies of q(z_j) and q(z_j|v_k) by Monte Carlo from q(z|x) (Chen 2018; what bhowal reports).
 
     `mig_from_entropies` with H(v_k) = log(number of values). In [0, 1] up to Monte Carlo error. 1: each factor is
@@ -141,26 +147,32 @@ def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, seed=0):
     `mig` it counts the posterior's noise: a latent whose means follow a factor within s_j knows little of it. The
     histogram's bias is gone, but q is the mixture over the examples given: with N of them no latent
     can know more than log N, and few examples per value overstate. A constant factor is left out, with a warning.
+    Chen's and bhowal's tables leave dSprites' shape out of the factors, mix over all images, and take 10,000 samples
+    per value. As they do, it takes `entropies`, but of the same samples for H(z_j) and H(z_j|v_k).
 
     Args:
         means, stddevs: [N, d] of q(z|x).
         factors: [N, K]; integers as they are, floats in `bins` equal-width bins.
         bins: of float factors.
-        samples: of z, for each of H(z_j) and H(z_j|v_k); time grows with samples x N x d.
+        samples: of z in all; time grows with samples x N x d.
+        samples_per_value: if given, so many samples for each value of the factor that has most values, and hence so
+            many or more for each value of any factor, where all values are equally frequent. It replaces `samples`.
         seed: of the noise.
 
     Returns:
         Result; parts: gap [K], latent [K], normalised_information [d, K], marginal_entropy [d],
-        conditional_entropy [d, K], factor_entropy [K].
+        conditional_entropy [d, K], factor_entropy [K], samples (in all).
 
     Raises:
-        InputError: shapes that disagree, NaN, a standard deviation not above 0, or no factor that varies.
+        InputError: shapes that disagree, NaN, a standard deviation not above 0, no factor that varies, or fewer than
+            one sample.
     """
-    entropies, _ = _entropies("mig_posterior", means, stddevs, factors, bins, samples, seed)
-    return _with_entropies(mig_from_entropies(*entropies), entropies)
+    estimated, _ = _entropies("mig_posterior", means, stddevs, factors, bins, samples, samples_per_value, seed)
+    return _with_entropies(mig_from_entropies(*estimated[:3]), estimated)
 
 
-def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, prior_means=0.0, prior_stddevs=1.0, seed=0):
+def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, prior_means=0.0,
+                      prior_stddevs=1.0, seed=0):
     """MIG-sup with the entropies of `mig_posterior` (Li 2020; what bhowal reports).
 
     `mig_sup_from_entropies` over latents with Var(mean_j) > 0.01 prior variances (`activity.is_varying`). In [0, 1] up
@@ -172,25 +184,28 @@ def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, prior_m
     Returns:
         Result; parts: as `mig_sup_from_entropies`, and the entropies as `mig_posterior`.
     """
-    (marginal, conditional, of_factor), means = _entropies("mig_sup_posterior", means, stddevs, factors, bins, samples,
-                                                           seed)
-    result = mig_sup_from_entropies(marginal, conditional, of_factor,
-                                    activity.is_varying(means, prior_means, prior_stddevs))
-    return _with_entropies(result, (marginal, conditional, of_factor))
+    estimated, means = _entropies("mig_sup_posterior", means, stddevs, factors, bins, samples, samples_per_value, seed)
+    active = activity.is_varying(means, prior_means, prior_stddevs)
+    return _with_entropies(mig_sup_from_entropies(*estimated[:3], active=active), estimated)
 
 
-def _entropies(name, means, stddevs, factors, bins, samples, seed):
-    """(H(z_j), H(z_j|v_k), log number of values of v_k), and the checked means."""
+def _entropies(name, means, stddevs, factors, bins, samples, samples_per_value, seed):
+    """(H(z_j), H(z_j|v_k), log number of values of v_k, number of samples), and the checked means."""
     means, stddevs, factors = _checked_posterior(means, stddevs, factors)
+    for argument, count in (("samples", samples), ("samples_per_value", samples_per_value)):
+        if count is not None and count < 1:
+            raise InputError(f"{argument}: expected at least 1; got {count}")
     varying(name, factors)
-    v, rng = classes(factors, bins), np.random.default_rng(seed)
-    marginal = mixture_entropies(means, stddevs, samples, rng)
-    return (marginal, conditional_entropies(means, stddevs, v, samples, rng), np.log(v.max(0) + 1)), means
+    v = classes(factors, bins)
+    values = v.max(0) + 1
+    samples = samples if samples_per_value is None else samples_per_value * int(values.max())
+    marginal, conditional = entropies(means, stddevs, v, samples, np.random.default_rng(seed))
+    return (marginal, conditional, np.log(values), np.array(samples)), means
 
 
-def _with_entropies(result, entropies):
-    named = dict(zip(("marginal_entropy", "conditional_entropy", "factor_entropy"), entropies, strict=True))
-    return dataclasses.replace(result, parts=result.parts | named)
+def _with_entropies(result, estimated):
+    names = ("marginal_entropy", "conditional_entropy", "factor_entropy", "samples")
+    return dataclasses.replace(result, parts=result.parts | dict(zip(names, estimated, strict=True)))
 
 
 def _checked_posterior(means, stddevs, factors=None):

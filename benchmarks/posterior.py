@@ -1,0 +1,66 @@
+"""Bias and spread of two estimators of I(z_j; v) in nats: `python benchmarks/posterior.py`, some five minutes.
+
+One factor has 40 values, three latents N = 4,000 posteriors: z_0 holds the factor, z_1 does not but varies, z_2 is
+passive. `same` takes H(z_j) and H(z_j|v) from the same samples, as `mig_posterior` does. `apart` draws other samples
+for each entropy and cuts I off at 0, as Chen's code does; with `per value` it draws as many for each of the 40 values.
+The truth is by quadrature. Spread is the standard deviation over 20 seeds.
+"""
+
+import numpy as np
+
+from vae_tf.metrics import posterior
+
+VALUES, EXAMPLES, SEEDS = 40, 4_000, 20
+
+
+def example():
+    """means [N, 3], stddevs [N, 3], v [N]."""
+    rng = np.random.default_rng(0)
+    v = rng.permutation(np.arange(EXAMPLES) % VALUES)
+    means = np.stack([v / VALUES * 3.4, 0 * v, 0 * v], -1) + rng.standard_normal((EXAMPLES, 3)) * [0.1, 1, 0.05]
+    return means, np.tile([0.1, 0.3, 1.0], (EXAMPLES, 1)), v
+
+
+def entropy(means, stddevs):
+    """H of a mixture of normals of one latent, by the trapezoidal rule; the step is a tenth of the least stddev."""
+    z = np.arange(means.min() - 9, means.max() + 9, stddevs.min() / 10)
+    log_density = posterior._log_mixture(z, means, stddevs)
+    return -np.trapezoid(np.where(log_density > -700, np.exp(log_density) * log_density, 0), z)
+
+
+def information(means, stddevs, v):
+    return entropy(means, stddevs) - np.mean([entropy(means[v == value], stddevs[v == value])
+                                              for value in range(VALUES)])
+
+
+def marginal(means, stddevs, samples, rng):
+    one = np.zeros((len(means), 1), int)
+    return posterior.entropies(means, stddevs, one, samples, rng)[0]
+
+
+def same(means, stddevs, v, samples, rng):
+    of_z, given_v = posterior.entropies(means, stddevs, v[:, np.newaxis], samples, rng)
+    return of_z - given_v[:, 0]
+
+
+def apart(means, stddevs, v, samples, rng, per_value):
+    given = [marginal(means[v == value], stddevs[v == value], per_value, rng) for value in range(VALUES)]
+    return np.maximum(marginal(means, stddevs, samples, rng) - np.mean(given, 0), 0)
+
+
+def main():
+    means, stddevs, v = example()
+    truth = np.array([information(*columns, v) for columns in zip(means.T, stddevs.T, strict=True)])
+    print("I(z_j; v) in nats:", " ".join(f"{value:.5f}" for value in truth))
+    print("| estimator | samples | bias z_0 | z_1 | z_2 | spread z_0 | z_1 | z_2 |\n|---|---|--:|--:|--:|--:|--:|--:|")
+    for name, samples, estimate in (
+            ("apart", "10,000", lambda rng: apart(means, stddevs, v, 10_000, rng, 10_000 // VALUES)),
+            ("apart", "10,000 per value", lambda rng: apart(means, stddevs, v, 10_000, rng, 10_000)),
+            ("same", "10,000", lambda rng: same(means, stddevs, v, 10_000, rng))):
+        drawn = np.array([estimate(np.random.default_rng(seed)) for seed in range(SEEDS)])
+        cells = [f"{bias:+.5f}" for bias in drawn.mean(0) - truth] + [f"{sd:.5f}" for sd in drawn.std(0, ddof=1)]
+        print(f"| {name} | {samples} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
