@@ -23,9 +23,9 @@ def example():
 
 def entropy(means, stddevs):
     """H of a mixture of normals of one latent, by the trapezoidal rule; the step is a tenth of the least stddev."""
-    z = np.arange(means.min() - 9, means.max() + 9, stddevs.min() / 10)
+    z = np.arange((means - 8 * stddevs).min(), (means + 8 * stddevs).max(), stddevs.min() / 10)
     log_density = posterior._log_mixture(z, means, stddevs)
-    return -np.trapezoid(np.where(log_density > -700, np.exp(log_density) * log_density, 0), z)
+    return -np.trapezoid(np.exp(log_density) * log_density, z)
 
 
 def information(means, stddevs, v):

@@ -168,7 +168,8 @@ def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per
             one sample.
     """
     estimated, _ = _entropies("mig_posterior", means, stddevs, factors, bins, samples, samples_per_value, seed)
-    return _with_entropies(mig_from_entropies(*estimated[:3]), estimated)
+    marginal, conditional, of_factor, _ = estimated
+    return _with_entropies(mig_from_entropies(marginal, conditional, of_factor), estimated)
 
 
 def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, prior_means=0.0,
@@ -185,8 +186,9 @@ def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples
         Result; parts: as `mig_sup_from_entropies`, and the entropies as `mig_posterior`.
     """
     estimated, means = _entropies("mig_sup_posterior", means, stddevs, factors, bins, samples, samples_per_value, seed)
+    marginal, conditional, of_factor, _ = estimated
     active = activity.is_varying(means, prior_means, prior_stddevs)
-    return _with_entropies(mig_sup_from_entropies(*estimated[:3], active=active), estimated)
+    return _with_entropies(mig_sup_from_entropies(marginal, conditional, of_factor, active), estimated)
 
 
 def _entropies(name, means, stddevs, factors, bins, samples, samples_per_value, seed):
