@@ -274,13 +274,27 @@ def irs(codes, factors, quantile=0.99):
     return sum(s * m for s, m in zip(scores, largest, strict=True)) / sum(largest)
 
 
-def udr_pair(a, b):
-    """Duan 2020, for one pair of models, by |Spearman|, all latents informative."""
+def udr_pair(a, b, similarity="spearman", average="latents"):
+    """Duan 2020, for one pair of models, all latents informative; by Lasso, b as it is predicted from a."""
     from scipy.stats import spearmanr
-    R = np.array([[abs(spearmanr(x, y).statistic) for y in b.T] for x in a.T])
-    over_b = sum(max(R[:, j])**2 / sum(R[:, j]) for j in range(R.shape[1]))
-    over_a = sum(max(R[i])**2 / sum(R[i]) for i in range(R.shape[0]))
-    return (over_a + over_b) / sum(R.shape)
+    if similarity == "spearman":
+        R = np.array([[abs(spearmanr(x, y).statistic) for y in b.T] for x in a.T])
+    else:
+        R = np.abs(np.stack([lasso(a, y) for y in b.T], -1))
+    of_b = [max(R[:, j])**2 / sum(R[:, j]) if sum(R[:, j]) else 0 for j in range(R.shape[1])]
+    of_a = [max(R[i])**2 / sum(R[i]) if sum(R[i]) else 0 for i in range(R.shape[0])]
+    return np.mean(of_a + of_b) if average == "latents" else (np.mean(of_a) + np.mean(of_b)) / 2
+
+
+def lasso(X, y, alpha=0.1, sweeps=500):
+    """Weights of |y - X w|^2 / 2N + alpha |w|_1 for standardised columns, one coordinate after the other."""
+    X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
+    w = np.zeros(X.shape[1])
+    for _ in range(sweeps):
+        for j in range(len(w)):
+            pull = X[:, j] @ (y - X @ w) / len(y) + w[j]
+            w[j] = math.copysign(max(abs(pull) - alpha, 0), pull)
+    return w
 
 
 def mixture_entropy(means, stddevs):

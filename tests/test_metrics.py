@@ -122,30 +122,6 @@ def test_spearman_of_mcc_sees_through_warping():
     assert metrics.mcc(warped, factors).parts["spearman"] == pytest.approx(1)
 
 
-def test_udr_against_loops():
-    a, b, c = (noisy(200, seed=0)[0] @ np.linalg.qr(np.random.default_rng(i).standard_normal((4, 4)))[0]
-               for i in range(3))
-    pairs = [reference.udr_pair(a, b), reference.udr_pair(a, c), reference.udr_pair(b, c)]
-    expected = [np.median(pairs[:2]), np.median(pairs[::2]), np.median(pairs[1:])]
-    np.testing.assert_allclose(metrics.udr([a, b, c]).parts["per_model"], expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("similarity", ["spearman", "lasso"])
-def test_udr_prefers_models_that_agree(similarity):
-    z = np.random.default_rng(0).standard_normal((500, 4))
-    turned = z @ np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
-    ranked = metrics.udr([z, -z[:, [2, 0, 3, 1]], turned], similarity=similarity).parts
-    assert ranked["pairs"][0, 1] > 0.8 > ranked["pairs"][0, 2]
-    assert ranked["per_model"][2] == ranked["per_model"].min()
-
-
-def test_udr_counts_informative_latents_alone():
-    z = np.random.default_rng(0).standard_normal((500, 4))
-    kl = [np.array([1, 1, 0.0, 0])] * 2
-    np.testing.assert_allclose(metrics.udr([z, z], kl).score, reference.udr_pair(z[:, :2], z[:, :2]), atol=1e-12)
-    assert metrics.udr([z, z], [np.zeros(4)] * 2).score == 0
-
-
 # Hand-computed
 
 
@@ -520,10 +496,6 @@ def test_bad_arguments_name_themselves():
         metrics.downstream_logistic(codes, factors, sizes=())
     with pytest.raises(InputError, match="neighbours: expected at most 48"):
         metrics.disentanglement_score(codes, factors, neighbours=50)
-    with pytest.raises(InputError, match="at least two models"):
-        metrics.udr([codes])
-    with pytest.raises(InputError, match="similarity: expected spearman or lasso"):
-        metrics.udr([codes, codes], similarity="pearson")
     with pytest.raises(InputError, match=r"conditional: expected entropies \[d, K\]"):
         metrics.mig_from_entropies([1.0], [[1.0, 2.0]], [1.0])
     with pytest.raises(InputError, match="modularity expects at least two"):

@@ -1,5 +1,7 @@
 """Choosing a model without labels: unsupervised disentanglement ranking, UDR (Duan 2020)."""
 
+import itertools
+
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.linear_model import Lasso
@@ -10,32 +12,39 @@ from vae_tf.metrics.correlation import correlation
 from vae_tf.metrics.result import Result, checked
 
 
-def udr(codes, kl=None, similarity="spearman", alpha=0.1):
+def udr(codes, kl=None, similarity="spearman", average="latents", alpha=0.1):
     """UDR: models that disentangle agree, up to order and sign of latents, whatever their seed.
 
     R_ab is how similar latent a of one model is to latent b of another: |Spearman correlation|, or |Lasso weight| in
     predicting the standardised b from the standardised a's. For a pair of models
         UDR = (sum_b max_a R_ab^2 / sum_a R_ab + sum_a max_b R_ab^2 / sum_b R_ab) / (d_a + d_b)
-    over informative latents, those with a mean KL(q(z_j|x) || p) of 0.01 nats or more (`activity.is_informative`); a
-    model's UDR is the median over the models it is paired with. In [0, 1] for Spearman. 1: its latents are those of
-    the others, one for one; near 0: nothing in common. A model with no informative latent has UDR 0.
+    over informative latents, those with a mean KL(q(z_j|x) || p) of 0.01 nats or more (`activity.is_informative`).
+    Each latent counts alike, as in the paper's formula. With average="models" each model of the pair does, as in
+    disentanglement_lib: half of sum_b ... / d_b plus half of sum_a ... / d_a. They differ where d_a and d_b do.
+    A model's UDR is the median over the models it is paired with; by Lasso, as it is predicted from each of them, as
+    in disentanglement_lib. In [0, 1] for Spearman. 1: its latents are those of the others, one for one; near 0:
+    nothing in common. A model with no informative latent has UDR 0.
 
     Args:
         codes: M arrays [N, d_m] of the same N examples, M >= 2; one per model, of one recipe and several seeds.
         kl: M arrays [d_m], mean KL of each latent in nats; None takes the latents that vary as informative.
         similarity: "spearman" or "lasso".
+        average: what counts alike, "latents" or "models".
         alpha: of the Lasso.
 
     Returns:
-        Result, its score the best model's; parts: per_model [M], pairs [M, M] (NaN on the diagonal), best.
+        Result, its score the best model's; parts: per_model [M]; pairs [M, M], where entry i, j is of model j as
+        predicted from model i (NaN on the diagonal); best.
 
     Raises:
-        InputError: fewer than two models, rows or KLs that disagree, or no such similarity.
+        InputError: fewer than two models, rows or KLs that disagree, or no such similarity or average.
     """
     if len(codes) < 2:
         raise InputError(f"codes: expected those of at least two models; got {len(codes)}")
     if similarity not in ("spearman", "lasso"):
         raise InputError(f"similarity: expected spearman or lasso; got {similarity!r}")
+    if average not in ("latents", "models"):
+        raise InputError(f"average: expected latents or models; got {average!r}")
     codes = [checked(z)[0] for z in codes]
     if len({len(z) for z in codes}) > 1:
         raise InputError(f"codes: expected as many rows for every model; got {', '.join(str(len(z)) for z in codes)}")
@@ -48,27 +57,27 @@ def udr(codes, kl=None, similarity="spearman", alpha=0.1):
         codes = [rankdata(z, axis=0) for z in codes]
     M = len(codes)
     pairs = np.full((M, M), np.nan)
-    for i in range(M):
-        for j in range(i) if similarity == "spearman" else set(range(M)) - {i}:
-            pairs[i, j] = _agreement(correlation(codes[i], codes[j]) if similarity == "spearman"
-                                     else _lasso_weights(codes[i], codes[j], alpha))
-            pairs[j, i] = pairs[i, j] if similarity == "spearman" else pairs[j, i]
-    per_model = np.nanmedian(pairs, axis=1)
+    for i, j in itertools.permutations(range(M), 2):
+        R = (correlation(codes[i], codes[j]) if similarity == "spearman"
+             else _lasso_weights(codes[i], codes[j], alpha))
+        pairs[i, j] = _agreement(R, average)
+    per_model = np.nanmedian(pairs, axis=0)
     return Result("udr", float(per_model.max()), {"per_model": per_model, "pairs": pairs,
                                                   "best": np.array(per_model.argmax())},
                   "0: models of this recipe share nothing; 1: they found the same latents, one for one")
 
 
-def _agreement(R):
+def _agreement(R, average):
     """UDR of one pair from similarities R [d_a, d_b]."""
     if not R.size:
         return 0.0
 
     def shares(table):
         total = table.sum(0)
-        return np.divide(table.max(0)**2, total, where=total > 0, out=np.zeros_like(total)).sum()
+        return np.divide(table.max(0)**2, total, where=total > 0, out=np.zeros_like(total))
 
-    return (shares(R) + shares(R.T)) / sum(R.shape)
+    of_b, of_a = shares(R), shares(R.T)
+    return np.concatenate([of_b, of_a]).mean() if average == "latents" else (of_b.mean() + of_a.mean()) / 2
 
 
 def _lasso_weights(a, b, alpha):
