@@ -5,6 +5,7 @@ import pathlib
 import time
 
 from vae_tf import cli, data, evaluation, export, report, runs
+from vae_tf.data import held_out
 from vae_tf.errors import InputError
 from vae_tf.metrics import closed_forms, geometry
 
@@ -23,11 +24,10 @@ def main(flags):
     card = model.card
 
     # Data: the test part of what it was trained on, unless flags say otherwise.
-    dataset, recipe = test_part(card, flags)
+    dataset, settings, part = test_part(card, flags)
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{card['steps']:,} steps on {card['data']['name']}), "
-          f"scored on {min(evaluation.drawn(asked['names'], asked['examples']), len(dataset)):,} examples "
-          f"of {dataset.name}")
+          f"scored on {min(evaluation.drawn(asked['names'], asked['examples']), len(dataset)):,} {part}")
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
@@ -43,10 +43,10 @@ def main(flags):
               "so scores against factors that u holds are no test of discovery.")
 
     # Report: numbers and a picture beside the model.
-    text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, passive_kl=flags.passive_kl, **recipe)
+    text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, passive_kl=flags.passive_kl, **settings)
     runs.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
     export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()},
-                    evaluated={**recipe, "examples": len(scored.codes), "seed": flags.seed})
+                    evaluated={**settings, "examples": len(scored.codes), "seed": flags.seed})
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if scored.polarised:
         name = "/".join(model.path.parts[-2:])
@@ -68,24 +68,36 @@ def loaded(flag, folder):
 
 
 def test_part(card, flags):
-    """The dataset to score on, and the settings it came from."""
-    recipe = {name: card["recipe"][name] if flags[name].value is None else flags[name].value
-              for name in ("dataset", "data_seed", "split")}
-    dataset = data.load(recipe["dataset"], data_dir=flags.data_dir, seed=recipe["data_seed"])
-    return dataset.split(recipe["split"], "test", recipe["data_seed"]), recipe
+    """A held_out.Scored: what to score on, the settings it came from, and both in words."""
+    name, seed = (card["recipe"][flag] if flags[flag].value is None else flags[flag].value
+                  for flag in ("dataset", "data_seed"))
+    try:
+        whole = data.load(name, data_dir=flags.data_dir, seed=seed)
+    except InputError as error:
+        if flags.dataset is not None:
+            raise
+        raise InputError(f"{error}; the model was trained on these data; "
+                         "--dataset names the data to score it on") from None
+    return held_out.test_part(whole, card["recipe"], flags.split, seed)
 
 
 def compare(flags):
     """OD-scores of several models on the test part of the first one's data."""
     models = {name: loaded("--compare", name) for name in flags.compare}
-    dataset, _ = test_part(next(iter(models.values())).card, flags)
+    recipes = {name: model.card["recipe"] for name, model in models.items()}
+    first, *_ = recipes.values()
+    dataset, _, part = test_part(models[flags.compare[0]].card, flags)
     fitted = flags.geometry == ["od_score"]
     scores = evaluation.compare(models, dataset, examples=flags.geometry_examples, seed=flags.seed, fitted=fitted,
                                 progress=report.progress)
     print(f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'} around "
-          f"{min(flags.geometry_examples, len(dataset)):,} examples of {dataset.name}")
+          f"{min(flags.geometry_examples, len(dataset)):,} {part}")
     for name, score in scores.items():
         print(f"  {name:<40}  {score.score:.4f}  {score.meaning}")
+    other = [name for name, recipe in recipes.items()
+             if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
+    if other:
+        print(f"  Trained on other examples than {flags.compare[0]}: {', '.join(other)}")
 
 
 def score_codes(path, asked):

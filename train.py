@@ -3,6 +3,7 @@
 import time
 
 from vae_tf import cli, data, devices, export
+from vae_tf.data import held_out
 
 
 def main(flags):
@@ -20,7 +21,7 @@ def main(flags):
     run_dirs = [cli.run_folder(flags, config, suffix, write=chief) for suffix, config in configs.items()]
     config, model = next(iter(configs.values())), models[0]
     print(f"{config['model']} ({config['network']}, {config['latents']} latents, {model.count_params():,} weights) "
-          f"on {dataset.name} ({len(dataset):,} examples): "
+          f"on {held_out.of_training(dataset)}: "
           f"{config['steps']:,} steps of {config['batch_size']}, in {cli.listed(run_dirs)}")
 
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
@@ -33,7 +34,7 @@ def main(flags):
         return
 
     # Export: a SavedModel that a server loads.
-    print(f"\nTrained in {time.perf_counter() - started:.0f} s. At the end, nats per example:")
+    print(f"\nTrained in {time.perf_counter() - started:.0f} s. At the end, nats per training example:")
     for config, model, run_dir, history in zip(configs.values(), models, run_dirs, histories, strict=True):
         path = export.save(f"{flags.export_root}/{run_dir.name}", model, dataset,
                            cli.card(config, model, dataset, history), keep=flags.keep_versions)

@@ -174,9 +174,10 @@ def _define_data_flags(group, dataset, text):
     group.string("dataset", dataset, text)
     group.string("data_dir", None, "Where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
     group.integer("data_seed", None if trained else 0, f"Of data that are drawn at random{trained}.", lower_bound=0)
-    group.enum("split", None if trained else "grid", ("grid", "random"),
-               "grid: the published train and test parts, or else the whole grid for both; "
-               f"random: 80/10/10 %{trained}.")
+    group.enum("split", None if trained else "auto", data.SPLITS,
+               "Which examples are for training and which for scoring. grid: the published train and test parts, or "
+               "else the whole for both; random: 80, 10 and 10 % for training, validation and test; auto: grid for a "
+               f"complete grid of factors and for data with published parts, random for all other data{trained}.")
 
 
 class _Group:
@@ -305,6 +306,8 @@ def configuration(values, dataset):
     if values.epochs is not None:
         suited["steps"] = max(1, round(values.epochs * len(dataset) / values.batch_size))
     config.update({name: value for name, value in suited.items() if config[name] is None})
+    config["split"] = dataset.part.how if dataset.part else dataset.split_of(config["split"])
+    config["data_fingerprint"] = dataset.fingerprint
     if config["likelihood"] == "bernoulli" and not dataset.is_image:
         raise InputError(f"--likelihood: bernoulli needs images; {dataset.name} has float vectors; "
                          "choices: gaussian, gaussian_learned")
@@ -413,6 +416,8 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
 
 def card(config, model, dataset, history):
     """What an export says of itself: model, data, factors, recipe, scores of its history and versions."""
+    if config["dataset"].endswith(".npz"):      # the card is read in other folders than this
+        config = {**config, "dataset": str(pathlib.Path(config["dataset"]).absolute())}
     polarised = metrics.polarised_fraction(history)
     of_history = {polarised.name: dataclasses.asdict(polarised)} if polarised else {}
     return {
@@ -476,7 +481,7 @@ def run_folder(values, config, suffix="", write=True):
     if values.restart:
         candidates = itertools.chain([run_dir], (run_dir.with_name(f"{name}-{i}") for i in itertools.count(2)))
         run_dir = next(path for path in candidates if not path.exists())
-    changed = runs.differences(run_dir, config)
+    changed = _without_same_data(run_dir, config, runs.differences(run_dir, config))
     if changed:
         listed = "; ".join(f"--{name}: {was} there, {now} now" for name, (was, now) in changed.items())
         raise InputError(f"{run_dir} holds a run with another configuration ({listed}); "
@@ -484,3 +489,19 @@ def run_folder(values, config, suffix="", write=True):
     if write:
         runs.write_config(run_dir, config)
     return run_dir
+
+
+def _without_same_data(run_dir, config, changed):
+    """The differences of a run's configuration, less those between two names of the same data.
+
+    Raises:
+        InputError: the data have changed under the same name.
+    """
+    was, now = changed.pop("data_fingerprint", (config["data_fingerprint"],) * 2)
+    if was == now:
+        changed.pop("dataset", None)
+    elif was and not {"dataset", "data_seed"} & set(changed):
+        raise InputError(f"{run_dir} was trained on other data than {config['dataset']} holds now (fingerprint "
+                         f"{was[:8]} there, {now[:8]} now); go on with those data, or give this run a --name, or "
+                         "--restart to start over in a new folder")
+    return changed

@@ -1,7 +1,7 @@
 """What the models are trained on: `load(name)` gives a Dataset."""
 
 from vae_tf.data import arrays, catalogue, dsprites, synthetic
-from vae_tf.data.dataset import Dataset, Factor
+from vae_tf.data.dataset import SPLITS, Dataset, Factor
 from vae_tf.errors import InputError
 
 DATASETS = {
@@ -37,4 +37,4 @@ def load(name, *, data_dir=None, seed=0):
     return DATASETS[name](data_dir, seed)
 
 
-__all__ = ["DATASETS", "Dataset", "Factor", "load"]
+__all__ = ["DATASETS", "SPLITS", "Dataset", "Factor", "load"]

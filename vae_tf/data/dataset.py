@@ -1,10 +1,17 @@
 """What every dataset is: N examples by index, their factors, and u."""
 
 import dataclasses
+import hashlib
 import typing
 from collections.abc import Callable
 
 import numpy as np
+
+from vae_tf.errors import InputError
+
+SPLITS = ("auto", "grid", "random")
+PARTS = ("train", "validation", "test")
+FEWEST_TO_SPLIT = 8         # examples: fewer would leave one of the random parts empty
 
 
 class Factor(typing.NamedTuple):
@@ -17,6 +24,19 @@ class Factor(typing.NamedTuple):
     name: str
     size: int | None
     kind: str
+
+
+class Part(typing.NamedTuple):
+    """Which part of a dataset another one is.
+
+    name is one of PARTS; how is "grid" or "random", see Dataset.indices_of; whole is the number of examples of which
+    the part has `indices`.
+    """
+
+    name: str
+    how: str
+    whole: int
+    indices: np.ndarray | range
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,6 +53,9 @@ class Dataset:
         u_at: indices [B] -> auxiliary variables of the iVAE, float32 [B, |u|].
         u_size: |u|; 0 when there is none.
         parts: "train" and "test" as published, as ranges of indices; empty when there are none.
+        complete_grid: whether the examples are every combination of the factors, so that none can be held out as new.
+        fingerprint: identifies the examples by content, see `fingerprint`; a part keeps that of the whole.
+        part: which part of another dataset this is; None for one that `split` did not make.
         posterior_at: indices [B] -> mean [B, K] and covariance [K, K] of the true posterior p(v|x), a Gaussian; None
             where it is not known.
     """
@@ -46,6 +69,9 @@ class Dataset:
     u_at: Callable[[np.ndarray], np.ndarray] | None = None
     u_size: int = 0
     parts: dict[str, range] = dataclasses.field(default_factory=dict)
+    complete_grid: bool = False
+    fingerprint: str = ""
+    part: Part | None = None
     posterior_at: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
 
     def __len__(self):
@@ -72,22 +98,66 @@ class Dataset:
             return at and (lambda i: at(indices[i]))
 
         return dataclasses.replace(self, size=len(indices), images_at=within(self.images_at),
-                                   factors_at=within(self.factors_at), u_at=within(self.u_at), parts={},
+                                   factors_at=within(self.factors_at), u_at=within(self.u_at), parts={}, part=None,
                                    posterior_at=within(self.posterior_at))
 
-    def split(self, how, part, seed=0):
-        """The "train", "validation" or "test" part.
+    def split_of(self, how="auto"):
+        """How the parts are made, "grid" or "random": "auto" is "random" for data without parts of their own.
 
-        how = "grid": the published train and test parts where there are such, else every part is the whole
-        grid, as is usual for factors of variation. how = "random": 80/10/10 % at random (rolinek 8.4).
+        Raises:
+            InputError: no such split.
         """
-        if how == "random":
-            order = np.random.default_rng(seed).permutation(self.size)
-            train, test = round(0.8 * self.size), round(0.9 * self.size)
-            return self.take({"train": order[:train], "validation": order[train:test], "test": order[test:]}[part])
-        if self.parts:
-            return self.take(self.parts["train" if part == "train" else "test"])
-        return self
+        if how not in SPLITS:
+            raise InputError(f"split: expected one of {', '.join(SPLITS)}; got {how!r}")
+        return ("grid" if self.complete_grid or self.parts else "random") if how == "auto" else how
+
+    def indices_of(self, part, how="auto", seed=0):
+        """The indices of the "train", "validation" or "test" part, in the order that the part numbers them.
+
+        Args:
+            part: one of PARTS.
+            how: "grid": the published train and test parts (test is validation too), or else the whole for every
+                part, as is usual for factors of variation. "random": 80, 10 and 10 % at random (rolinek 8.4).
+                "auto": "grid" for a complete grid and where there are published parts, else "random".
+            seed: of the random parts.
+
+        Raises:
+            InputError: no such part or split, or too few examples for three parts.
+        """
+        if part not in PARTS:
+            raise InputError(f"part: expected one of {', '.join(PARTS)}; got {part!r}")
+        if self.split_of(how) == "grid":
+            return self.parts["train" if part == "train" else "test"] if self.parts else range(self.size)
+        if self.size < FEWEST_TO_SPLIT:
+            raise InputError(f"split: random parts of 80, 10 and 10 % need {FEWEST_TO_SPLIT} examples or more; "
+                             f"{self.name} has {self.size}; --split=grid trains and scores on all of them")
+        order = np.random.default_rng(seed).permutation(self.size)
+        train, test = round(0.8 * self.size), round(0.9 * self.size)
+        return {"train": order[:train], "validation": order[train:test], "test": order[test:]}[part]
+
+    def split(self, how, part, seed=0):
+        """The dataset of one part; see `indices_of`."""
+        indices = self.indices_of(part, how, seed)
+        taken = self if isinstance(indices, range) and len(indices) == self.size else self.take(indices)
+        return dataclasses.replace(taken, part=Part(part, self.split_of(how), self.size, indices))
+
+
+def fingerprint(*contents):
+    """A SHA-256 of what determines a dataset's examples, hexadecimal; about 1 s per GB.
+
+    Args:
+        contents: arrays, whose dtype, shape and values count; and strings and numbers: for examples that a program
+            makes, its name, its version and its seed, because floats need not be the same on every processor.
+    """
+    digest = hashlib.sha256()
+    for content in contents:
+        if isinstance(content, np.ndarray):
+            little = np.ascontiguousarray(content, content.dtype.newbyteorder("<"))
+            digest.update(f"{little.dtype.str} {little.shape}\n".encode())
+            digest.update(little.reshape(-1).view(np.uint8))
+        else:
+            digest.update(f"{content!r}\n".encode())
+    return digest.hexdigest()
 
 
 def scaled(factors, low, high):
@@ -104,7 +174,7 @@ def one_hot(classes, size):
     return np.eye(size, dtype=np.float32)[classes]
 
 
-def from_arrays(name, x, values=None, factors=(), u=None, parts=None):
+def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=()):
     """A Dataset from arrays in memory.
 
     Args:
@@ -114,9 +184,12 @@ def from_arrays(name, x, values=None, factors=(), u=None, parts=None):
         factors: a Factor per column of values.
         u: [N, |u|], or None for the factors scaled to [0, 1].
         parts: published "train" and "test" ranges.
+        made_by: what determines the arrays if a program makes them; by default the arrays are their own fingerprint.
     """
+    identity = fingerprint(*(made_by or (array for array in (x, values, u) if array is not None)))
     if u is None and values is not None:
         u = scaled(values, values.min(0), values.max(0))
     return Dataset(name, len(x), x.shape[1:], x.__getitem__, tuple(factors),
                    None if values is None else values.__getitem__,
-                   None if u is None else u.__getitem__, 0 if u is None else u.shape[1], parts or {})
+                   None if u is None else u.__getitem__, 0 if u is None else u.shape[1], parts or {},
+                   fingerprint=identity)

@@ -13,6 +13,7 @@ import numpy as np
 
 from vae_tf.data import dataset
 
+VERSION = 1       # of the images: to be raised with any change that makes others
 SIZES = (3, 6, 40, 32, 32)
 FACTORS = tuple(map(dataset.Factor, ("shape", "scale", "orientation", "x", "y"), SIZES,
                     ("categorical", "ordinal", "cyclic", "ordinal", "ordinal")))
@@ -100,5 +101,6 @@ def load():
     high = np.array(SIZES) - 1
     return dataset.Dataset(
         name="dsprites", size=int(np.prod(SIZES)), shape=(64, 64, 1), factors=FACTORS,
-        images_at=lambda indices: render(factors_at(indices)), factors_at=factors_at,
+        images_at=lambda indices: render(factors_at(indices)), factors_at=factors_at, complete_grid=True,
+        fingerprint=dataset.fingerprint("dsprites", VERSION),
         u_at=lambda indices: dataset.scaled(factors_at(indices), 0, high), u_size=len(SIZES))

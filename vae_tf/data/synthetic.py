@@ -9,6 +9,7 @@ from vae_tf import theory
 from vae_tf.data import dataset
 
 EXAMPLES = 50_000
+VERSION = 1         # of every generator here: to be raised with any change that makes other examples
 
 
 def _unit_square(rng):
@@ -28,7 +29,8 @@ def synthetic_linear(seed=0, ratio=2.0):
     v, factors = _unit_square(np.random.default_rng(seed))
     embedded = np.pad(v * [ratio, 1], [(0, 0), (0, 1)])
     x = embedded @ rotation([1, -1, 1], np.pi / 4).T
-    return dataset.from_arrays("synthetic_linear", x.astype(np.float32), v.astype(np.float32), factors)
+    return dataset.from_arrays("synthetic_linear", x.astype(np.float32), v.astype(np.float32), factors,
+                               made_by=("synthetic_linear", VERSION, seed, ratio))
 
 
 def synthetic_nonlinear(seed=0):
@@ -41,7 +43,8 @@ def synthetic_nonlinear(seed=0):
     x = v
     for fan_in, fan_out in ((2, 10), (10, 6)):
         x = np.tanh(x @ rng.standard_normal((fan_in, fan_out)) + rng.standard_normal(fan_out))
-    return dataset.from_arrays("synthetic_nonlinear", x.astype(np.float32), v.astype(np.float32), factors)
+    return dataset.from_arrays("synthetic_nonlinear", x.astype(np.float32), v.astype(np.float32), factors,
+                               made_by=("synthetic_nonlinear", VERSION, seed))
 
 
 def _well_conditioned(rng, size, draws=10_000):
@@ -67,7 +70,8 @@ def nonstationary_sources(seed=0, segments=40, per_segment=1_000, sources=5):
         x = (x if layer == 0 else np.tanh(x) + 0.1 * x) @ _well_conditioned(rng, sources)
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(sources))
     return dataset.from_arrays("nonstationary_sources", x.astype(np.float32), s.astype(np.float32), factors,
-                               dataset.one_hot(segment, segments))
+                               dataset.one_hot(segment, segments),
+                               made_by=("nonstationary_sources", VERSION, seed, segments, per_segment, sources))
 
 
 def _mixed(A, examples, seed):
@@ -77,11 +81,11 @@ def _mixed(A, examples, seed):
     return s, s @ A.T + rng.standard_normal((examples, len(A)))
 
 
-def _with_sources(name, x, s, mixed, A):
+def _with_sources(name, x, s, mixed, A, made_by):
     """The Dataset of x, whose factors are s, and whose true posterior is that of s given A s + eta (sikka (19))."""
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(s.shape[1]))
     matrix, covariance = theory.linear_posterior(A)
-    return dataclasses.replace(dataset.from_arrays(name, x, s.astype(np.float32), factors),
+    return dataclasses.replace(dataset.from_arrays(name, x, s.astype(np.float32), factors, made_by=made_by),
                                posterior_at=lambda indices: (mixed[indices] @ matrix.T, covariance))
 
 
@@ -92,7 +96,7 @@ def linear_mixture(seed=0, A=None, examples=10_000, name="linear_mixture"):
     """
     A = (1 + np.eye(128, 2)) / 2 if A is None else A
     s, x = _mixed(A, examples, seed)
-    return _with_sources(name, x.astype(np.float32), s, x, A)
+    return _with_sources(name, x.astype(np.float32), s, x, A, ("linear_mixture", VERSION, seed, examples, A))
 
 
 def translated_digit(digit, seed=0, examples=10_000, canvas=64):
@@ -127,5 +131,6 @@ def translated_digit(digit, seed=0, examples=10_000, canvas=64):
                                               columns.start - column:columns.stop - column]
         return images
 
-    vectors = _with_sources("translated_digit", centre, s, centre, A)
+    vectors = _with_sources("translated_digit", centre, s, centre, A,
+                            ("translated_digit", VERSION, seed, examples, canvas, digit))
     return dataclasses.replace(vectors, shape=(canvas, canvas, 1), images_at=images_at)

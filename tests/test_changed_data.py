@@ -1,0 +1,95 @@
+"""Data that change, move or go missing between training, going on and scoring; through the programs themselves."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from test_cli import program, run_evaluate, run_train
+
+from vae_tf.errors import InputError
+
+FLAGS = ("--model=vae", "--dataset=mine.npz", "--network=mlp_synthetic", "--batch_size=4", "--log_every=1")
+SCORED = ("--metrics=active_units", "--geometry=", "--theory=", "--jobs=1")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def mine(folder, n=40, sign=1.0):
+    x = np.random.default_rng(0).standard_normal((n, 3))
+    np.savez(folder / "mine.npz", data=sign * x, factors=np.arange(n) % 3)
+
+
+def test_a_run_does_not_go_on_with_changed_data_and_a_model_says_what_it_is_scored_on(tmp_path):
+    mine(tmp_path)
+    done = program("train.py", *FLAGS, "--steps=2", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "on mine.npz (32 of 40 examples, chosen at random; the others are held out)" in done.stdout
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    done = program("evaluate.py", "--export=../exported", *SCORED, folder=elsewhere)
+    assert done.returncode == 0, done.stderr
+    said = f"4 examples of the test part of {tmp_path}/mine.npz, none of which was trained on"
+    assert said in " ".join(done.stdout.split())
+    mine(tmp_path, sign=-1.0)
+    before = sorted(tmp_path.rglob("*"))
+    done = program("train.py", *FLAGS, "--steps=4", folder=tmp_path)
+    assert done.returncode == 2 and not done.stdout
+    line, = done.stderr.splitlines()
+    assert line.startswith("train.py: error: runs/vae_mine was trained on other data than mine.npz holds now")
+    assert "--restart" in line and sorted(tmp_path.rglob("*")) == before
+
+
+def test_fewer_rows_are_other_data_and_a_moved_file_is_the_same(here):
+    mine(here)
+    run_train(*FLAGS, "--steps=2")
+    mine(here, n=39)
+    with pytest.raises(InputError, match="trained on other data than mine.npz holds now"):
+        run_train(*FLAGS, "--steps=3")
+    with pytest.raises(InputError, match="another configuration .*--data_seed: 0 there, 1 now"):
+        run_train(*FLAGS, "--steps=3", "--data_seed=1")
+    mine(here)
+    os.mkdir("kept")
+    os.rename("mine.npz", "kept/mine.npz")
+    run_train(*FLAGS, "--dataset=kept/mine.npz", "--steps=3")
+    config = json.loads((here / "runs/vae_mine/config.json").read_text())
+    assert config["dataset"] == "kept/mine.npz" and config["split"] == "random"
+
+    # A run of before data had fingerprints goes on, and has one from then on.
+    older = {name: value for name, value in config.items() if name != "data_fingerprint"}
+    (here / "runs/vae_mine/config.json").write_text(json.dumps(older))
+    run_train(*FLAGS, "--dataset=kept/mine.npz", "--steps=4")
+    assert json.loads((here / "runs/vae_mine/config.json").read_text()) == {**config, "steps": 4}
+    with pytest.raises(InputError, match="another configuration .*--split: random there, grid now"):
+        run_train(*FLAGS, "--dataset=kept/mine.npz", "--steps=5", "--split=grid")
+
+
+def test_evaluation_says_when_data_are_others_or_missing(here, capsys):
+    mine(here)
+    run_train(*FLAGS, "--steps=2", "--name=trained")
+    mine(here, n=41)
+    run_evaluate("--export=exported/trained", *SCORED)
+    said = f"41 examples of {here}/mine.npz, which are not the data that it was trained on (they have changed since)"
+    assert said in " ".join(capsys.readouterr().out.split())
+    scored = json.loads((here / "exported/trained/1/metrics.json").read_text())
+    assert (scored["split"], scored["trained_on"], scored["examples"]) == ("grid", None, 41)
+    os.rename("mine.npz", "moved.npz")
+    with pytest.raises(InputError, match=r"no file /.*/mine.npz; the model was trained on these data; --dataset names"):
+        run_evaluate("--export=exported/trained", *SCORED)
+    mine(here)
+    run_evaluate("--export=exported/trained", "--dataset=mine.npz", "--split=grid", *SCORED)
+    assert "40 examples of mine.npz, 32 of which training could see" in capsys.readouterr().out
+    assert json.loads((here / "exported/trained/1/metrics.json").read_text())["trained_on"] == 32
+
+    # A card of before data had fingerprints, whose split was the whole for both.
+    path = here / "exported/trained/1/assets.extra/card.json"
+    card = json.loads(path.read_text())
+    card["recipe"].update(dataset="mine.npz", split="grid")
+    del card["recipe"]["data_fingerprint"]
+    path.write_text(json.dumps(card))
+    run_evaluate("--export=exported/trained", *SCORED)
+    assert "40 examples of mine.npz, all of which training could see" in capsys.readouterr().out

@@ -1,0 +1,120 @@
+"""Which examples are held out, what is said of it, and how data are told apart."""
+
+import numpy as np
+import pytest
+
+from vae_tf import data
+from vae_tf.data import held_out
+from vae_tf.errors import InputError
+
+
+def numbered(n=100, name="mine", parts=None, shift=0):
+    """Examples that are their own indices."""
+    return data.dataset.from_arrays(name, np.arange(n, dtype=np.float32)[:, np.newaxis] + shift, parts=parts)
+
+
+def examples(part):
+    return part.images_at(np.arange(len(part)))[:, 0].astype(int).tolist()
+
+
+def test_data_without_parts_of_their_own_are_split_at_random():
+    for whole in (numbered(), data.load("synthetic_linear"), data.load("linear_mixture")):
+        assert whole.split_of("auto") == "random"
+    parts = [examples(numbered().split("auto", part, seed=3)) for part in data.dataset.PARTS]
+    assert [len(part) for part in parts] == [80, 10, 10] and sorted(sum(parts, [])) == list(range(100))
+    assert parts[2] == examples(numbered().split("random", "test", seed=3))
+    assert parts[2] != examples(numbered().split("auto", "test", seed=4))
+
+
+def test_complete_grids_and_published_parts_keep_their_convention():
+    published = numbered(parts={"train": range(70), "test": range(70, 100)})
+    assert examples(published.split("auto", "train")) == list(range(70))
+    assert examples(published.split("auto", "test")) == examples(published.split("auto", "validation"))
+    dsprites = data.load("dsprites")
+    assert dsprites.complete_grid and not published.complete_grid
+    assert len(dsprites.split("auto", "train")) == len(dsprites.split("auto", "test")) == 737_280
+    assert len(dsprites.split("random", "test")) == 73_728
+
+
+def test_too_few_examples_to_split_are_refused():
+    for n in range(1, 8):
+        with pytest.raises(InputError, match=f"split: .* need 8 examples or more; mine has {n}; --split=grid"):
+            numbered(n).split("auto", "train")
+    for n in range(8, 40):
+        assert min(len(numbered(n).split("random", part)) for part in data.dataset.PARTS) > 0
+    assert len(numbered(4).split("grid", "train")) == 4
+    with pytest.raises(InputError, match="split: expected one of auto, grid, random; got 'bogus'"):
+        numbered().split("bogus", "train")
+    with pytest.raises(InputError, match="part: expected one of train, validation, test; got 'all'"):
+        numbered().split("auto", "all")
+
+
+@pytest.mark.parametrize(("whole", "how", "said"), [
+    (numbered(), "auto", "mine (80 of 100 examples, chosen at random; the others are held out)"),
+    (numbered(), "grid", "mine (all 100 examples: --split=grid holds none out)"),
+    (numbered(parts={"train": range(70), "test": range(70, 100)}), "auto",
+     "mine (70 of 100 examples, the published train part; the others are held out)"),
+    (data.load("dsprites"), "auto", "dsprites (all 737,280 examples: a complete grid has no held-out part)"),
+])
+def test_what_is_said_of_training(whole, how, said):
+    assert held_out.of_training(whole.split(how, "train")) == said
+
+
+def recipe(whole, split, **changed):
+    return {"dataset": whole.name, "data_seed": 0, "split": split, "data_fingerprint": whole.fingerprint, **changed}
+
+
+@pytest.mark.parametrize(("whole", "trained", "flags", "words", "trained_on"), [
+    (numbered(), {"split": "random"}, (), "10 examples of the test part of mine, none of which was trained on", 0),
+    (numbered(), {"split": "grid"}, (), "100 examples of mine, all of which training could see", 100),
+    (numbered(), {"split": "random"}, ("grid",), "100 examples of mine, 80 of which training could see", 80),
+    (numbered(parts={"train": range(70), "test": range(70, 100)}), {"split": "grid"}, (),
+     "30 examples of the published test part of mine, none of which was trained on", 0),
+    (data.load("dsprites"), {"split": "grid"}, (),
+     "737,280 examples of dsprites, all of which training could see: a complete grid has no held-out part", 737_280),
+    (numbered(), {"split": "random", "data_fingerprint": "f00"}, (),
+     "100 examples of mine, which are not the data that it was trained on (they have changed since)", None),
+    (numbered(), {"split": "random", "data_fingerprint": "f00", "dataset": "old"}, (),
+     "100 examples of mine, which are not the data that it was trained on (old)", None),
+    (numbered(), {"split": "random", "data_fingerprint": "f00"}, (None, 1),
+     "100 examples of mine, which are not the data that it was trained on (--data_seed draws others)", None),
+    # The content counts, not the name; and older cards have the name alone.
+    (numbered(), {"split": "random", "dataset": "old"}, (),
+     "10 examples of the test part of mine, none of which was trained on", 0),
+    (numbered(), {"split": "grid", "data_fingerprint": None}, (),
+     "100 examples of mine, all of which training could see", 100),
+])
+def test_what_is_said_of_scoring(whole, trained, flags, words, trained_on):
+    scored = held_out.test_part(whole, recipe(whole, **trained), *flags)
+    assert scored.words == f"of the {words}" and scored.settings["trained_on"] == trained_on
+    assert scored.settings["split"] == scored.dataset.part.how
+
+
+def test_another_seed_of_the_split_is_counted_exactly():
+    whole = numbered(1_000)
+    scored = held_out.test_part(whole, recipe(whole, "random"), "random", 1)
+    trained = set(examples(whole.split("random", "train", 0)))
+    assert scored.settings["trained_on"] == len(trained & set(examples(scored.dataset))) not in (0, 100)
+
+
+def test_data_are_told_apart_by_content():
+    base = numbered()
+    assert base.fingerprint == numbered(name="elsewhere").fingerprint == base.split("auto", "test").fingerprint
+    assert len({base.fingerprint, numbered(shift=1).fingerprint, numbered(n=99).fingerprint}) == 3
+    x, v = np.zeros((4, 2), np.float32), np.arange(8).reshape(4, 2)
+    made = [data.dataset.from_arrays("a", x, *more) for more in [(), (v,), (v[::-1],), (v, (), v.astype(np.float32))]]
+    assert len({each.fingerprint for each in made}) == 4
+    # What a computer's floating point could change does not count: the name, the seed and the version do.
+    assert data.load("synthetic_linear").fingerprint == data.load("synthetic_linear").fingerprint
+    names = [name for name in data.DATASETS if "mnist" not in name and "digit" not in name]
+    loaded = [data.load(name, seed=seed).fingerprint for name in names for seed in (0, 1)]
+    assert len(set(loaded)) == 2 * len(names) - 1         # dSprites has no seed
+
+
+def test_a_fingerprint_is_of_the_values_not_of_how_they_lie_in_memory():
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    same = data.dataset.fingerprint(x)
+    assert same == data.dataset.fingerprint(np.asfortranarray(x)) == data.dataset.fingerprint(x.astype(">f4"))
+    for other in (x.T, x.reshape(4, 3), x.astype(np.float64), x.view(np.int32)):
+        assert data.dataset.fingerprint(other) != same
+    assert data.dataset.fingerprint("a", 1) != data.dataset.fingerprint("a", "1") != data.dataset.fingerprint("a1")

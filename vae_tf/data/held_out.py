@@ -1,0 +1,79 @@
+"""Which examples a model is scored on, how many of them it was trained on, and both in words."""
+
+import typing
+
+import numpy as np
+
+from vae_tf.data.dataset import Dataset
+
+
+class Scored(typing.NamedTuple):
+    """The part of a dataset that a model is scored on.
+
+    settings are dataset, data_seed, split and trained_on: how many examples of the part were in the training part,
+    None where that cannot be told. words say it after "scored on N".
+    """
+
+    dataset: Dataset
+    settings: dict
+    words: str
+
+
+def of_training(dataset):
+    """What train.py says of the part of a dataset that it trains on, such as "mine.npz (80 of 100 examples, ...)"."""
+    part, size = dataset.part, len(dataset)
+    if dataset.complete_grid and part.how == "grid":
+        said = f"all {size:,} examples: a complete grid has no held-out part"
+    elif size == part.whole:
+        said = f"all {size:,} examples: --split=grid holds none out"
+    else:
+        chosen = "chosen at random" if part.how == "random" else "the published train part"
+        said = f"{size:,} of {part.whole:,} examples, {chosen}; the others are held out"
+    return f"{dataset.name} ({said})"
+
+
+def test_part(whole, recipe, how=None, data_seed=None):
+    """What to score a model on, as a Scored.
+
+    Args:
+        whole: the data.Dataset.
+        recipe: of the model's card: dataset, data_seed and split, and data_fingerprint unless the card is older.
+        how: as in Dataset.indices_of; None for that of training. Data that the model was not trained on need not be
+            held out from it: None takes their published test part, or the whole.
+        data_seed: that gave `whole`, and that splits it; None for that of training.
+
+    Raises:
+        InputError: as Dataset.indices_of.
+    """
+    seed = recipe["data_seed"] if data_seed is None else data_seed
+    known = recipe.get("data_fingerprint")
+    same = whole.fingerprint == known if known else (whole.name, seed) == (recipe["dataset"], recipe["data_seed"])
+    how = whole.split_of(how or (recipe["split"] if same else "grid"))
+    dataset = whole.split(how, "test", seed)
+    trained_on = None
+    if same:
+        trained = whole.indices_of("train", recipe["split"], recipe["data_seed"])
+        trained_on = int(np.isin(dataset.part.indices, trained).sum())
+    settings = {"dataset": whole.name, "data_seed": seed, "split": how, "trained_on": trained_on}
+    return Scored(dataset, settings, f"{_where(dataset)}, {_seen(dataset, settings, recipe)}")
+
+
+def _where(dataset):
+    size, part = len(dataset), dataset.part
+    kind = "" if size == part.whole else f"the {'published ' * (part.how == 'grid')}test part of "
+    return f"of the {size:,} examples of {kind}{dataset.name}"
+
+
+def _seen(dataset, settings, recipe):
+    trained_on = settings["trained_on"]
+    if trained_on is None:
+        others = (f"({recipe['dataset']})" if recipe["dataset"] != dataset.name
+                  else "(--data_seed draws others)" if settings["data_seed"] != recipe["data_seed"]
+                  else "(they have changed since)")
+        return f"which are not the data that it was trained on {others}"
+    if trained_on == 0:
+        return "none of which was trained on"
+    if trained_on < len(dataset):
+        return f"{trained_on:,} of which training could see"
+    return "all of which training could see" + (": a complete grid has no held-out part" if dataset.complete_grid
+                                                else "")
