@@ -48,9 +48,9 @@ def test_fewer_rows_are_other_data_and_a_moved_file_is_the_same(here):
     mine(here)
     run_train(*FLAGS, "--steps=2")
     mine(here, n=39)
-    with pytest.raises(InputError, match="trained on other data than mine.npz holds now"):
+    with pytest.raises(InputError, match=r"trained on other data than mine\.npz holds now"):
         run_train(*FLAGS, "--steps=3")
-    with pytest.raises(InputError, match="another configuration .*--data_seed: 0 there, 1 now"):
+    with pytest.raises(InputError, match=r"another configuration .*--data_seed: 0 there, 1 now"):
         run_train(*FLAGS, "--steps=3", "--data_seed=1")
     mine(here)
     os.mkdir("kept")
@@ -64,7 +64,7 @@ def test_fewer_rows_are_other_data_and_a_moved_file_is_the_same(here):
     (here / "runs/vae_mine/config.json").write_text(json.dumps(older))
     run_train(*FLAGS, "--dataset=kept/mine.npz", "--steps=4")
     assert json.loads((here / "runs/vae_mine/config.json").read_text()) == {**config, "steps": 4}
-    with pytest.raises(InputError, match="another configuration .*--split: random there, grid now"):
+    with pytest.raises(InputError, match=r"another configuration .*--split: random there, grid now"):
         run_train(*FLAGS, "--dataset=kept/mine.npz", "--steps=5", "--split=grid")
 
 

@@ -154,7 +154,7 @@ def fingerprint(*contents):
         if isinstance(content, np.ndarray):
             little = np.ascontiguousarray(content, content.dtype.newbyteorder("<"))
             digest.update(f"{little.dtype.str} {little.shape}\n".encode())
-            digest.update(little.reshape(-1).view(np.uint8))
+            digest.update(little.reshape(-1).view(np.uint8).data)
         else:
             digest.update(f"{content!r}\n".encode())
     return digest.hexdigest()
