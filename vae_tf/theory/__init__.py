@@ -2,22 +2,35 @@
 
 Reading order:
 
-    checks      covariances and positive numbers, or one line that says what is wrong
-    inference   KL of Gaussians, model and true inference error
-    linear      PPCA and the linear beta-VAE
-    bound       deterministic ELBO, Hessian of the log-likelihood, optimal posterior covariance, beta as variance
-    geometry    precision allocation, push-forward density, rotation
+    checks          covariances and positive numbers, or one line that says what is wrong
+    inference       KL of Gaussians, model and true inference error
+    linear          PPCA and the linear beta-VAE
+    pca             the linear autoencoder, PPCA by EM
+    beta            beta as variance, as temperature, as the price of the KL
+    bound           deterministic ELBO, Hessian of the log-likelihood, optimal posterior covariance and its limit
+    geometry        precision allocation, push-forward density, rotation
+    orthogonality   what orthogonal columns save, and which components they identify
+    neighbours      the local decoder, and neighbours in data and latent space
 """
 
-from vae_tf.theory.bound import (
+from vae_tf.theory.beta import (
+    best_trade_off,
     beta_as_noise_variance,
+    collapse_beta,
+    dispersed_log_likelihood,
+    tempered_posterior,
+)
+from vae_tf.theory.bound import (
     curvature,
     deterministic_elbo,
     diagonal_cost,
     gauss_newton_hessian,
     hessian,
+    jacobian_cost,
     log_likelihood,
     optimal_precision,
+    posterior_eigenvalue_bounds,
+    precise_limit,
 )
 from vae_tf.theory.geometry import (
     precision_allocation,
@@ -41,14 +54,30 @@ from vae_tf.theory.linear import (
     linear_encoder,
     linear_inference_error,
     linear_log_likelihood,
+    linear_noise_variance,
     linear_posterior,
     linear_terms,
     ppca,
+    turn_angle,
 )
+from vae_tf.theory.neighbours import confusion_loss, nearest_neighbours, neighbour_distance, stochastic_loss
+from vae_tf.theory.orthogonality import (
+    Components,
+    components,
+    joint_precision_allocation,
+    kl_saving,
+    match_components,
+)
+from vae_tf.theory.pca import autoencoder_loss, linear_autoencoder, ppca_by_em
 
-__all__ = ["PPCA", "LinearOptimum", "LinearPosterior", "best_signed_permutation", "beta_as_noise_variance",
-           "critical_betas", "curvature", "deterministic_elbo", "diagonal_cost", "gauss_newton_hessian", "gaussian_kl",
-           "hessian", "linear_beta_vae", "linear_encoder", "linear_inference_error", "linear_log_likelihood",
-           "linear_posterior", "linear_terms", "log_likelihood", "model_inference_error", "optimal_precision", "ppca",
-           "precision_allocation", "push_forward_factors", "push_forward_log_density", "rotated", "split_error",
-           "true_inference_error"]
+__all__ = [
+    "PPCA", "Components", "LinearOptimum", "LinearPosterior", "autoencoder_loss", "best_signed_permutation",
+    "best_trade_off", "beta_as_noise_variance", "collapse_beta", "components", "confusion_loss", "critical_betas",
+    "curvature", "deterministic_elbo", "diagonal_cost", "dispersed_log_likelihood", "gauss_newton_hessian",
+    "gaussian_kl", "hessian", "jacobian_cost", "joint_precision_allocation", "kl_saving", "linear_autoencoder",
+    "linear_beta_vae", "linear_encoder", "linear_inference_error", "linear_log_likelihood", "linear_noise_variance",
+    "linear_posterior", "linear_terms", "log_likelihood", "match_components", "model_inference_error",
+    "nearest_neighbours", "neighbour_distance", "optimal_precision", "posterior_eigenvalue_bounds", "ppca",
+    "ppca_by_em", "precise_limit", "precision_allocation", "push_forward_factors", "push_forward_log_density",
+    "rotated", "split_error", "stochastic_loss", "tempered_posterior", "true_inference_error", "turn_angle",
+]

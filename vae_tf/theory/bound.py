@@ -44,8 +44,7 @@ def gauss_newton_hessian(jacobian, output, noise_variance=None):
 def hessian(jacobian, second, x, output, noise_variance=None):
     """The Hessian of log p(x|z) by z [..., d, d], exact: -J^T A J + sum_k (x_k - xhat_k) d^2 theta_k (allen (6)).
 
-    As printed the last term is (x - xhat)^T D, which has not the shape of a Hessian. For a Gaussian it is
-    over s^2, because its natural parameter is the mean over the variance.
+    For a Gaussian the last term is over s^2, because its natural parameter is the mean over the variance.
 
     Args:
         jacobian: J [..., n, d].
@@ -117,18 +116,62 @@ def diagonal_cost(precision):
     return (np.log(diagonal).sum(-1) - np.linalg.slogdet(precision)[1]) / 2
 
 
-def beta_as_noise_variance(size, beta, noise_variance):
-    """beta is likelihood variance: objective(beta, s^2) / beta = objective(1, beta s^2) + constant (allen Theorem 3).
+def jacobian_cost(singular_values, beta=1.0, noise_variance=1.0):
+    """What the decoder's slopes cost an optimal posterior [...], nats: beta / 2 sum_j log(1 + s_j^2 / (beta s^2)).
 
-    For a Gaussian likelihood. Of other exponential families the theorem holds for Hessians alone: p(x|z)^{1/beta} is
-    no member of them with beta times the variance.
+    The deterministic ELBO of a Gaussian likelihood with orthogonal columns and the posterior that is best for them is
+    log p(x|mu) - beta ||mu||^2 / 2 less this (allen (14), (19)). (14) prints s^2 / (1 + s^2 / beta) in its place: at
+    the optimum tr(H Sigma) - beta tr(Sigma) is constant, and what depends on s is the entropy, which (14) leaves out.
+    It is 0 for a decoder that stands still and grows without bound, though only by the logarithm of s_j: for the same
+    way through data space, steep jumps between plateaus cost less than an even slope as they get narrow.
 
     Args:
-        size: n, of an example.
-        beta, noise_variance: of the beta-VAE.
+        singular_values: of the Jacobian of the decoder's mean, s_j [..., d]: norms of its columns.
+        beta, noise_variance: of the model, s^2 the likelihood's variance.
+    """
+    check_positive(beta=beta, noise_variance=noise_variance)
+    return beta / 2 * np.log1p(np.asarray(singular_values, np.float64) ** 2 / (beta * noise_variance)).sum(-1)
+
+
+def precise_limit(jacobian, prior_variance=1.0):
+    """What the optimal posterior covariance becomes as the noise variance gamma goes to 0 (bonheme Theorem 1, (11)).
+
+    Sigma = (Lambda_prior + J^T J / gamma)^-1. Along the r directions of z that the decoder sees it goes to 0 as gamma
+    times the pseudo-inverse of J^T J: these are active. Along the others, the null space of J, it stays: it is the
+    prior given the active directions, and the prior itself where latents are axes of the null space: passive.
+
+    Args:
+        jacobian: J [n, d], of any rank.
+        prior_variance: of p(z|u), broadcast to [d].
 
     Returns:
-        (beta s^2, the constant in nats).
+        (rate [d, d]: P Sigma P / gamma, P the projection on what the decoder sees; limit [d, d]: Sigma at gamma = 0).
     """
-    scaled = beta * noise_variance
-    return scaled, size / 2 * (np.log(2 * np.pi * noise_variance) / beta - np.log(2 * np.pi * scaled))
+    J = np.asarray(jacobian, np.float64)
+    prior_variance = np.broadcast_to(np.asarray(prior_variance, np.float64), J.shape[-1:])
+    check_positive(prior_variance=prior_variance)
+    _, s, Vt = np.linalg.svd(J)
+    rank = np.count_nonzero(s > max(J.shape) * np.finfo(np.float64).eps * s.max(initial=0))
+    unseen = Vt[rank:].T
+    limit = unseen @ np.linalg.solve(unseen.T / prior_variance @ unseen, unseen.T)
+    return Vt[:rank].T / s[:rank] ** 2 @ Vt[:rank], limit
+
+
+def posterior_eigenvalue_bounds(jacobian, prior_variance, gamma):
+    """Bounds of the eigenvalues of the optimal posterior covariance, the smallest first (bonheme (12)).
+
+    1 / (1 / min prior + m_i / gamma) <= l_i <= 1 / (1 / max prior + m_i / gamma), m_i the eigenvalues of J^T J. Both
+    go to 0 with gamma where m_i is above 0. They hold at any rank of J; where m_i = 0 they are the prior's extremes.
+
+    Args:
+        jacobian: J [n, d].
+        prior_variance: of p(z|u), broadcast to [d].
+        gamma: noise variance.
+
+    Returns:
+        (lower [d], upper [d]).
+    """
+    check_positive(prior_variance=prior_variance, gamma=gamma)
+    J = np.asarray(jacobian, np.float64)
+    seen = np.maximum(np.linalg.eigvalsh(J.T @ J)[::-1], 0) / gamma
+    return 1 / (1 / np.min(prior_variance) + seen), 1 / (1 / np.max(prior_variance) + seen)

@@ -57,7 +57,8 @@ def model_inference_error(log_weights):
 def true_inference_error(mean, covariance, true_mean, true_covariance):
     """TIE = E_x KL(q(z|x) || p(s|x)) (sikka (3)), as printed and after the best signed permutation of the latents.
 
-    As printed, latent j is held against source j; a model cannot know the sources' order and signs.
+    As printed, latent j is held against source j; a model cannot know the sources' order and signs. Nor can one whose
+    latents share an eigenvalue know their rotation, which is not undone here.
 
     Args:
         mean, covariance: of q(z|x), [N, k] and [N, k, k].

@@ -206,9 +206,69 @@ def linear_beta_vae(covariance, latents, beta=1.0, noise_variance=1.0):
     reconstruction, kl = linear_terms(C, D, W, v, noise_variance)
     mie = linear_inference_error(C, W, v, linear_posterior(D, noise_variance))
     eigenvalues, _, rounding = _spectrum(C)
-    group = np.cumsum(np.append(0, -np.diff(eigenvalues) > rounding))
+    group = _groups(eigenvalues, rounding)
     return LinearOptimum(D, W, v, (D**2).sum(0) > 0, np.bincount(group)[group][:latents], reconstruction, kl,
                          -reconstruction - kl, mie)
+
+
+def linear_noise_variance(covariance, latents, beta=1.0):
+    """The noise variance s^2 at which the optimum of the linear beta-VAE is least: a learned variance ends there.
+
+    With a active latents it is R_a / (n - a beta), R_a the sum of the eigenvalues beyond the first a. There is one
+    such a: the derivative of the least objective by log c, c = beta s^2, is beta / 2 times
+    n / beta - sum_{j <= k} min(1, l_j / c) - sum_{j > k} l_j / c, which rises with c. At beta = 1 it is PPCA's.
+
+    Args:
+        covariance: of the data, C [n, n].
+        latents: k <= n.
+        beta: weight of the KL.
+
+    Raises:
+        InputError: not a covariance, or an argument out of range; or the objective falls without bound as s^2 goes to
+            0, which needs k latents that explain the data whole and k beta < n.
+    """
+    C = _checked(covariance, latents, beta=beta)
+    eigenvalues, _, rounding = _spectrum(C)
+    n, rank = len(C), np.count_nonzero(eigenvalues > rounding)
+    if latents >= rank and rank * beta < n:
+        raise InputError(f"covariance: expected more than {latents} eigenvalues above 0 for that many latents; it has "
+                         f"{rank}, and the objective falls without bound as the noise variance goes to 0")
+    eigenvalues = np.where(eigenvalues > rounding, eigenvalues, 0)
+    shares = [np.minimum(eigenvalues[:latents] / c, 1).sum() + eigenvalues[latents:].sum() / c
+              for c in eigenvalues[:min(latents, rank)]]
+    active = np.count_nonzero(np.array(shares) < n / beta)
+    return float(eigenvalues[active:].sum() / (n - active * beta))
+
+
+def turn_angle(covariance, decoder, beta=1.0, noise_variance=1.0):
+    """By how much the latents of a linear decoder are turned from the optimum's, in degrees: 0 to 90.
+
+    At the optimum each active latent moves x within one eigenspace of the covariance, and an eigenspace belongs to as
+    many latents as it has directions there. The angle of an eigenspace is arccos sqrt of the share that this many
+    latents have in what the decoder does along it; the largest angle is returned. Rotations of latents that share an
+    eigenvalue do not count, nor do directions that the decoder hardly uses (1 % of the optimum's variance or less).
+
+    Args:
+        covariance: of the data, C [n, n].
+        decoder: D [n, k].
+        beta, noise_variance: of the linear beta-VAE.
+    """
+    k = decoder.shape[1]
+    C = _checked(covariance, k, beta=beta, noise_variance=noise_variance)
+    eigenvalues, Q, rounding = _spectrum(C)
+    group, excess = _groups(eigenvalues, rounding), eigenvalues - beta * noise_variance
+    angle = 0.0
+    for g in np.unique(group[:k][excess[:k] > rounding]):
+        moved = np.sort(((Q[:, group == g].T @ decoder) ** 2).sum(0))
+        latents = np.count_nonzero(group[:k] == g)
+        if moved.sum() > 0.01 * latents * excess[group == g][0]:
+            angle = max(angle, np.degrees(np.arccos(np.sqrt(min(1.0, moved[-latents:].sum() / moved.sum())))))
+    return float(angle)
+
+
+def _groups(eigenvalues, rounding):
+    """A number for each eigenvalue, the same for those that differ by rounding; eigenvalues come sorted."""
+    return np.cumsum(np.append(0, -np.diff(eigenvalues) > rounding))
 
 
 def _spectrum(C):

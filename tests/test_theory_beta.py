@@ -1,0 +1,186 @@
+"""What beta does: variance, temperature, collapse, trade-off; and the slopes that a decoder pays for."""
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from vae_tf import theory
+from vae_tf.errors import InputError
+
+MEANS = np.array([0.1, 0.35, 0.62, 0.9])
+FAMILIES = [("gaussian", beta, np.array([-1.3, 0.4, 2.0])) for beta in (0.2, 1.0, 6.0)]
+FAMILIES += [("gamma", beta, np.array([0.05, 0.8, 3.0])) for beta in (0.2, 1.0, 6.0)]
+FAMILIES += [("bernoulli", 1 / k, np.arange(k + 1) / k) for k in (1, 2, 5)]
+
+
+@pytest.mark.parametrize(("family", "beta", "x"), FAMILIES)
+def test_the_likelihood_to_the_power_1_over_beta_is_that_of_beta_times_the_variance(family, beta, x):
+    """allen Theorem 3 for exponential dispersion models: log p / beta less the other's has no mean in it."""
+    dispersion = 1.0 if family == "bernoulli" else 0.7
+    if family == "bernoulli":                       # x of the powered likelihood may be a mean: allen's [0, 1] pixels
+        powered = (x[:, np.newaxis] * np.log(MEANS) + (1 - x[:, np.newaxis]) * np.log1p(-MEANS)) / beta
+    else:
+        powered = theory.dispersed_log_likelihood(family, x[:, np.newaxis], MEANS, 1.0, dispersion) / beta
+    other = theory.dispersed_log_likelihood(family, x[:, np.newaxis], MEANS, beta, dispersion)
+    without_mean = powered - other
+    np.testing.assert_allclose(without_mean, np.broadcast_to(without_mean[:, :1], without_mean.shape), atol=1e-11)
+    # It is a distribution, and its variance is beta times that of the family: against SciPy's.
+    variance = {"gaussian": np.full(4, dispersion), "gamma": dispersion * MEANS**2,
+                "bernoulli": MEANS * (1 - MEANS)}[family] * beta
+    if family == "bernoulli":
+        k = round(1 / beta)
+        law = stats.binom(k, MEANS)
+        np.testing.assert_allclose(other, law.logpmf(x[:, np.newaxis] * k), atol=1e-12)
+        np.testing.assert_allclose(law.var() / k**2, variance)
+        np.testing.assert_allclose(logsumexp(other, 0), 0, atol=1e-12)
+    else:
+        law = (stats.norm(MEANS, np.sqrt(beta * dispersion)) if family == "gaussian"
+               else stats.gamma(1 / (beta * dispersion), scale=MEANS * beta * dispersion))
+        np.testing.assert_allclose(other, law.logpdf(x[:, np.newaxis]), rtol=1e-10)
+        np.testing.assert_allclose(law.var(), variance)
+
+
+def test_a_bernoulli_has_no_such_member_at_other_betas():
+    """At beta 2 a density h(x) p^{x/2} (1-p)^{(1-x)/2} on {0, 1} would have to add up to a number without p."""
+    with pytest.raises(InputError, match=r"beta: expected 1, 1/2, 1/3, \.\.\. for a Bernoulli; got 2"):
+        theory.dispersed_log_likelihood("bernoulli", 1.0, 0.5, beta=2.0)
+    with pytest.raises(InputError, match="beta: expected 1, 1/2, 1/3"):
+        theory.dispersed_log_likelihood("bernoulli", 1.0, 0.5, beta=0.4)
+    with pytest.raises(InputError, match="family: expected gaussian, gamma or bernoulli; got 'poisson'"):
+        theory.dispersed_log_likelihood("poisson", 1.0, 0.5)
+    powers = np.stack([MEANS, 1 - MEANS]) ** 0.5
+    weights = np.linalg.lstsq(powers.T, np.ones(4), rcond=None)[0]
+    assert np.abs(weights @ powers - 1).max() > 0.01
+    # At beta 1/3 the same question has an answer: the mean of three draws.
+    thirds = np.stack([MEANS**i * (1 - MEANS) ** (3 - i) for i in range(4)])
+    np.testing.assert_allclose(np.linalg.solve(thirds.T, np.ones(4)), [1, 3, 3, 1], rtol=1e-9)
+
+
+@pytest.mark.parametrize("beta", [0.3, 1.0, 4.0])
+def test_the_tempered_posterior_is_the_best_of_all(beta):
+    """Of distributions over five values of z, by an optimiser of the beta-ELBO over logits."""
+    rng = np.random.default_rng(0)
+    likelihood, prior = 3 * rng.standard_normal(5), np.log(rng.dirichlet(np.ones(5)))
+
+    def loss(logits):
+        log_q = logits - logsumexp(logits)
+        return -np.exp(log_q) @ (likelihood - beta * (log_q - prior))
+
+    found = minimize(loss, np.zeros(5), method="BFGS", options={"gtol": 1e-9})
+    log_q, value = theory.tempered_posterior(likelihood, prior, beta)
+    assert value == pytest.approx(-loss(log_q), rel=1e-12) and value >= -found.fun - 1e-12
+    np.testing.assert_allclose(np.exp(log_q), np.exp(found.x - logsumexp(found.x)), atol=1e-5)
+    # A temperature: hot is the prior, cold the likeliest z.
+    np.testing.assert_allclose(theory.tempered_posterior(likelihood, prior, 1e9)[0], prior, atol=1e-7)
+    assert np.exp(theory.tempered_posterior(likelihood, prior, 1e-3)[0])[likelihood.argmax()] == pytest.approx(1)
+
+
+def test_a_gaussian_tempered_posterior_is_the_linear_betas_vae_own():
+    """On a fine grid of one latent: N(F x, E) of the linear model with noise beta s^2."""
+    w, x, s2, beta = 1.7, 0.9, 0.4, 2.5
+    z = np.linspace(-8, 8, 4_001)
+    log_q, _ = theory.tempered_posterior(stats.norm.logpdf(x, w * z, np.sqrt(s2)),
+                                         stats.norm.logpdf(z) + np.log(z[1] - z[0]), beta)
+    F, E = theory.linear_posterior(np.array([[w]]), beta * s2)
+    q = np.exp(log_q)
+    assert q @ z == pytest.approx(F[0, 0] * x, rel=1e-9)
+    assert q @ (z - q @ z) ** 2 == pytest.approx(E[0, 0], rel=1e-9)
+
+
+def test_below_its_collapse_beta_a_linear_model_uses_a_latent():
+    """allen Corollary 3.1; with a learned variance the limit is never below 1."""
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        A = rng.standard_normal((5, 7)) * rng.gamma(1, size=7)
+        C, s2 = A @ A.T, float(rng.gamma(2))
+        limit = theory.collapse_beta(C, s2)
+        assert theory.linear_beta_vae(C, 2, 0.999 * limit, s2).active.any()
+        assert not theory.linear_beta_vae(C, 2, 1.001 * limit, s2).active.any()
+        limit = theory.collapse_beta(C)
+        assert limit >= 1
+        for beta, alive in ((0.999 * limit, True), (1.001 * limit, False)):
+            learned = theory.linear_noise_variance(C, 2, beta)
+            assert theory.linear_beta_vae(C, 2, beta, learned).active.any() == alive
+    assert theory.collapse_beta(3 * np.eye(4)) == pytest.approx(1)      # nothing to learn: at beta 1 all is noise
+
+
+def test_the_cost_of_the_best_choice_never_rises_with_beta():
+    """sikka Proposition 4, for any two terms; and for optima, where it is Proposition 2."""
+    rng = np.random.default_rng(2)
+    betas, changes = np.geomspace(0.01, 100, 60), 0
+    for _ in range(20):
+        reward, cost = 3 * rng.standard_normal(40), rng.gamma(1, size=40)
+        best = theory.best_trade_off(reward, cost, betas)
+        slow = [max(range(40), key=lambda i, b=b: (reward[i] - b * cost[i], -cost[i])) for b in betas]
+        assert list(best) == slow
+        changes += len(set(slow)) - 1
+        assert (np.diff(cost[best]) <= 0).all() and (np.diff(reward[best]) <= 0).all()
+    assert changes > 20
+    assert list(theory.best_trade_off([2, 1], [1, 0], [1.0])) == [1]              # as good: the one that costs less
+    C = np.cov(rng.standard_normal((6, 50)))
+    optima = [theory.linear_beta_vae(C, 3, beta) for beta in np.geomspace(0.05, 1, 12)]
+    own = theory.best_trade_off([-o.reconstruction for o in optima], [o.kl for o in optima], np.geomspace(0.05, 1, 12))
+    assert list(own) == list(range(12))              # each is the best at its own beta: so are trained models, or not
+    worse = [o.kl + (i == 4) for i, o in enumerate(optima)]
+    assert theory.best_trade_off([-o.reconstruction for o in optima], worse, np.geomspace(0.05, 1, 12))[4] != 4
+
+
+@pytest.mark.parametrize(("beta", "s2"), [(1.0, 1.0), (3.0, 0.2)])
+def test_what_slopes_cost_is_the_deterministic_elbo_at_the_best_posterior(beta, s2):
+    """allen (14), right: with an optimiser over the posterior's variances. As printed it is another function."""
+    s = np.array([0.3, 1.4, 2.2])
+    J, mean = np.vstack([np.diag(s), np.zeros((2, 3))]), np.array([0.5, -1.0, 0.2])
+    H = theory.gauss_newton_hessian(J, np.zeros(5), s2)
+    found = minimize(lambda v: -theory.deterministic_elbo(0.0, H, mean, np.diag(np.exp(v)), beta), np.zeros(3),
+                     options={"gtol": 1e-8})
+    value = -beta * mean @ mean / 2 - theory.jacobian_cost(s, beta, s2)
+    assert value == pytest.approx(-found.fun, rel=1e-9)
+    printed = (s**2 / (s2 * (1 + s**2 / (beta * s2)))).sum() / 2          # half of (14)'s, with s^2 as in (5)
+    assert abs(printed - theory.jacobian_cost(s, beta, s2)) > 0.1
+    # They differ by more than a constant: (14) is bounded, what slopes cost is not.
+    steep = 1e4 * s
+    assert (steep**2 / (s2 * (1 + steep**2 / (beta * s2)))).sum() / 2 < 3 * beta / 2
+    assert theory.jacobian_cost(steep, beta, s2) > 20 * beta
+
+
+def test_jumps_between_plateaus_cost_less_than_an_even_slope():
+    """allen's optimal S: over z from 0 to 1 the decoder moves by 3, and stands still but for a jump of some width."""
+    def staircase(width):
+        return width * theory.jacobian_cost(np.array([3 / width]))
+
+    widths = np.geomspace(1e-6, 1, 200)
+    costs = np.array([staircase(w) for w in widths])
+    assert (np.diff(costs) > 0).all() and costs[0] < 1e-4 < costs[-1]
+    # An even slope below sqrt(beta) s is the best of its neighbours: the cost is convex there, and concave beyond.
+    for slope, convex in ((0.9, True), (1.1, False)):
+        second = np.diff([float(theory.jacobian_cost(np.array([slope + d]), 2.0, 0.5)) for d in (-1e-3, 0, 1e-3)], 2)
+        assert (second > 0).item() == convex
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_as_the_noise_vanishes_what_the_decoder_sees_narrows_and_the_rest_is_the_prior(rank):
+    """bonheme Theorem 1 and (12), with a learned prior, at every rank: the paper's proof has the full one."""
+    rng = np.random.default_rng(rank)
+    J = rng.standard_normal((6, rank)) @ rng.standard_normal((rank, 4))
+    prior = np.array([0.3, 1.0, 2.0, 0.7])
+    rate, limit = theory.precise_limit(J, prior)
+    projection = np.linalg.pinv(J) @ J
+    errors = []
+    for gamma in 1e-2 / np.abs(rate).max() * np.array([1, 0.1]):
+        covariance = np.linalg.inv(theory.optimal_precision(theory.gauss_newton_hessian(J, np.zeros(6), gamma),
+                                                            prior_variance=prior))
+        seen = projection @ covariance @ projection / gamma
+        errors.append((np.abs(covariance - limit).max(), np.abs(seen - rate).max() / np.abs(rate).max()))
+        lower, upper = theory.posterior_eigenvalue_bounds(J, prior, gamma)
+        eigenvalues = np.linalg.eigvalsh(covariance)
+        assert (lower <= eigenvalues * (1 + 1e-9)).all() and (eigenvalues <= upper * (1 + 1e-9)).all()
+        assert (upper[:rank] < 2 * gamma * np.linalg.norm(rate)).all() and (lower[rank:] > 0.29).all()
+    for wide, narrow in zip(*errors, strict=True):
+        assert narrow < wide / 9 and narrow < 0.05                          # first order in gamma
+    assert np.linalg.matrix_rank(limit) == 4 - rank
+    # A latent that the decoder does not see, while the others are axes: exactly its prior.
+    axes = np.zeros((6, 4))
+    axes[:, :2] = J[:, :2] + np.eye(6, 2)
+    np.testing.assert_allclose(theory.precise_limit(axes, prior)[1], np.diag([0, 0, 2.0, 0.7]), atol=1e-12)

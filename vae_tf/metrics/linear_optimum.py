@@ -1,0 +1,97 @@
+"""How far a linear network is above the least objective of any, and what keeps it there."""
+
+import numpy as np
+
+from vae_tf import activity, theory
+from vae_tf.errors import InputError
+from vae_tf.metrics.result import Result
+
+AT_OPTIMUM = 0.01       # nats over beta, below which a linear network is said to be at the optimum
+TURNED = 5              # degrees, from which the turn of a network at the optimum is mentioned
+
+
+def linear_optimum(x, decoder, bias, mean, covariance, *, beta, noise_variance, full=False, learned=False):
+    """The objective of a linear network above the least that any can reach, over beta (theory.linear_beta_vae).
+
+    Over beta, because that is in nats of a VAE with likelihood variance beta s^2, whatever beta is (allen Theorem 3).
+    The measured objective is not sampled: the expansion of the ELBO is exact for linear decoders. The score is 0 or
+    more, and the sum of three parts that are so, too: decoder, how much less likely the data are with its directions
+    and lengths; turn, what a diagonal posterior loses because columns are not orthogonal; encoder, what the encoder
+    and the biases lose for this decoder.
+
+    Args:
+        x: data [N, n].
+        decoder, bias: D [n, k] and b [n]; the decoder's mean is D z + b.
+        mean, covariance: of q(z|x), [N, k] and [N, k, k].
+        beta, noise_variance: of the model.
+        full: the posterior has a full covariance: the same least, and no turn to pay for.
+        learned: the noise variance was learned, so that another one may have a lower least.
+
+    Returns:
+        Result; further parts: angle, of the turn in degrees; excess, not over beta; objective, reconstruction, kl,
+        active, each [2], measured and predicted. For a learned noise variance noise_variance [2], the model's and the
+        best, and best_noise_excess, what the score is against the least at the best one.
+
+    Raises:
+        InputError: more latents than data dimensions.
+    """
+    C, d = np.cov(x.T, bias=True).reshape(x.shape[1], -1), decoder.shape[1]
+    o = theory.linear_beta_vae(C, d, beta, noise_variance)
+    reconstruction = -np.mean(theory.log_likelihood(x, mean @ decoder.T + bias, noise_variance)
+                              - np.einsum("ij,bji->b", decoder.T @ decoder, covariance) / (2 * noise_variance))
+    kl = theory.gaussian_kl(mean, covariance, 0.0, np.eye(d)).mean()
+    variance = np.diagonal(covariance, axis1=1, axis2=2)
+    active = activity.is_informative(((mean**2 + variance - np.log(variance) - 1) / 2).mean(0)).sum()
+    terms = {"objective": np.array([reconstruction + beta * kl, o.reconstruction + beta * o.kl]),
+             "reconstruction": np.array([reconstruction, o.reconstruction]), "kl": np.array([kl, o.kl]),
+             "active": np.array([active, o.active.sum()])}
+    excess = float(terms["objective"][0] - terms["objective"][1])
+    parts = {**terms, "excess": excess, **_split(C, decoder, o, beta, noise_variance, excess / beta, full)}
+    if learned:
+        parts |= _against_best_noise(C, d, beta, noise_variance, parts["objective"][0])
+    said = ", ".join(f"{name} {measured:.5g} ({predicted:.5g})" for name, (measured, predicted) in terms.items())
+    return Result("linear_optimum", excess / beta, parts,
+                  f"nats over beta above the least objective of any linear network with noise variance "
+                  f"{noise_variance:.4g}; {_where(parts, excess / beta)}{_of_learned_noise(parts) if learned else ''}; "
+                  f"measured (predicted): {said}")
+
+
+def _split(C, decoder, optimum, beta, noise_variance, score, full):
+    """What the decoder, its turn and the encoder have of the score, and the angle of the turn."""
+    noise = beta * noise_variance
+    less_likely = (theory.linear_log_likelihood(C, optimum.decoder, noise)
+                   - theory.linear_log_likelihood(C, decoder, noise))
+    turn = 0.0 if full else float(theory.diagonal_cost(np.eye(decoder.shape[1]) + decoder.T @ decoder / noise))
+    return {"decoder": less_likely, "turn": turn, "encoder": score - less_likely - turn,
+            "angle": theory.turn_angle(C, decoder, beta, noise_variance)}
+
+
+def _against_best_noise(C, latents, beta, noise_variance, objective):
+    """Parts for a learned noise variance; none where the objective has no least over noise variances."""
+    try:
+        best = theory.linear_noise_variance(C, latents, beta)
+    except InputError:
+        return {}
+    least = theory.linear_beta_vae(C, latents, beta, best)
+    return {"noise_variance": np.array([noise_variance, best]),
+            "best_noise_excess": float(objective - least.reconstruction - beta * least.kl) / beta}
+
+
+def _of_learned_noise(parts):
+    if "noise_variance" not in parts:
+        return (", the one that was learned: with others the objective falls without bound, as the noise variance "
+                "goes to 0")
+    return (f"; {parts['best_noise_excess']:.3g} above the least with any noise variance, which is at "
+            f"{parts['noise_variance'][1]:.4g}: the model's was learned")
+
+
+def _where(parts, score):
+    """In words, whether a linear network is at the optimum, and if not, what keeps it away."""
+    turned = f"latents turned by up to {parts['angle']:.0f} degrees"
+    if score < AT_OPTIMUM:
+        return f"at the optimum but for {score:.2g}" + (f", its {turned}" if parts["angle"] > TURNED else "")
+    why = {"decoder": "directions and lengths of the decoder's columns", "encoder": "the encoder and the biases",
+           "turn": f"{turned}, for which a diagonal posterior pays"}
+    shares = sorted(why, key=lambda name: -parts[name])
+    return "not at the optimum: " + ", ".join(f"{parts[name]:.3g} by {why[name]}" for name in shares
+                                              if parts[name] >= AT_OPTIMUM / 3)

@@ -1,0 +1,117 @@
+"""What beta does: it is the variance of the likelihood, a temperature, and the price of the KL in a trade-off."""
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from vae_tf.errors import InputError
+from vae_tf.theory.checks import check_covariance, check_positive
+
+
+def beta_as_noise_variance(size, beta, noise_variance):
+    """beta is likelihood variance: objective(beta, s^2) / beta = objective(1, beta s^2) + constant (allen Theorem 3).
+
+    For a Gaussian likelihood. `dispersed_log_likelihood` has the other families of which the theorem holds.
+
+    Args:
+        size: n, of an example.
+        beta, noise_variance: of the beta-VAE.
+
+    Returns:
+        (beta s^2, the constant in nats).
+    """
+    scaled = beta * noise_variance
+    return scaled, size / 2 * (np.log(2 * np.pi * noise_variance) / beta - np.log(2 * np.pi * scaled))
+
+
+def dispersed_log_likelihood(family, x, mean, beta=1.0, dispersion=1.0):
+    """log p(x; mean) of the member of a family whose variance is beta times as large (allen Theorem 3), nats.
+
+    p(x; mean)^{1/beta} is that member's density times a factor without the mean, so that a beta-VAE with the one
+    likelihood has the gradients of a VAE with the other, times beta. This holds exactly for exponential dispersion
+    models: a Gaussian and a Gamma at every beta; for a Bernoulli at beta = 1/k, where the member is the mean of k
+    draws, whose values are 0, 1/k, ..., 1. At another beta no distribution over x has the powers of a Bernoulli.
+
+    Args:
+        family: "gaussian", "gamma" or "bernoulli".
+        x: data [...]; above 0 for a Gamma, multiples of beta from 0 to 1 for a Bernoulli.
+        mean: [...], what the decoder says.
+        beta: how much larger the variance is.
+        dispersion: the variance over that of the unit family at beta = 1: a Gaussian's variance, a Gamma's variance
+            over mean^2; 1 for a Bernoulli, whose variance is mean (1 - mean).
+
+    Raises:
+        InputError: another family, or a Bernoulli whose beta is not 1/k.
+    """
+    check_positive(beta=beta, dispersion=dispersion)
+    x, mean, scaled = np.asarray(x, np.float64), np.asarray(mean, np.float64), beta * dispersion
+    if family == "gaussian":
+        return -((x - mean) ** 2) / (2 * scaled) - np.log(2 * np.pi * scaled) / 2
+    if family == "gamma":
+        shape = 1 / scaled
+        return (shape - 1) * np.log(x) - shape * x / mean - shape * np.log(mean * scaled) - gammaln(shape)
+    if family != "bernoulli":
+        raise InputError(f"family: expected gaussian, gamma or bernoulli; got {family!r}")
+    draws = round(1 / scaled)
+    if draws < 1 or not np.isclose(scaled * draws, 1):
+        raise InputError(f"beta: expected 1, 1/2, 1/3, ... for a Bernoulli; got {scaled:g}. No distribution has its "
+                         "likelihood to the power 1 / beta at others")
+    ones = x * draws
+    ways = gammaln(draws + 1) - gammaln(ones + 1) - gammaln(draws - ones + 1)
+    return ways + ones * np.log(mean) + (draws - ones) * np.log1p(-mean)
+
+
+def tempered_posterior(log_likelihood, log_prior, beta=1.0):
+    """The q(z|x) that maximises the beta-ELBO of all distributions: p(x|z)^{1/beta} p(z), normalised (allen 3.3).
+
+    beta is a temperature: a large one takes the posterior to the prior, a small one to the best z. For z in a finite
+    set, such as a grid.
+
+    Args:
+        log_likelihood: log p(x|z) [..., Z].
+        log_prior: log p(z) [Z], of probabilities that add up to 1.
+        beta: weight of the KL.
+
+    Returns:
+        (log q(z|x) [..., Z], the beta-ELBO there [...]: beta log sum_z p(z) p(x|z)^{1/beta}), nats.
+    """
+    check_positive(beta=beta)
+    joint = np.asarray(log_likelihood, np.float64) / beta + log_prior
+    evidence = logsumexp(joint, axis=-1)
+    return joint - evidence[..., np.newaxis], beta * evidence
+
+
+def collapse_beta(covariance, noise_variance=None):
+    """The beta from which on every latent of the linear beta-VAE's optimum is passive (allen Corollary 3.1).
+
+    l_1 / s^2 with a noise variance s^2. If it is learned, n l_1 / tr C: at least 1, so that below 1 nothing collapses
+    whatever the data are.
+
+    Args:
+        covariance: of the data, C [n, n].
+        noise_variance: s^2, or None for a learned one (`linear_noise_variance`).
+    """
+    C = check_covariance("covariance", covariance)
+    if noise_variance is None:
+        noise_variance = np.trace(C) / len(C)
+    check_positive(noise_variance=noise_variance)
+    return float(np.linalg.eigvalsh(C)[-1] / noise_variance)
+
+
+def best_trade_off(reward, cost, betas):
+    """Which of M choices maximises reward - beta cost, for each beta (sikka Proposition 4).
+
+    The cost of the best one never rises with beta, whatever the choices: so must the KL of models that are each at
+    the optimum of their beta. With models trained at several betas as the choices, -reconstruction as the reward and
+    KL as the cost, a model that is not the best at its own beta is not at its optimum.
+
+    Args:
+        reward, cost: A and B [M].
+        betas: [K].
+
+    Returns:
+        Indices [K] of the best choice; of equal ones the one that costs less.
+    """
+    reward, cost = np.asarray(reward, np.float64), np.asarray(cost, np.float64)
+    cheapest = np.argsort(cost, kind="stable")
+    values = reward[cheapest] - np.asarray(betas, np.float64)[:, np.newaxis] * cost[cheapest]
+    return cheapest[values.argmax(1)]

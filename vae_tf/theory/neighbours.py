@@ -1,0 +1,76 @@
+"""The local decoder and its neighbours: bhowal's Lemma 1, Theorem 2 and Proposition 6."""
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from vae_tf.errors import InputError
+from vae_tf.theory.checks import check_positive
+
+
+def stochastic_loss(matrix, variances, value, slope, curvature):
+    """E ||f(M eps)||^2 to first order in the variances [...] (bhowal Lemma 1 (9), (49), (50)), squared data units.
+
+    sum_j f_j(0)^2 + (f_j'(0)^2 + f_j(0) f_j''(0)) sum_k M_jk^2 s_k^2, for eps_k ~ N(0, s_k^2) and one function f_j per
+    output, applied to (M eps)_j. Its error is of second order in the variances. For the f of Proposition 4,
+    f(a) = g(M mu + a) - g(M mu), f(0) is 0: then what Theorem 1 minimises, (50), is E ||J eps||^2 of the Jacobian
+    J = f' M, as in rolinek (17).
+
+    Args:
+        matrix: M [..., n, d].
+        variances: s_k^2 [..., d].
+        value, slope, curvature: f_j(0), f_j'(0), f_j''(0) [..., n], or numbers for one f.
+    """
+    check_positive(variances=variances)
+    spread = ((np.asarray(matrix, np.float64) ** 2) @ np.asarray(variances, np.float64)[..., np.newaxis])[..., 0]
+    return (np.square(value) + (np.square(slope) + np.multiply(value, curvature)) * spread).sum(-1)
+
+
+def nearest_neighbours(x, neighbours):
+    """Indices of the nearest examples [N, k], the nearest first, none its own neighbour.
+
+    Args:
+        x: data [N, n].
+        neighbours: k < N.
+
+    Raises:
+        InputError: k out of range.
+    """
+    x = np.asarray(x, np.float64)
+    if not 1 <= neighbours < len(x):
+        raise InputError(f"neighbours: expected 1 to {len(x) - 1}, fewer than there are examples; got {neighbours}")
+    found = cKDTree(x).query(x, neighbours + 1)[1]
+    own = found == np.arange(len(x))[:, np.newaxis]
+    own[~own.any(1), -1] = True                 # among more than k copies of x: the last one goes instead
+    return found[~own].reshape(len(x), neighbours)
+
+
+def confusion_loss(x, confused):
+    """sum_k ||x_k - x_i||^2 [N]: what it costs to rebuild x_i as the examples it is confused with (bhowal (59)).
+
+    For an ideal encoder and decoder, which err only where posteriors overlap. It is least for the nearest neighbours
+    (Proposition 6, Lemma 13): a bound on what Theorem 2 (a) says is reached, which takes a latent space in which all of
+    them overlap and nobody else does.
+
+    Args:
+        x: data [N, n].
+        confused: indices [N, k], for instance `nearest_neighbours`.
+    """
+    x = np.asarray(x, np.float64)
+    return ((x[confused] - x[:, np.newaxis]) ** 2).sum((1, 2))
+
+
+def neighbour_distance(mean, variance, confused):
+    """E sum_k ||z_i - z_k||^2 [N] for z ~ q(z|x) drawn apart: Dist of bhowal Theorem 2.
+
+    sum_k ||mu_i - mu_k||^2 + sum_j (s_ij^2 + s_kj^2). Theorem 2 (b) says that it falls with the KL. That holds for the
+    means, not for the variances, which rise to 1 as the KL falls: it falls where neighbours' means are far apart
+    against their posteriors' width, and rises to 2 d per neighbour where they are close.
+
+    Args:
+        mean, variance: of q(z|x), [N, d].
+        confused: indices [N, k], for instance `nearest_neighbours` of the data.
+    """
+    check_positive(variance=variance)
+    mean, variance = np.asarray(mean, np.float64), np.asarray(variance, np.float64)
+    between = ((mean[confused] - mean[:, np.newaxis]) ** 2).sum((1, 2))
+    return between + (variance[confused] + variance[:, np.newaxis]).sum((1, 2))

@@ -1,0 +1,113 @@
+"""Why orthogonal columns pay, and what they identify: rolinek's joint problem, bhowal's Lemma 5, allen's corollaries.
+
+J [..., n, d] is a decoder's Jacobian, with columns c_j.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from vae_tf.errors import InputError
+
+
+class Components(NamedTuple):
+    """What a decoder's Jacobian J = U S V^T makes of independent normal latents, the largest first.
+
+    directions [..., n, d] are the columns of U, scales [..., d] the singular values: along direction j, latents vary x
+    as N(0, scale_j^2) for a linear decoder. identified [..., d] says which scales differ from all others; directions
+    that share one may be rotated without changing the density.
+    """
+
+    directions: np.ndarray
+    scales: np.ndarray
+    identified: np.ndarray
+
+
+def joint_precision_allocation(jacobians, budget):
+    """The minimum of the joint problem over rotations and variances, and where it is (rolinek Theorem 2, S40).
+
+    (18), (19): min sum_i log E ||J_i V_i eps_i||^2 over rotations V_i and variances with sum_ij -log s_ij^2 = C. It is
+    N log d - C / d + 2/d sum_i log det^+ J_i, det^+ the product of the singular values. It is where every J_i V_i has
+    orthogonal columns and s_ij^2 is in proportion to 1 / ||c_ij||^2. How the examples share the budget is open: the
+    logarithm makes every share as good. Here all have the same.
+
+    Args:
+        jacobians: J_i [N, n, d], of full column rank.
+        budget: C, nats.
+
+    Returns:
+        (V [N, d, d], variances [N, d], minimum).
+    """
+    J = _full_rank(jacobians)
+    examples, _, d = J.shape
+    _, s, Vt = np.linalg.svd(J, full_matrices=False)
+    log_volume = np.log(s).sum(-1)
+    each = np.exp((2 * log_volume - budget / examples) / d)                      # ||c_ij||^2 s_ij^2, the same for all j
+    minimum = examples * np.log(d) - budget / d + 2 / d * log_volume.sum()
+    return np.swapaxes(Vt, -1, -2), each[:, np.newaxis] / s**2, float(minimum)
+
+
+def kl_saving(jacobian):
+    """How much less KL orthogonal columns need for the same stochastic loss [...], nats (bhowal Lemma 5).
+
+    sum_j log ||c_j|| - 1/2 log det J^T J >= 0: the polarised KL, -1/2 sum_j log s_j^2, that the best variances need for
+    one E ||J eps||^2, less the same after the rotation of the latents that makes columns orthogonal. bhowal's L_KL has
+    no 1/2, so there it is twice this. The proof's last bound is by log Sing(M_D) - log Sing(M_ortho), which it calls
+    above 0: a rotation leaves the singular values, and it is 0. Hadamard's inequality in the line before is enough.
+
+    Args:
+        jacobian: J [..., n, d], of full column rank.
+    """
+    J = _full_rank(jacobian)
+    return np.log((J**2).sum(-2)).sum(-1) / 2 - np.log(np.linalg.svd(J, compute_uv=False)).sum(-1)
+
+
+def components(jacobian):
+    """The independent components of a push-forward density at a point (allen Theorems 1, 2, Corollaries 1.1, 2.1).
+
+    For data x = W z + noise they are what a linear VAE identifies, with J = W: its decoder at beta 1 and the right
+    noise variance has the columns scale_j direction_j, up to signs and order, wherever `identified`. W's own right
+    singular vectors leave no trace in the data. For a decoder with orthogonal columns they are its columns.
+
+    Args:
+        jacobian: J [..., n, d], of full column rank.
+
+    Returns:
+        Components.
+    """
+    J = _full_rank(jacobian)
+    U, s, _ = np.linalg.svd(J, full_matrices=False)
+    rounding = 10 * max(J.shape[-2:]) * np.finfo(np.float64).eps * s[..., :1]
+    ends = np.ones((*s.shape[:-1], 1), bool)
+    apart = np.concatenate([ends, s[..., :-1] - s[..., 1:] > rounding, ends], -1)
+    return Components(U, s, apart[..., :-1] & apart[..., 1:])
+
+
+def match_components(jacobian, other):
+    """Whether two decoders have the same components at a point of their manifold (allen Corollary 2.1).
+
+    Decoders with the same density on the same manifold and orthogonal columns everywhere have the same components, up
+    to signs and order, where singular values tell these apart; then the columns of their Jacobians at z and z' with
+    f(z) = g(z') are the same.
+
+    Args:
+        jacobian, other: J of f at z and of g at z', [n, d].
+
+    Returns:
+        (P [d, d], a signed permutation; ||J P - other||_F / ||other||_F, least at P).
+    """
+    J, G = np.asarray(jacobian, np.float64), np.asarray(other, np.float64)
+    products = J.T @ G
+    rows, columns = linear_sum_assignment(-np.abs(products))
+    P = np.zeros_like(products)
+    P[rows, columns] = np.where(products[rows, columns] < 0, -1, 1)
+    return P, float(np.linalg.norm(J @ P - G) / np.linalg.norm(G))
+
+
+def _full_rank(jacobian):
+    J = np.asarray(jacobian, np.float64)
+    if J.ndim < 2 or (np.linalg.matrix_rank(J) < J.shape[-1]).any():
+        raise InputError(f"jacobian: expected full column rank [..., n, d]; got shape {J.shape} and rank "
+                         f"{np.min(np.linalg.matrix_rank(J))}: leave passive latents out")
+    return J

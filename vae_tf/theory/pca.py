@@ -1,0 +1,91 @@
+"""PCA around the VAE: the linear autoencoder, which leaves the latents' rotation open, and PPCA by EM."""
+
+import numpy as np
+
+from vae_tf.errors import InputError
+from vae_tf.theory.checks import check_covariance, check_positive
+from vae_tf.theory.linear import PPCA, linear_log_likelihood
+
+
+def linear_autoencoder(covariance, latents, mixing=None):
+    """A minimiser of E ||x - Y Y' x||^2: the PCA of the data, latents mixed as one likes (rolinek (6), (7), Example 1).
+
+    With P_d the d leading eigenvectors as rows, Y' = G^-1 P_d and Y = P_d^T G for any invertible G: what the encoder
+    does to the latents the decoder undoes. rolinek's example is G = Sigma Q.
+
+    Args:
+        covariance: of the data, C [n, n].
+        latents: d <= n.
+        mixing: G [d, d], invertible; None for PCA itself.
+
+    Returns:
+        (Y [n, d], Y' [d, n], the loss: the sum of the eigenvalues left out).
+
+    Raises:
+        InputError: not a covariance, latents out of range, or a G that is not invertible.
+    """
+    C = check_covariance("covariance", covariance)
+    if not 1 <= latents <= len(C):
+        raise InputError(f"latents: expected 1 to {len(C)}, the size of the data; got {latents}")
+    G = np.eye(latents) if mixing is None else np.asarray(mixing, np.float64)
+    if G.shape != (latents, latents) or np.linalg.matrix_rank(G) < latents:
+        raise InputError(f"mixing: expected an invertible matrix {[latents, latents]}; got shape {list(G.shape)} and "
+                         f"rank {np.linalg.matrix_rank(G)}")
+    eigenvalues, Q = np.linalg.eigh(C)
+    P = Q[:, ::-1][:, :latents].T
+    return P.T @ G, np.linalg.solve(G, P), float(np.maximum(eigenvalues[:len(C) - latents], 0).sum())
+
+
+def autoencoder_loss(covariance, decoder, encoder):
+    """E ||x - Y Y' x||^2 of a linear autoencoder without noise, squared data units (rolinek (6)).
+
+    Args:
+        covariance: of the data, C [n, n].
+        decoder, encoder: Y [n, d] and Y' [d, n].
+    """
+    C = check_covariance("covariance", covariance)
+    residual = np.eye(len(C)) - decoder @ encoder
+    return float(np.sum((residual @ C) * residual))
+
+
+def ppca_by_em(covariance, latents, steps=10_000, tolerance=1e-12, seed=0):
+    """PPCA by expectation maximisation from random weights (Tipping, Bishop 1999, A.2; allen 2, PPCA^EM).
+
+    E: p(z|x) = N(M^-1 W^T x, s^2 M^-1), M = W^T W + s^2 I. M: W' = C W (s^2 I + M^-1 W^T C W)^-1 and
+    s'^2 = tr(C - C W M^-1 W'^T) / n. The log-likelihood never falls. It ends at `ppca`, but for a rotation of the
+    latents that depends on the start: a posterior with a full covariance does not see it.
+
+    Args:
+        covariance: of the data, C [n, n].
+        latents: k < n.
+        steps: at most.
+        tolerance: it ends when a step gains less than this share of the log-likelihood.
+        seed: of the first weights.
+
+    Returns:
+        (PPCA, log-likelihood before each step and at the end [steps + 1]).
+
+    Raises:
+        InputError: not a covariance, latents out of range, or the noise variance goes to 0, see `ppca`.
+    """
+    C = check_covariance("covariance", covariance)
+    n = len(C)
+    if not 1 <= latents < n:
+        raise InputError(f"latents: expected 1 to {n - 1}, fewer than the size of the data; got {latents}")
+    s2 = float(np.trace(C)) / n
+    check_positive(**{"trace of the covariance": s2})
+    smallest = 10 * n * np.finfo(np.float64).eps * s2
+    W = np.sqrt(s2) * np.random.default_rng(seed).standard_normal((n, latents))
+    likelihoods = [linear_log_likelihood(C, W, s2)]
+    for _ in range(steps):
+        inverse, CW = np.linalg.inv(W.T @ W + s2 * np.eye(latents)), C @ W
+        moved = CW @ np.linalg.inv(s2 * np.eye(latents) + inverse @ W.T @ CW)
+        s2 = float(np.trace(C) - np.sum(CW @ inverse * moved)) / n
+        if s2 <= smallest:
+            raise InputError(f"covariance: expected noise that {latents} latents do not explain; the noise variance "
+                             "goes to 0 and the likelihood grows without bound")
+        W = moved
+        likelihoods.append(linear_log_likelihood(C, W, s2))
+        if likelihoods[-1] - likelihoods[-2] < tolerance * abs(likelihoods[-1]):
+            break
+    return PPCA(W, s2, likelihoods[-1]), np.array(likelihoods)
