@@ -216,7 +216,9 @@ def roc_area(positive, score):
 
 
 def explicitness(train, train_factors, test, test_factors):
+    """disentanglement_lib's: codes are standardised by the training part's mean and standard deviation."""
     from sklearn.linear_model import LogisticRegression
+    train, test = ((codes - train.mean(0)) / train.std(0) for codes in (train, test))
     areas = []
     for v, w in zip(train_factors.T, test_factors.T, strict=True):
         learner = LogisticRegression(max_iter=1_000).fit(train, v)
@@ -256,6 +258,22 @@ def gaussian_correlations(codes):
     total = 0.5 * (np.log(np.diag(C)).sum() - np.linalg.slogdet(C)[1])
     distance = 2 * np.trace(C) - 2 * np.trace(sqrtm(root @ C @ root))
     return total, distance.real, distance.real / np.trace(C)
+
+
+def beta_vae_score(codes, sizes, votes, batch_size=64):
+    """Higgins 2017 as disentanglement_lib has it: codes of a complete grid, a new value of the factor for each pair."""
+    from sklearn.linear_model import LogisticRegression
+    rng = np.random.default_rng(0)
+    features, fixed = [], []
+    for _ in range(2 * votes):
+        k = rng.integers(len(sizes))
+        one, other = rng.integers(0, sizes, (2, batch_size, len(sizes)))
+        other[:, k] = one[:, k]
+        z, w = (codes[np.ravel_multi_index(rows.T, sizes)] for rows in (one, other))
+        features.append(abs(z - w).mean(0))
+        fixed.append(k)
+    learner = LogisticRegression(max_iter=1_000).fit(features[:votes], fixed[:votes])
+    return np.mean(learner.predict(features[votes:]) == fixed[votes:])
 
 
 def irs(codes, factors, quantile=0.99):

@@ -43,7 +43,8 @@ def test_noise_floor_is_far_below_and_missing_without_factors(scored):
 def test_interval_holds_the_score(scored):
     for name, (low, high) in scored.interval.items():
         assert low < scored.results[name].score < high
-    assert set(scored.interval) == set(CHEAP)
+    assert set(scored.interval) == set(CHEAP) - {"irs"}
+    assert scored.measured["irs"]["resamples"] == 0 and "it has no interval" in scored.results["irs"].meaning
 
 
 def test_scores_do_not_depend_on_the_number_of_processes(scored):
@@ -113,8 +114,8 @@ def test_warnings_reach_the_caller_once():
 
 def test_categorical_factors_are_classified_and_others_regressed():
     codes, factors = codes_and_factors()
-    scored = evaluation.score(evaluation.Codes(codes, factors, np.array([True, False])), ["disentanglement_score"])
-    expected = metrics.disentanglement_score(codes, factors, [True, False])
+    scored = evaluation.score(evaluation.Codes(codes, factors, ("categorical", "ordinal")), ["disentanglement_score"])
+    expected = metrics.disentanglement_score(codes, factors, ("categorical", "ordinal"))
     assert scored.results["disentanglement_score"].score == pytest.approx(expected.score, rel=1e-9)
 
 
@@ -155,7 +156,8 @@ def test_codes_from_a_file(tmp_path):
     ({"codes": np.full((3, 2), np.nan)}, "codes: expected finite values; got 6 NaN or infinite"),
     ({"codes": np.zeros((3, 2)), "factors": np.zeros((2, 1))}, "factors: expected 3 rows"),
     ({"codes": np.zeros((3, 2)), "stddev": np.ones((3, 1))}, r"expected stddev of shape \(3, 2\)"),
-    ({"codes": np.zeros((3, 2)), "categorical": np.ones(1)}, "expected categorical to have an entry per factor"),
+    ({"codes": np.zeros((3, 2)), "factors": np.zeros((3, 1)), "factor_kinds": ["nominal"]},
+     "kinds: expected one of categorical, ordinal, cyclic, continuous for each of 1 factors; got nominal"),
 ])
 def test_bad_files_are_named(tmp_path, arrays, message):
     np.savez(tmp_path / "my.npz", **arrays)

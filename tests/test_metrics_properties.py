@@ -25,7 +25,7 @@ PROPERTIES = {
     "mcc":                   ((0, 1),        "yes",    "yes",    "yes",    "no",     "no"),
     "disentanglement_score": ((0, INFINITY), "yes",    "yes",    "yes",    "no",     "no"),
     "sap":                   ((0, 1),        "yes",    "yes",    "no",     "no",     "nearly"),
-    "explicitness":          ((0, 1),        "nearly", "nearly", "no",     "no",     "nearly"),
+    "explicitness":          ((0, 1),        "nearly", "nearly", "yes",    "no",     "nearly"),
     "dci_fast":              ((0, 1),        "nearly", "nearly", "yes",    "nearly", "nearly"),
     "dci":                   ((0, 1),        "nearly", "nearly", "nearly", "nearly", "nearly"),
     "downstream_logistic":   ((0, 1),        "nearly", "nearly", "no",     "no",     "nearly"),

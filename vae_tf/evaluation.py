@@ -18,6 +18,7 @@ import numpy as np
 from scipy.stats import t as student
 from threadpoolctl import threadpool_limits
 
+from vae_tf import kinds as factor_kinds
 from vae_tf import metrics
 from vae_tf.data import arrays
 from vae_tf.errors import InputError
@@ -32,7 +33,7 @@ class Codes(NamedTuple):
 
     mean: [N, d], of q(z|x), or any code.
     factors: [N, K], or None.
-    categorical: bool [K], which factors are neither ordinal nor continuous; None for those given as integers.
+    kinds: of the factors, K names, see `vae_tf.kinds.decided`; None to decide by their values.
     stddev: [N, d], or None.
     prior_mean, prior_stddev: [N, d] of the iVAE's p(z|u), or None.
     independent: whether latents are independent in q(z|x); not so with a full covariance.
@@ -40,7 +41,7 @@ class Codes(NamedTuple):
 
     mean: np.ndarray
     factors: np.ndarray | None = None
-    categorical: np.ndarray | None = None
+    kinds: tuple[str, ...] | None = None
     stddev: np.ndarray | None = None
     prior_mean: np.ndarray | None = None
     prior_stddev: np.ndarray | None = None
@@ -103,7 +104,7 @@ def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, 
     if full is not None:
         posterior["stddev"] = np.linalg.norm(full, axis=-1)        # of each latent alone
     codes = Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
-                  categorical=np.array([factor.kind == "categorical" for factor in dataset.factors]),
+                  kinds=tuple(factor.kind for factor in dataset.factors) or None,
                   independent=full is None)
     scored = score(codes, names, examples=examples, seed=seed, jobs=jobs, quick=quick, latents=latents,
                    passive_kl=passive_kl, progress=progress)
@@ -121,9 +122,10 @@ def drawn(names, examples):
 
 
 def codes_from_npz(path, examples, seed=0):
-    """Codes from `codes` [N, d], optional `factors` [N, K], `categorical` [K] and `stddev` [N, d] in an .npz file.
+    """Codes from `codes` [N, d], optional `factors` [N, K], `factor_kinds` [K] and `stddev` [N, d] in an .npz file.
 
-    Of more than 1.5 `examples` rows, that many are drawn at random.
+    `factor_kinds` are names from vae_tf.kinds.KINDS; without them the values of a factor decide. Of more
+    than 1.5 `examples` rows, that many are drawn at random.
 
     Raises:
         InputError: naming the array, what was expected and what came.
@@ -137,10 +139,8 @@ def codes_from_npz(path, examples, seed=0):
     stddev = found.get("stddev")
     if stddev is not None and stddev.shape != mean.shape:
         raise InputError(f"codes: {path}: expected stddev of shape {mean.shape}, as codes; got {stddev.shape}")
-    categorical = found.get("categorical")
-    if categorical is not None and (factors is None or categorical.shape != factors.shape[1:]):
-        raise InputError(f"codes: {path}: expected categorical to have an entry per factor; got {categorical.shape}")
-    return _rows(Codes(mean, factors, categorical, stddev), rows)
+    kinds = None if factors is None else factor_kinds.decided(factors, found.get("factor_kinds"))
+    return _rows(Codes(mean, factors, kinds, stddev), rows)
 
 
 def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, latents="all",
@@ -167,6 +167,8 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
         InputError: unknown metric, or no active latents to be found.
     """
     check_names(names)
+    if codes.factors is not None:       # once, so that a part of the rows cannot decide otherwise than the whole
+        codes = codes._replace(kinds=factor_kinds.decided(np.asarray(codes.factors), codes.kinds))
     mean, posterior = codes.mean, _rows(codes, slice(examples))
     polarised, absent = regime(posterior, passive_kl, seed)
     kept = np.arange(codes.mean.shape[1])
@@ -246,7 +248,7 @@ def _draws(name, codes, quick):
     usual, slow = (SLOW_RESAMPLES, 0) if quick else (RESAMPLES, SLOW_RESAMPLES)
     resamples = slow if name in metrics.SLOW else usual
     return ["score", *(["shuffled"] if name not in metrics.UNSUPERVISED else []),
-            *(range(resamples) if len(codes.mean) >= FEWEST_FOR_INTERVAL else [])]
+            *(range(resamples) if len(codes.mean) >= FEWEST_FOR_INTERVAL and name not in metrics.EXTREMES else [])]
 
 
 def _measured(name, draw, codes, examples, seed):
@@ -279,14 +281,13 @@ def _apply(name, codes, seed):
     """One metric on Codes."""
     metric = metrics.ALL[name]
     if name in metrics.INTERVENTIONAL:
-        return metric(metrics.sampler(codes.mean, codes.factors), seed=seed)
+        return metric(metrics.sampler(codes.mean, codes.factors, kinds=codes.kinds), seed=seed)
     prior = ({"prior_means": codes.prior_mean, "prior_stddevs": codes.prior_stddev}
              if codes.prior_mean is not None and name in metrics.IN_UNITS_OF_THE_PRIOR else {})
+    kinds = {"kinds": codes.kinds} if name in metrics.BY_KIND else {}
     if name in metrics.POSTERIOR:
-        return metric(codes.mean, codes.stddev, codes.factors, **prior, seed=seed)
-    if name == "disentanglement_score":
-        return metric(codes.mean, codes.factors, codes.categorical, seed=seed)
-    return metric(codes.mean, codes.factors, **prior, **({"seed": seed} if name in metrics.HELD_OUT else {}))
+        return metric(codes.mean, codes.stddev, codes.factors, **prior, **kinds, seed=seed)
+    return metric(codes.mean, codes.factors, **prior, **kinds, **({"seed": seed} if name in metrics.HELD_OUT else {}))
 
 
 def _lacking(name, codes):

@@ -4,6 +4,7 @@ import zipfile
 
 import numpy as np
 
+from vae_tf import kinds
 from vae_tf.data import dataset
 from vae_tf.errors import InputError
 
@@ -11,9 +12,10 @@ from vae_tf.errors import InputError
 def from_npz(path):
     """A Dataset from `images` [N, H, W, C] or `data` [N, n], optional `factors` [N, K] and `u` [N, |u|].
 
-    Images are uint8 (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Integer factors are
-    ordinal, floats continuous; names may be given as `factor_names` [K]. Without u, the factors scaled to
-    [0, 1] are u.
+    Images are uint8 (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Factors of
+    integers are ordinal, and so are floats that are whole numbers and recur, with a warning; other floats are
+    continuous. `factor_kinds` [K], of kinds.KINDS, says otherwise; names may be given as `factor_names` [K]. Without u,
+    the factors scaled to [0, 1] are u.
 
     Raises:
         InputError: naming the array, what was expected and what came.
@@ -32,12 +34,16 @@ def from_npz(path):
         names = [str(name) for name in arrays.get("factor_names", [f"v{k + 1}" for k in range(values.shape[1])])]
         if len(names) != values.shape[1]:
             raise InputError(f"dataset: {path}: expected {values.shape[1]} factor_names, got {len(names)}")
-        if np.issubdtype(values.dtype, np.integer):
-            values = np.stack([np.unique(column, return_inverse=True)[1] for column in values.T], -1)
-            sizes = values.max(0) + 1
-            factors = [dataset.Factor(name, int(size), "ordinal") for name, size in zip(names, sizes, strict=True)]
-        else:
-            factors = [dataset.Factor(name, None, "continuous") for name in names]
+        given = arrays.get("factor_kinds")
+        factors = []
+        for k, (name, kind) in enumerate(zip(names, kinds.decided(values, given), strict=True)):
+            size = None
+            if kind != "continuous":
+                known, values[:, k] = np.unique(values[:, k], return_inverse=True)
+                size, kind = len(known), "ordinal" if given is None else kind
+            factors.append(dataset.Factor(name, size, kind))
+        if all(factor.size for factor in factors):
+            values = values.astype(np.int64)
     if "u" in arrays:
         u = _matching(path, "u", arrays["u"], len(x)).astype(np.float32)
     return dataset.from_arrays(str(path), x, values, factors or (), u)

@@ -83,6 +83,14 @@ HELD_OUT = ("disentanglement_score", "sap", "explicitness", "dci_fast", "dci", "
 
 ALL = {**METRICS, **INTERVENTIONAL, **POSTERIOR}
 
+# These treat discrete factors otherwise than continuous ones, and take their kinds.
+BY_KIND = (*(name for name in METRICS if name not in UNSUPERVISED and name != "mcc"), "mig_posterior",
+           "mig_sup_posterior")
+
+# These rest on the most extreme rows. What the extremes of other rows would be, no resampling of these rows tells, so
+# they have no interval.
+EXTREMES = ("irs",)
+
 # Minutes each at 10,000 examples: computed when asked for by name.
 HEAVY = ("dci", "downstream_gbt")
 DEFAULT = tuple(name for name in ALL if name not in HEAVY)
@@ -90,7 +98,7 @@ DEFAULT = tuple(name for name in ALL if name not in HEAVY)
 # Seconds each: their intervals come from fewer resamples.
 SLOW = ("explicitness", "dci_fast", "downstream_logistic", *HEAVY, *POSTERIOR)
 
-__all__ = ["ALL", "DEFAULT", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "IN_UNITS_OF_THE_PRIOR",
+__all__ = ["ALL", "BY_KIND", "DEFAULT", "EXTREMES", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "IN_UNITS_OF_THE_PRIOR",
            "METRICS", "PASSIVE_KL", "POSTERIOR", "SLOW",
            "UNSUPERVISED", "Result", "Sampler", "active_units", "beta_vae_score", "checked", "classify",
            "column_cosine", "dci", "dci_fast", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",

@@ -11,12 +11,10 @@ def correlation(codes, factors):
     """Absolute Pearson correlation [d, K]; that of a constant column is 0."""
     def standardised(columns):
         centred = columns - columns.mean(0)
-        norm = np.linalg.norm(centred, axis=0)
-        # Rounding leaves a constant column a norm of its own: nothing counts below float64's error of the mean.
-        negligible = norm <= np.sqrt(len(columns)) * np.finfo(float).eps * np.abs(columns).max(0)
-        return np.where(negligible, 0, centred / np.where(negligible, 1, norm))
+        constant = (columns == columns[:1]).all(0)      # rounding leaves such a column a norm of its own
+        return np.where(constant, 0, centred / np.where(constant, 1, np.linalg.norm(centred, axis=0)))
 
-    return np.abs(standardised(codes).T @ standardised(np.asarray(factors, np.float64)))
+    return np.minimum(1, np.abs(standardised(codes).T @ standardised(np.asarray(factors, np.float64))))
 
 
 def mcc(codes, factors):
@@ -34,7 +32,7 @@ def mcc(codes, factors):
         Result; parts: per_factor [K], latent [K] (the partner, -1 for none), correlation [d, K], spearman.
 
     Raises:
-        ValueError: shapes that disagree, or NaN.
+        InputError: shapes that disagree, or NaN.
     """
     codes, factors = checked(codes, factors)
     r = correlation(codes, factors)

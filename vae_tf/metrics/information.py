@@ -8,17 +8,17 @@ from sklearn.metrics import mutual_info_score
 
 from vae_tf import activity
 from vae_tf.errors import InputError
+from vae_tf.kinds import decided
 from vae_tf.metrics.result import Result, checked, classes, discretised, varying
 
 
-def mutual_information(codes, factors, bins=20, binning="equal_width"):
+def mutual_information(codes, factors, bins=20, binning="equal_width", kinds=None):
     """I(z_j; v_k) [d, K] and H(v_k) [K] in nats, from histograms.
 
-    codes [N, d] are binned, see `discretised`; integer factors [N, K] are taken as they are, float factors
-    in `bins` equal-width bins.
+    codes [N, d] are binned, see `discretised`; factors [N, K] are classes, see `classes`.
     """
     z = [discretised(column, bins, binning) for column in codes.T]
-    v = classes(factors, bins).T
+    v = classes(factors, bins, kinds).T
     return (np.array([[pair_information(a, b) for b in v] for a in z]),
             np.array([entropy(np.bincount(b)) for b in v]))
 
@@ -36,7 +36,7 @@ def gaps(table):
     return top[-1] - top[0] if len(table) > 1 else table[0]
 
 
-def mig(codes, factors, bins=20, binning="equal_width"):
+def mig(codes, factors, bins=20, binning="equal_width", kinds=None):
     """Mutual information gap (Chen 2018, eq. 6), with disentanglement_lib's histograms.
 
     mean over factors k of (I(z_a; v_k) - I(z_b; v_k)) / H(v_k), where z_a and z_b are the two latents that
@@ -46,27 +46,29 @@ def mig(codes, factors, bins=20, binning="equal_width"):
 
     Args:
         codes: [N, d], usually posterior means; 10,000 rows are usual, and fewer raise the noise floor.
-        factors: [N, K]; integers as they are, floats in `bins` bins.
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
         bins: per latent.
         binning: "equal_width", in which one outlier squeezes all other codes into few bins, or "quantile".
+        kinds: of the factors, see `vae_tf.kinds.decided`.
 
     Returns:
-        Result; parts: gap [K], latent [K] (z_a), mutual_information [d, K] and entropy [K] in nats.
+        Result; parts: gap [K], latent [K] (z_a), mutual_information [d, K] and entropy [K] in nats, kinds [K].
 
     Raises:
         InputError: shapes that disagree, NaN, no such binning, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
+    kinds = decided(factors, kinds)
     varies = varying("mig", factors)
-    information, of_factor = mutual_information(codes, factors, bins, binning)
+    information, of_factor = mutual_information(codes, factors, bins, binning, kinds)
     gap = np.divide(gaps(information), of_factor, where=varies, out=np.full(len(of_factor), np.nan))
     return Result("mig", float(gap[varies].mean()),
                   {"gap": gap, "latent": information.argmax(0), "mutual_information": information,
-                   "entropy": of_factor},
+                   "entropy": of_factor, "kinds": np.array(kinds)},
                   "0: no factor has a latent of its own; 1: every factor is known to exactly one latent")
 
 
-def mig_sup(codes, factors, bins=20, binning="equal_width", prior_means=0.0, prior_stddevs=1.0):
+def mig_sup(codes, factors, bins=20, binning="equal_width", kinds=None, prior_means=0.0, prior_stddevs=1.0):
     """MIG-sup: does each latent know one factor alone? (Li 2020)
 
     mean over active latents j of I(z_j; v_a)/H(v_a) - I(z_j; v_b)/H(v_b), the two factors of which z_j knows
@@ -76,18 +78,19 @@ def mig_sup(codes, factors, bins=20, binning="equal_width", prior_means=0.0, pri
     score depends on the scale of the codes; with no active latent it is 0, with a warning.
 
     Args:
-        codes, factors, bins, binning: as for `mig`.
+        codes, factors, bins, binning, kinds: as for `mig`.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
 
     Returns:
-        Result; parts: gap [d], factor [d], active [d], active_latents, normalised_information [d, K].
+        Result; parts: gap [d], factor [d], active [d], active_latents, normalised_information [d, K], kinds [K].
 
     Raises:
         InputError: as `mig`.
     """
     codes, factors = checked(codes, factors)
+    kinds = decided(factors, kinds)
     varies = varying("mig_sup", factors)
-    information, of_factor = mutual_information(codes, factors, bins, binning)
+    information, of_factor = mutual_information(codes, factors, bins, binning, kinds)
     normalised = np.divide(information, of_factor, where=varies, out=np.zeros_like(information))
     gap, active = gaps(normalised.T), activity.is_varying(codes, prior_means, prior_stddevs)
     if not active.any():
@@ -95,12 +98,13 @@ def mig_sup(codes, factors, bins=20, binning="equal_width", prior_means=0.0, pri
                       stacklevel=2)
     return Result("mig_sup", float(gap[active].mean()) if active.any() else 0.0,
                   {"gap": gap, "factor": normalised.argmax(1), "active": active,
-                   "active_latents": np.array(active.sum()), "normalised_information": normalised},
+                   "active_latents": np.array(active.sum()), "normalised_information": normalised,
+                   "kinds": np.array(kinds)},
                   f"0: no latent is about one factor; 1: each of the {active.sum()} latents with "
                   f"Var(mu_j) > {activity.VARYING_MEANS:g} is one factor")
 
 
-def modularity(codes, factors, bins=20):
+def modularity(codes, factors, bins=20, kinds=None):
     """Modularity: is each latent informative about one factor at most? (Ridgeway, Mozer 2018)
 
     mean over latents j of 1 - sum_{k != a} I(z_j; v_k)^2 / (I(z_j; v_a)^2 (K - 1)), v_a the factor of which
@@ -111,20 +115,22 @@ def modularity(codes, factors, bins=20):
 
     Args:
         codes: [N, d].
-        factors: [N, K], K >= 2; integers as they are, floats in `bins` bins.
+        factors: [N, K], K >= 2; discrete ones are classes, continuous ones are put into `bins` bins.
         bins: equal-width bins per latent.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
 
     Returns:
-        Result; parts: per_latent [d], factor [d], active_only, mutual_information [d, K].
+        Result; parts: per_latent [d], factor [d], active_only, mutual_information [d, K], kinds [K].
 
     Raises:
         InputError: as `mig`, or fewer than two factors that vary.
     """
     codes, factors = checked(codes, factors)
+    kinds = decided(factors, kinds)
     varies = varying("modularity", factors)
     if varies.sum() < 2:
         raise InputError("factors: modularity expects at least two that vary; got 1")
-    information, _ = mutual_information(codes, factors, bins)
+    information, _ = mutual_information(codes, factors, bins, kinds=kinds)
     squared = information[:, varies]**2
     largest = squared.max(1)
     informative = largest > 0
@@ -133,5 +139,5 @@ def modularity(codes, factors, bins=20):
     return Result("modularity", float(per_latent.mean()),
                   {"per_latent": per_latent, "factor": information.argmax(1),
                    "active_only": np.array(per_latent[informative].mean() if informative.any() else 0.0),
-                   "mutual_information": information},
+                   "mutual_information": information, "kinds": np.array(kinds)},
                   "0: latents know all factors equally, or nothing; 1: each latent knows one factor alone")

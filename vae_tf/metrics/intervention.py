@@ -13,12 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from vae_tf.errors import InputError
-from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.result import Result, checked, classes, discretised, varying
 
 BATCH = 64
 TRAIN, TEST = 10_000, 5_000
 CHUNK = 1_000               # batches whose codes are in memory at a time
-PRUNED_VARIANCE = 0.05
+PRUNED_STDDEV = 0.05
 
 
 class Sampler(NamedTuple):
@@ -32,14 +32,17 @@ class Sampler(NamedTuple):
     factors: np.ndarray
 
 
-def sampler(codes, factors, bins=20):
-    """A Sampler of arrays: codes [N, d], factors [N, K]; integers as they are, floats in `bins` equal-width bins.
+def sampler(codes, factors, bins=20, kinds=None):
+    """A Sampler of arrays: codes [N, d], factors [N, K].
+
+    Discrete factors are classes, continuous ones are put into `bins` equal-width bins; `vae_tf.kinds.decided` has what
+    `kinds` may be.
 
     Raises:
-        InputError: shapes that disagree, NaN, or integers that do not recur.
+        InputError: shapes that disagree, NaN, or discrete factors whose values do not recur.
     """
     codes, factors = checked(codes, factors)
-    return Sampler(codes.__getitem__, classes(factors, bins))
+    return Sampler(codes.__getitem__, classes(factors, bins, kinds))
 
 
 def fixed_factor(factors, count, batch_size, rng):
@@ -55,41 +58,79 @@ def fixed_factor(factors, count, batch_size, rng):
         rng: numpy Generator.
 
     Returns:
-        factor [T], rows [T, B], partners [T, B]: another row each, distinct from its own, of the same value.
+        factor [T], rows [T, B].
 
     Raises:
         InputError: no factor that varies has a value that recurs.
     """
-    order, start, size, usable = zip(*map(_groups, factors.T), strict=True)
-    choices = [k for k, column in enumerate(factors.T) if len(usable[k]) and (column != column[0]).any()]
-    if not choices:
-        raise InputError("factors: expected one that varies and whose values recur, to be held fixed; none does")
-    factor = rng.choice(choices, count)
-    rows, partners = np.empty((2, count, batch_size), np.int64)
-    for k in choices:
-        batches = np.flatnonzero(factor == k)
-        anchor = rng.choice(usable[k], len(batches))
-        first, among = start[k][anchor][:, np.newaxis], size[k][anchor][:, np.newaxis]
-        at = rng.integers(0, among, (len(batches), batch_size))
-        other = (at + rng.integers(1, among, at.shape)) % among
-        rows[batches], partners[batches] = order[k][first + at], order[k][first + other]
-    return factor, rows, partners
+    def alike(groups, batches):
+        first, size = groups.of(rng.choice(groups.usable, (batches, 1)))
+        return groups.order[first + rng.integers(0, size, (batches, batch_size))]
+
+    return _drawn(factors, count, rng, alike)
+
+
+def alike_pairs(factors, count, batch_size, rng):
+    """Draw `count` batches of pairs of rows; the two of a pair share the value of one factor, the same in its batch.
+
+    The factor is drawn as by `fixed_factor`. Each pair has a value of its own, as it occurs in the data, and is of two
+    distinct rows, drawn uniformly from those that have it.
+
+    Args, raises: as `fixed_factor`.
+
+    Returns:
+        factor [T], pairs [T, B, 2].
+    """
+    def alike(groups, batches):
+        first, size = groups.of(rng.choice(groups.usable, (batches, batch_size)))
+        one = rng.integers(0, size)
+        other = (one + rng.integers(1, size)) % size
+        return groups.order[np.stack([first + one, first + other], -1)]
+
+    return _drawn(factors, count, rng, alike)
+
+
+class _Groups(NamedTuple):
+    """The rows of a factor by value: their order, each row's group, where groups start, their sizes, usable rows."""
+
+    order: np.ndarray
+    group: np.ndarray
+    start: np.ndarray
+    size: np.ndarray
+    usable: np.ndarray
+
+    def of(self, rows):
+        """First position and size of the rows' groups."""
+        return self.start[self.group[rows]], self.size[self.group[rows]]
 
 
 def _groups(column):
-    """Rows sorted by value; per row the first position and size of its value's group; rows of a value that recurs."""
-    order = np.argsort(column, kind="stable")
-    _, inverse, count = np.unique(column, return_inverse=True, return_counts=True)
-    return order, (np.cumsum(count) - count)[inverse], count[inverse], np.flatnonzero(count[inverse] > 1)
+    _, group, size = np.unique(column, return_inverse=True, return_counts=True)
+    return _Groups(np.argsort(column, kind="stable"), group, np.cumsum(size) - size, size,
+                   np.flatnonzero(size[group] > 1))
+
+
+def _drawn(factors, count, rng, alike):
+    """factor [T], and rows [T, ...] that `alike(groups of a factor, how many batches)` draws for each."""
+    groups = [_groups(column) for column in factors.T]
+    choices = [k for k, of in enumerate(groups) if len(of.usable) and len(of.size) > 1]
+    if not choices:
+        raise InputError("factors: expected one that varies and whose values recur, to be held fixed; none does")
+    factor = rng.choice(choices, count)
+    drawn = [(batches, alike(groups[k], len(batches))) for k in choices if len(batches := np.flatnonzero(factor == k))]
+    rows = np.empty((count, *drawn[0][1].shape[1:]), np.int64)
+    for batches, of in drawn:
+        rows[batches] = of
+    return factor, rows
 
 
 def beta_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, seed=0):
     """Can the fixed factor be told from how little codes differ? (Higgins 2017, section 3.)
 
     A batch's feature is the mean over pairs, alike in one factor, of |z - z'| [d]; the score is the test accuracy of
-    logistic regression from feature to which factor that was. In [0, 1]. 1: always; chance is 1/K. A rotated code
-    can reach 1 too, and so can one that misses a factor (it is told by elimination). The regression is
-    regularised, so the scale of codes counts. Pairs are two distinct rows.
+    logistic regression from feature to which factor that was. The value that the two share is drawn anew for each
+    pair. In [0, 1]. 1: always; chance is 1/K. A rotated code can reach 1 too, and so can one that misses a factor (it
+    is told by elimination). The regression is regularised, so the scale of codes counts. Pairs are two distinct rows.
 
     Args:
         sampler: a Sampler.
@@ -103,9 +144,9 @@ def beta_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, seed=0):
     Raises:
         InputError: fewer than two factors can be fixed.
     """
-    factor, rows, partners = fixed_factor(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
-    features = np.concatenate([np.abs(_codes(sampler, a) - _codes(sampler, b)).mean(1)
-                               for a, b in zip(_chunks(rows), _chunks(partners), strict=True)])
+    factor, pairs = alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
+    features = np.concatenate([np.abs(np.diff(_codes(sampler, chunk), axis=2)).mean((1, 2))
+                               for chunk in _chunks(pairs)])
     if len(np.unique(factor[:train])) < 2:
         raise InputError("factors: beta_vae_score expects at least two that vary and whose values recur; got one")
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
@@ -117,20 +158,23 @@ def beta_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, seed=0):
                   f"1: the factor held fixed is told every time; chance is 1 in {len(np.unique(factor))}")
 
 
-def factor_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, threshold=PRUNED_VARIANCE, seed=0):
+def factor_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, threshold=PRUNED_STDDEV, seed=0):
     """Does the latent that varies least tell the fixed factor? (Kim, Mnih 2018, section 4.)
 
     The latent with the least variance within a batch, over its variance in all examples, votes for the batch's
     factor; the score is the test accuracy of the majority vote. In [0, 1]. 1: each factor, held fixed, stills a
-    latent of its own; chance is 1/K. Latents whose variance in all examples is below `threshold` have no vote: a
-    latent that never varies would win every argmin. The threshold is absolute, so the scale of codes counts.
+    latent of its own; chance is 1/K. Latents whose standard deviation in all examples is below `threshold` have no
+    vote: a latent that never varies would win every argmin. The threshold is absolute, so the scale of codes counts.
     With no latent left the score is 0, with a warning.
+
+    disentanglement_lib, where the usual 0.05 comes from, holds the standard deviation against it. For the rule that
+    the variance be at least 0.05, pass `threshold=0.05**0.5`.
 
     Args:
         sampler: a Sampler.
         batch_size: rows per vote.
         train, test: votes to learn from, and to be scored on.
-        threshold: of the variance, in squared units of z.
+        threshold: of the standard deviation, in units of z.
         seed: of the draws.
 
     Returns:
@@ -141,9 +185,9 @@ def factor_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, threshol
     """
     rng = np.random.default_rng(seed)
     N, K = sampler.factors.shape
-    variance = _codes(sampler, rng.permutation(N)[:TRAIN]).var(0)
-    active = np.flatnonzero(variance >= threshold)
-    factor, rows, _ = fixed_factor(sampler.factors, train + test, batch_size, rng)
+    variance = _codes(sampler, rng.permutation(N)[:TRAIN]).var(0, ddof=1)
+    active = np.flatnonzero(np.sqrt(variance) >= threshold)
+    factor, rows = fixed_factor(sampler.factors, train + test, batch_size, rng)
     votes, right = np.zeros((len(variance), K), int), np.zeros(train + test, bool)
     if len(active):
         least = active[np.concatenate([(_codes(sampler, chunk)[..., active].var(1) / variance[active]).argmin(1)
@@ -151,16 +195,17 @@ def factor_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, threshol
         np.add.at(votes, (least[:train], factor[:train]), 1)
         right = votes.argmax(1)[least] == factor
     else:
-        warnings.warn(f"factor_vae_score is 0: no latent has a variance of at least {threshold:g}", stacklevel=2)
+        warnings.warn(f"factor_vae_score is 0: no latent has a standard deviation of at least {threshold:g}",
+                      stacklevel=2)
     return Result("factor_vae_score", float(right[train:].mean()),
                   {"train_accuracy": np.array(right[:train].mean()), "votes": votes, "variance": variance,
                    "per_factor": _by_factor(right[train:], factor[train:], K),
-                   "active": variance >= threshold},
+                   "active": np.sqrt(variance) >= threshold},
                   f"1: each factor, held fixed, stills a latent of its own; {len(active)} of {len(variance)} "
                   f"latents vary enough to count; chance is 1 in {len(np.unique(factor))}")
 
 
-def irs(sampler, quantile=0.99, examples=TRAIN, seed=0):
+def irs(sampler, quantile=0.99, examples=TRAIN, bins=20, seed=0):
     """Interventional robustness: does a latent stay put while all factors but its own vary? (Suter 2019.)
 
     For latent j and factor k: the 0.99 quantile of |z_j - E[z_j|v_k]| within a value of v_k, averaged over its
@@ -171,8 +216,10 @@ def irs(sampler, quantile=0.99, examples=TRAIN, seed=0):
 
     Args:
         sampler: a Sampler.
-        quantile: of the deviations.
+        quantile: of the deviations within a value.
         examples: rows drawn, at most.
+        bins: equal-width bins that the values of a factor are put into, as in disentanglement_lib's protocol: a factor
+            of 32 values is held within a pair of neighbours more often than at a value. None takes each value alone.
         seed: of the rows.
 
     Returns:
@@ -184,6 +231,8 @@ def irs(sampler, quantile=0.99, examples=TRAIN, seed=0):
     rows = np.random.default_rng(seed).permutation(len(sampler.factors))[:examples]
     codes, factors = checked(sampler.codes_at(rows), sampler.factors[rows])
     varies = varying("irs", factors)
+    if bins is not None:
+        factors = np.stack([discretised(column, bins) for column in factors.T], -1)
     active = (codes != codes[:1]).any(0)
     largest = np.abs(codes - codes.mean(0)).max(0)
     matrix = np.zeros((codes.shape[1], len(varies)))
@@ -196,7 +245,8 @@ def irs(sampler, quantile=0.99, examples=TRAIN, seed=0):
     return Result("irs", float(score),
                   {"per_latent": per_latent, "factor": matrix.argmax(1), "matrix": matrix, "active": active,
                    "active_latents": np.array(active.sum())},
-                  "0: latents move whichever factor is held; 1: each stays put while its own factor does")
+                  "0: latents move whichever factor is held; 1: each stays put while its own factor does; "
+                  "it rests on the most extreme codes, so it has no interval")
 
 
 def _codes(sampler, rows):

@@ -139,7 +139,7 @@ def mig_sup_from_entropies(marginal, conditional, of_factor, active=None):
                   f"0: no latent is about one factor; 1: each of the {active.sum()} active latents is one factor")
 
 
-def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, seed=0):
+def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, kinds=None, seed=0):
     """MIG with the entropies of q(z_j) and q(z_j|v_k) by Monte Carlo from q(z|x) (Chen 2018; what bhowal reports).
 
     `mig_from_entropies` with H(v_k) = log(number of values). In [0, 1] up to Monte Carlo error. 1: each factor is
@@ -152,11 +152,12 @@ def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per
 
     Args:
         means, stddevs: [N, d] of q(z|x).
-        factors: [N, K]; integers as they are, floats in `bins` equal-width bins.
-        bins: of float factors.
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
+        bins: of continuous factors.
         samples: of z in all; time grows with samples x N x d.
         samples_per_value: if given, so many samples for each value of the factor that has most values, and hence so
             many or more for each value of any factor, where all values are equally frequent. It replaces `samples`.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
         seed: of the noise.
 
     Returns:
@@ -167,13 +168,13 @@ def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per
         InputError: shapes that disagree, NaN, a standard deviation not above 0, no factor that varies, or fewer than
             one sample.
     """
-    estimated, _ = _entropies("mig_posterior", means, stddevs, factors, bins, samples, samples_per_value, seed)
+    estimated, _ = _entropies("mig_posterior", means, stddevs, factors, bins, samples, samples_per_value, kinds, seed)
     marginal, conditional, of_factor, _ = estimated
     return _with_entropies(mig_from_entropies(marginal, conditional, of_factor), estimated)
 
 
-def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, prior_means=0.0,
-                      prior_stddevs=1.0, seed=0):
+def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, kinds=None,
+                      prior_means=0.0, prior_stddevs=1.0, seed=0):
     """MIG-sup with the entropies of `mig_posterior` (Li 2020; what bhowal reports).
 
     `mig_sup_from_entropies` over latents with Var(mean_j) > 0.01 prior variances (`activity.is_varying`). In [0, 1] up
@@ -185,20 +186,21 @@ def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples
     Returns:
         Result; parts: as `mig_sup_from_entropies`, and the entropies as `mig_posterior`.
     """
-    estimated, means = _entropies("mig_sup_posterior", means, stddevs, factors, bins, samples, samples_per_value, seed)
+    estimated, means = _entropies("mig_sup_posterior", means, stddevs, factors, bins, samples, samples_per_value,
+                                  kinds, seed)
     marginal, conditional, of_factor, _ = estimated
     active = activity.is_varying(means, prior_means, prior_stddevs)
     return _with_entropies(mig_sup_from_entropies(marginal, conditional, of_factor, active), estimated)
 
 
-def _entropies(name, means, stddevs, factors, bins, samples, samples_per_value, seed):
+def _entropies(name, means, stddevs, factors, bins, samples, samples_per_value, kinds, seed):
     """(H(z_j), H(z_j|v_k), log number of values of v_k, number of samples), and the checked means."""
     means, stddevs, factors = _checked_posterior(means, stddevs, factors)
     for argument, count in (("samples", samples), ("samples_per_value", samples_per_value)):
         if count is not None and count < 1:
             raise InputError(f"{argument}: expected at least 1; got {count}")
     varying(name, factors)
-    v = classes(factors, bins)
+    v = classes(factors, bins, kinds)
     values = v.max(0) + 1
     samples = samples if samples_per_value is None else samples_per_value * int(values.max())
     marginal, conditional = entropies(means, stddevs, v, samples, np.random.default_rng(seed))

@@ -16,6 +16,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from vae_tf.errors import InputError
+from vae_tf.kinds import decided
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.result import Result, checked, classes, varying
 
@@ -37,7 +38,7 @@ def parts(rows, test_share, seed):
     return order[test:], order[:test]
 
 
-def disentanglement_score(codes, factors, categorical=None, neighbours=5, seed=0):
+def disentanglement_score(codes, factors, kinds=None, neighbours=5, seed=0):
     """rolinek's Disentanglement score (S65-S71): the gap in how well single latents predict a factor.
 
     mean over factors i of (A_im - A_is) / M_i, with m and s the two latents that predict v_i best, by k nearest
@@ -54,81 +55,85 @@ def disentanglement_score(codes, factors, categorical=None, neighbours=5, seed=0
     Args:
         codes: [N, d].
         factors: [N, K].
-        categorical: bool [K], which factors are classified; None for those given as integers. Pass False for
-            ordinal factors, as rolinek did for positions.
+        kinds: of the factors, see `vae_tf.kinds.decided`. The categorical ones are classified, all others regressed,
+            as rolinek did for positions.
         neighbours: k.
         seed: of the split, 80/20.
 
     Returns:
-        Result; parts: gap [K], latent [K] (m), performance A [d, K], normaliser M [K], categorical [K], bounded.
+        Result; parts: gap [K], latent [K] (m), performance A [d, K], normaliser M [K], kinds [K], bounded.
 
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    integers = np.issubdtype(factors.dtype, np.integer)
-    categorical = np.broadcast_to(integers if categorical is None else np.asarray(categorical, bool), factors.shape[1:])
+    kinds = decided(factors, kinds)
     train, test = parts(len(codes), 0.2, seed)
     if neighbours > len(train):
         raise InputError(f"neighbours: expected at most {len(train)}, the training rows; got {neighbours}")
     varies = varying("disentanglement_score", factors[test])
     performance, normaliser, constant, perfect = (np.zeros((codes.shape[1], len(varies))), *np.ones((3, len(varies))))
     for k in np.flatnonzero(varies):
-        v = factors[:, k]
-        if categorical[k]:
+        v, classify = factors[:, k], kinds[k] == "categorical"
+        if classify:
+            v = np.unique(v, return_inverse=True)[1]
             count = np.unique(v[test], return_counts=True)[1]
             constant[k] = normaliser[k] = count.max() / len(test)
         else:
             constant[k], perfect[k] = 0, v[test].std()
             normaliser[k] = perfect[k]
         for j, z in enumerate(codes.T[..., np.newaxis]):
-            learner = (KNeighborsClassifier if categorical[k] else KNeighborsRegressor)(neighbours)
+            learner = (KNeighborsClassifier if classify else KNeighborsRegressor)(neighbours)
             predicted = learner.fit(z[train], v[train]).predict(z[test])
-            performance[j, k] = (np.mean(predicted == v[test]) if categorical[k]
+            performance[j, k] = (np.mean(predicted == v[test]) if classify
                                  else perfect[k] - np.sqrt(np.mean((predicted - v[test])**2)))
     above = np.maximum(performance - constant, 0)
     gap = (gaps(performance) if len(performance) > 1 else above[0]) / normaliser
     bounded = gaps(above) / np.where(varies, perfect - constant, 1)
     return Result("disentanglement_score", float(gap[varies].mean()),
                   {"gap": np.where(varies, gap, np.nan), "latent": performance.argmax(0), "performance": performance,
-                   "normaliser": normaliser, "categorical": categorical, "bounded": np.array(bounded[varies].mean())},
+                   "normaliser": normaliser, "kinds": np.array(kinds), "bounded": np.array(bounded[varies].mean())},
                   "0: no latent predicts a factor better than another does; 1: one predicts it, the rest do not")
 
 
-def sap(codes, factors, seed=0):
+def sap(codes, factors, kinds=None, seed=0):
     """Separated attribute predictability (Kumar 2018): the gap in how well single latents predict a factor linearly.
 
-    mean over factors of the gap between the two best latents. Integer factors: test accuracy of a linear SVM
-    (C = 0.01, balanced classes) on one latent. Float factors: squared correlation. In [0, 1]. 0: two latents
+    mean over factors of the gap between the two best latents. Discrete factors: test accuracy of a linear SVM
+    (C = 0.01, balanced classes) on one latent. Continuous factors: squared correlation. In [0, 1]. 0: two latents
     predict equally well; 1: one predicts perfectly and the next not at all, which chance accuracy keeps out
-    of reach for integer factors. The SVM is regularised, so the score depends on the scale of each latent.
-    A constant latent predicts the commonest class, or correlates 0; a constant factor is left out, with a warning.
+    of reach for discrete factors. The SVM regularises its weight and its intercept, so the score depends on the scale
+    of each latent, and on its mean. A constant latent predicts the commonest class, or correlates 0; so does one of
+    a variance below 1e-12 with a continuous factor. A constant factor is left out, with a warning.
 
     Args:
         codes: [N, d].
         factors: [N, K].
+        kinds: of the factors, see `vae_tf.kinds.decided`.
         seed: of the split, two thirds to one third.
 
     Returns:
-        Result; parts: gap [K], latent [K], score_matrix [d, K].
+        Result; parts: gap [K], latent [K], score_matrix [d, K], kinds [K].
 
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    integers = np.issubdtype(factors.dtype, np.integer)
-    v = classes(factors) if integers else factors
+    kinds = decided(factors, kinds)
+    v = classes(factors, kinds=kinds)
     train, test = parts(len(codes), TEST_SHARE, seed)
-    varies = varying("sap", v[train])
+    varies = varying("sap", factors[train])
     table = np.zeros((codes.shape[1], len(varies)))
     for k in np.flatnonzero(varies):
         for j, z in enumerate(codes.T[..., np.newaxis]):
-            table[j, k] = (_svm_accuracy(z, v[:, k], train, test) if integers
-                           else _squared_correlation(z[train, 0], v[train, k]))
+            table[j, k] = (_squared_correlation(z[train, 0], factors[train, k]) if kinds[k] == "continuous"
+                           else _svm_accuracy(z, v[:, k], train, test))
     gap = gaps(table)
     return Result("sap", float(gap[varies].mean()),
-                  {"gap": np.where(varies, gap, np.nan), "latent": table.argmax(0), "score_matrix": table},
-                  "0: no latent predicts a factor better than another does; higher: one does; depends on scale")
+                  {"gap": np.where(varies, gap, np.nan), "latent": table.argmax(0), "score_matrix": table,
+                   "kinds": np.array(kinds)},
+                  "0: no latent predicts a factor better than another does; higher: one does; depends on the scale "
+                  "and the mean of codes")
 
 
 def _svm_accuracy(z, v, train, test):
@@ -143,30 +148,35 @@ def _squared_correlation(z, v):
     return zv**2 / (zz * vv) if min(zz, vv) > 1e-12 else 0.0
 
 
-def explicitness(codes, factors, bins=20, seed=0):
+def explicitness(codes, factors, bins=20, kinds=None, seed=0):
     """Explicitness: can each class of each factor be read off linearly? (Ridgeway, Mozer 2018.)
 
     Test ROC area of one class against the rest under logistic regression on all latents; mean over the
     classes of a factor, then over factors. In [0, 1]. 1: perfectly readable. 0.5: chance. It does not ask how
     many latents that takes. A class absent from the training or the test part has no area, and is left out; a
-    constant factor is left out, with a warning. The regression is regularised, so the scale of codes counts.
+    constant factor is left out, with a warning. The regression is regularised, so each latent is first brought to
+    mean 0 and standard deviation 1 on the training part, as in disentanglement_lib; its units do not count.
 
     Args:
         codes: [N, d].
-        factors: [N, K]; integers as classes, floats in `bins` equal-width bins.
-        bins: of float factors.
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
+        bins: of continuous factors.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
         seed: of the split, two thirds to one third.
 
     Returns:
-        Result; parts: per_factor [K], per_factor_train [K].
+        Result; parts: per_factor [K], per_factor_train [K], kinds [K].
 
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    v = classes(factors, bins)
+    kinds = decided(factors, kinds)
+    v = classes(factors, bins, kinds)
     train, test = parts(len(codes), TEST_SHARE, seed)
     varies = varying("explicitness", v[train])
+    constant = (codes[train] == codes[train[0]]).all(0)
+    codes = (codes - codes[train].mean(0)) / np.where(constant, 1, codes[train].std(0))
     area = np.full((2, len(varies)), np.nan)
     for k in np.flatnonzero(varies):
         learner = _logistic(codes[train], v[train, k])
@@ -175,7 +185,7 @@ def explicitness(codes, factors, bins=20, seed=0):
     if np.isnan(area[0, varies]).all():
         raise InputError("factors: expected one with two classes in the test part; none has; give more rows")
     return Result("explicitness", float(np.nanmean(area[0])),
-                  {"per_factor": area[0], "per_factor_train": area[1]},
+                  {"per_factor": area[0], "per_factor_train": area[1], "kinds": np.array(kinds)},
                   "0.5: chance; 1: every class of every factor can be read off linearly")
 
 
@@ -193,7 +203,7 @@ def _logistic(z, v):
         return LogisticRegression(max_iter=1_000).fit(z, v)
 
 
-def dci(codes, factors, bins=20, seed=0):
+def dci(codes, factors, bins=20, kinds=None, seed=0):
     """Disentanglement, completeness, informativeness (Eastwood, Williams 2018) with gradient boosted trees.
 
     R [d, K] is the importance of latent j to the trees that predict factor k from all latents, each factor's
@@ -209,21 +219,22 @@ def dci(codes, factors, bins=20, seed=0):
 
     Args:
         codes: [N, d].
-        factors: [N, K]; integers as classes, floats in `bins` equal-width bins.
-        bins: of float factors.
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
+        bins: of continuous factors.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
         seed: of the split, two thirds to one third, and of the trees.
 
     Returns:
         Result; parts: disentanglement, completeness, informativeness, informativeness_train, per_latent [d],
-        latent_weight [d], per_factor [K] (completeness), accuracy [K], importance [d, K].
+        latent_weight [d], per_factor [K] (completeness), accuracy [K], importance [d, K], kinds [K].
 
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return _dci("dci", codes, factors, bins, seed, _boosted)
+    return _dci("dci", codes, factors, bins, kinds, seed, _boosted)
 
 
-def dci_fast(codes, factors, bins=20, seed=0):
+def dci_fast(codes, factors, bins=20, kinds=None, seed=0):
     """`dci` with histogram gradient boosting: the same depth, rate and number of trees, on 255 quantile bins.
 
     The importance of a latent is the total gain of its splits. A variant of its own: it agrees with `dci` in kind,
@@ -231,7 +242,7 @@ def dci_fast(codes, factors, bins=20, seed=0):
 
     Args, returns, raises: as `dci`.
     """
-    return _dci("dci_fast", codes, factors, bins, seed, _histogram_boosted)
+    return _dci("dci_fast", codes, factors, bins, kinds, seed, _histogram_boosted)
 
 
 def _boosted(z, v, seed):
@@ -248,9 +259,10 @@ def _histogram_boosted(z, v, seed):
     return learner, gain / gain.sum() if gain.any() else gain
 
 
-def _dci(name, codes, factors, bins, seed, fit):
+def _dci(name, codes, factors, bins, kinds, seed, fit):
     codes, factors = checked(codes, factors)
-    v = classes(factors, bins)
+    kinds = decided(factors, kinds)
+    v = classes(factors, bins, kinds)
     train, test = parts(len(codes), TEST_SHARE, seed)
     varies = varying(name, v[train])
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
@@ -267,7 +279,7 @@ def _dci(name, codes, factors, bins, seed, fit):
                    "informativeness": np.array(np.nanmean(accuracy[0])),
                    "informativeness_train": np.array(np.nanmean(accuracy[1])), "per_latent": per_latent,
                    "latent_weight": weight, "per_factor": per_factor, "accuracy": accuracy[0],
-                   "importance": importance},
+                   "importance": importance, "kinds": np.array(kinds)},
                   f"disentanglement; 0: latents serve all factors alike; 1: each serves one "
                   f"(completeness {completeness.mean():.3f}, informativeness {np.nanmean(accuracy[0]):.3f})")
 
@@ -289,7 +301,7 @@ def concentration(importance):
 SIZES = (10, 100, 1_000, 10_000)
 
 
-def downstream_logistic(codes, factors, sizes=SIZES, bins=20, seed=0):
+def downstream_logistic(codes, factors, sizes=SIZES, bins=20, kinds=None, seed=0):
     """Accuracy of logistic regression that predicts factors from all latents, learned from few labels.
 
     Mean over factors of the test accuracy (Locatello 2019, section 5.4), for each number of labels; the score
@@ -306,15 +318,15 @@ def downstream_logistic(codes, factors, sizes=SIZES, bins=20, seed=0):
 
     Returns:
         Result; parts: labels [S], accuracy [S, K], mean_accuracy [S], efficiency (accuracy at 100 labels over that
-        at 10,000, Locatello's statistical efficiency; NaN without both sizes).
+        at 10,000, Locatello's statistical efficiency; NaN without both sizes), kinds [K].
 
     Raises:
         InputError: shapes that disagree, NaN, too few rows, sizes below 2, or no factor that varies.
     """
-    return _downstream("downstream_logistic", codes, factors, sizes, bins, seed, _logistic)
+    return _downstream("downstream_logistic", codes, factors, sizes, bins, kinds, seed, _logistic)
 
 
-def downstream_gbt(codes, factors, sizes=SIZES, bins=20, seed=0):
+def downstream_gbt(codes, factors, sizes=SIZES, bins=20, kinds=None, seed=0):
     """Accuracy of gradient boosted trees that predict factors from all latents, learned from few labels.
 
     As `downstream_logistic`, with sklearn's GradientBoostingClassifier at its defaults: minutes at 10,000 labels,
@@ -322,15 +334,16 @@ def downstream_gbt(codes, factors, sizes=SIZES, bins=20, seed=0):
 
     Args, returns, raises: as `downstream_logistic`.
     """
-    return _downstream("downstream_gbt", codes, factors, sizes, bins, seed,
+    return _downstream("downstream_gbt", codes, factors, sizes, bins, kinds, seed,
                        lambda z, v: _boosted(z, v, seed)[0])
 
 
-def _downstream(name, codes, factors, sizes, bins, seed, fit):
+def _downstream(name, codes, factors, sizes, bins, kinds, seed, fit):
     codes, factors = checked(codes, factors)
     if not len(sizes) or min(sizes) < 2:
         raise InputError(f"sizes: expected numbers of labels, at least 2; got {tuple(sizes)}")
-    v = classes(factors, bins)
+    kinds = decided(factors, kinds)
+    v = classes(factors, bins, kinds)
     train, test = parts(len(codes), TEST_SHARE, seed)
     varies = varying(name, v[train])
     accuracy = np.full((len(sizes), len(varies)), np.nan)
@@ -344,5 +357,6 @@ def _downstream(name, codes, factors, sizes, bins, seed, fit):
     efficiency = by_size[100] / by_size[10_000] if {100, 10_000} <= by_size.keys() else np.nan
     labels = np.minimum(sizes, len(train))
     return Result(name, float(mean[np.argmax(sizes)]),
-                  {"labels": labels, "accuracy": accuracy, "mean_accuracy": mean, "efficiency": np.array(efficiency)},
+                  {"labels": labels, "accuracy": accuracy, "mean_accuracy": mean, "efficiency": np.array(efficiency),
+                   "kinds": np.array(kinds)},
                   "accuracy at " + ", ".join(f"{n:,} labels {a:.3f}" for n, a in zip(labels, mean, strict=True)))

@@ -5,7 +5,11 @@ import warnings
 
 import numpy as np
 
+from vae_tf import kinds as factor_kinds
 from vae_tf.errors import InputError
+
+# Fourth powers of numbers of this size, and of their rounding errors, stay within the range of float64.
+LARGEST, SMALLEST = 1e60, 1e-60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +26,7 @@ class Result:
 
 
 def checked(codes, factors=None):
-    """codes as finite float64 [N, d] and factors as finite [N, K].
+    """codes as finite float64 [N, d] and factors as finite [N, K], of a size that can be squared.
 
     Raises:
         InputError: which argument, what was expected, what came.
@@ -44,6 +48,11 @@ def _matrix(name, array, keep_integers=False):
                          f"got {array.dtype} of shape {array.shape}")
     if not np.isfinite(array).all():
         raise InputError(f"{name}: expected finite values; got {np.count_nonzero(~np.isfinite(array))} NaN or infinite")
+    largest = np.abs(array.astype(np.float64)).max(0)
+    beyond = np.flatnonzero((largest > LARGEST) | ((largest > 0) & (largest < SMALLEST)))
+    if len(beyond):
+        raise InputError(f"{name}: expected values from {SMALLEST:g} to {LARGEST:g} in size, for their squares to be "
+                         f"numbers; got at most {largest[beyond[0]]:g} in column {beyond[0]}; use other units")
     return array if keep_integers and np.issubdtype(array.dtype, np.integer) else array.astype(np.float64)
 
 
@@ -67,20 +76,23 @@ def discretised(column, bins=20, binning="equal_width"):
     return np.digitize(column, edges[1:-1])
 
 
-def classes(factors, bins=20):
-    """Factors [N, K] as classes 0, 1, ...: integers renumbered, floats in `bins` equal-width bins.
+def classes(factors, bins=20, kinds=None):
+    """Factors [N, K] as classes 0, 1, ...: those of a discrete kind renumbered, others in `bins` equal-width bins.
+
+    kinds: see `vae_tf.kinds.decided`.
 
     Raises:
-        InputError: an integer factor most of whose values occur once; no class can be learned from those.
+        InputError: a discrete factor most of whose values occur once; no class can be learned from those.
     """
-    if not np.issubdtype(factors.dtype, np.integer):
-        factors = np.stack([discretised(column, bins) for column in factors.T], -1)
-    renumbered = np.stack([np.unique(column, return_inverse=True)[1] for column in factors.T], -1)
-    for k, size in enumerate(renumbered.max(0) + 1):
-        if size > max(len(factors) / 2, 2):
-            raise InputError(f"factors: expected integers that recur; got {size} distinct values of factor {k} in "
-                             f"{len(factors)} rows; give a continuous factor as floats, or more rows")
-    return renumbered
+    kinds = factor_kinds.decided(factors, kinds)
+    for k in np.flatnonzero([kind != "continuous" for kind in kinds]):
+        if not factor_kinds.recurs(factors[:, k]):
+            raise InputError(f"factors: expected classes that recur; got {len(np.unique(factors[:, k]))} distinct "
+                             f"values of factor {k}, which is {kinds[k]}, in {len(factors)} rows; give more rows, or "
+                             "say that its kind is continuous")
+    columns = [discretised(column, bins) if kind == "continuous" else column
+               for column, kind in zip(factors.T, kinds, strict=True)]
+    return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], -1)
 
 
 def varying(metric, factors):

@@ -1,0 +1,87 @@
+"""Metrics that hold a factor fixed: what they draw, and the published protocols."""
+
+import numpy as np
+import pytest
+import reference
+
+from vae_tf import metrics
+from vae_tf.errors import InputError
+from vae_tf.metrics import intervention
+
+
+def grid(*sizes):
+    """Every combination of factor values, int [N, K]."""
+    return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), -1).reshape(-1, len(sizes))
+
+
+def standardised(factors):
+    return (factors - factors.mean(0)) / factors.std(0)
+
+
+@pytest.mark.parametrize("rows", [60, 23])      # a complete grid, and one with holes
+def test_fixed_factor_batches(rows):
+    factors = np.random.default_rng(0).permutation(grid(3, 4, 5))[:rows]
+    factor, drawn = intervention.fixed_factor(factors, 200, 8, np.random.default_rng(0))
+    assert set(factor) == {0, 1, 2}
+    for k, batch in zip(factor, drawn, strict=True):
+        assert len(np.unique(factors[batch, k])) == 1
+
+
+@pytest.mark.parametrize("rows", [60, 23])
+def test_pairs_share_a_value_of_their_own(rows):
+    factors = np.random.default_rng(0).permutation(grid(3, 4, 5))[:rows]
+    factor, pairs = intervention.alike_pairs(factors, 200, 20, np.random.default_rng(0))
+    assert set(factor) == {0, 1, 2} and pairs.shape == (200, 20, 2)
+    for k, (one, other) in zip(factor, pairs.transpose(0, 2, 1), strict=True):
+        np.testing.assert_array_equal(factors[one, k], factors[other, k])
+        assert (one != other).all()
+        assert len(np.unique(factors[one, k])) > 1       # 20 pairs of one value: probability below 1e-8
+
+
+@pytest.mark.parametrize("draw", [intervention.fixed_factor, intervention.alike_pairs])
+def test_rows_are_drawn_evenly(draw):
+    factors = np.array([[0], [0], [1], [1], [1], [1]])
+    _, rows = draw(factors, 4_000, 5, np.random.default_rng(0))
+    share = np.bincount(rows.reshape(-1), minlength=6) / rows.size
+    # A batch may be of one value; the value's share varies by sqrt(2/9 / 4,000) = 0.0075.
+    np.testing.assert_allclose(share, 1 / 6, atol=5 * 0.0075 / 2)
+
+
+@pytest.mark.parametrize("draw", [intervention.fixed_factor, intervention.alike_pairs])
+def test_values_of_a_single_row_are_never_fixed(draw):
+    factors = np.array([[0, 0], [0, 1], [0, 2], [1, 3]])
+    factor, rows = draw(factors, 50, 4, np.random.default_rng(0))
+    assert set(factor) == {0} and 3 not in rows
+    with pytest.raises(InputError, match="recur"):
+        draw(np.arange(4)[:, np.newaxis], 10, 4, np.random.default_rng(0))
+
+
+def test_beta_vae_score_against_the_published_protocol():
+    """On codes whose differences depend on the value held fixed, a value per batch and a value per pair part ways."""
+    sizes, votes = (3, 6, 10, 8), 1_000
+    factors = grid(*sizes)
+    U = standardised(factors)
+    codes = U * np.exp(np.roll(U, -1, 1))
+    expected = reference.beta_vae_score(codes, sizes, votes)
+    score = metrics.beta_vae_score(metrics.Sampler(codes.__getitem__, factors), train=votes, test=votes).score
+    # Two accuracies of 1,000 votes each. The published code may pair a row with itself: 1 pair in 144 or more.
+    assert abs(score - expected) < 5 * np.sqrt(2 * expected * (1 - expected) / votes) and expected > 0.9
+
+
+def test_factor_vae_score_counts_latents_by_standard_deviation():
+    factors = grid(3, 4, 5)
+    codes = metrics.sampler(0.2 * standardised(factors), factors)        # of variance 0.04
+    assert metrics.factor_vae_score(codes, train=500, test=500).score == 1
+    with pytest.warns(UserWarning, match="no latent has a standard deviation of at least"):
+        assert metrics.factor_vae_score(codes, train=500, test=500, threshold=0.05**0.5).score == 0
+
+
+@pytest.mark.parametrize("bins", [20, None])
+def test_irs_against_loops(bins):
+    rng = np.random.default_rng(0)
+    factors = np.stack([rng.integers(0, size, 400) for size in (3, 32)], -1)
+    codes = standardised(factors) @ rng.standard_normal((2, 3)) + 0.3 * rng.standard_normal((400, 3))
+    binned = factors if bins is None else np.stack([reference.binned(v, bins) for v in factors.T], -1)
+    assert len(np.unique(binned[:, 1])) == (32 if bins is None else 20)
+    score = metrics.irs(metrics.sampler(codes, factors), bins=bins).score
+    assert score == pytest.approx(reference.irs(codes, binned), abs=1e-12)

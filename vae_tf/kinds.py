@@ -1,0 +1,53 @@
+"""What kind a factor is, decided once and in one place: as its owner says, or else by its values."""
+
+import warnings
+
+import numpy as np
+
+from vae_tf.errors import InputError
+
+KINDS = ("categorical", "ordinal", "cyclic", "continuous")
+
+
+def decided(factors, kinds=None):
+    """The kind of each factor, a tuple of K names from KINDS.
+
+    A "continuous" factor is regressed or put into bins. The values of the other kinds are classes; they differ in what
+    order the classes have, which only `disentanglement_score` looks at. A factor that nobody has named a kind for is
+    "categorical" if its values are classes (see `discrete`), else "continuous".
+
+    Args:
+        factors: [N, K].
+        kinds: K names, or one name for all factors; None to decide by the values.
+
+    Raises:
+        InputError: no such kind, or another number of them than of factors.
+    """
+    if kinds is None:
+        return tuple("categorical" if one else "continuous" for one in discrete(factors))
+    kinds = (kinds,) * factors.shape[1] if isinstance(kinds, str) else tuple(str(kind) for kind in kinds)
+    if len(kinds) != factors.shape[1] or not set(kinds) <= set(KINDS):
+        raise InputError(f"kinds: expected one of {', '.join(KINDS)} for each of {factors.shape[1]} factors; "
+                         f"got {', '.join(kinds) or 'none'}")
+    return kinds
+
+
+def discrete(factors):
+    """Whether the values of each factor [N, K] are classes, bool [K]; warns of floats that are taken for classes.
+
+    Integers are classes. Floats are classes if all are whole numbers and they recur: labels are often stored that way.
+    """
+    if not np.issubdtype(factors.dtype, np.floating):
+        return np.ones(factors.shape[1], bool)
+    classes = np.array([(column == np.rint(column)).all() and recurs(column) for column in factors.T])
+    unclear = np.flatnonzero(classes & (factors != factors[:1]).any(0))
+    if len(unclear):
+        warnings.warn(f"factors {unclear.tolist()} are whole numbers that recur, stored as floats: "
+                      "they are taken for classes, not for continuous values, unless their kinds are given",
+                      stacklevel=4)
+    return classes
+
+
+def recurs(column):
+    """Whether a value of a column [N] occurs twice on average, so that its class can be learned."""
+    return len(np.unique(column)) <= max(len(column) / 2, 2)
