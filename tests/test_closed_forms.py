@@ -123,10 +123,15 @@ def test_the_linear_optimum_has_no_gap(tmp_path, beta):
         assert abs(results[name].score - exact) < 5 * results[name].parts["standard_error"], name
     # away from the optimum every one of them sees it
     model.decoder.set_weights([1.2 * w for w in model.decoder.get_weights()])
-    worse, _ = closed_forms.measure(
-        exported(tmp_path, model, dataset, "beta_vae", "linear", "gaussian", beta, s2), dataset, np.arange(500))
+    saved = exported(tmp_path, model, dataset, "beta_vae", "linear", "gaussian", beta, s2)
+    worse, _ = closed_forms.measure(saved, dataset, np.arange(500))
     assert worse["linear_optimum"].score > 0.1 and worse["posterior_covariance_gap"].score > 0.1
     assert worse["model_inference_error"].score > results["model_inference_error"].score + 0.1
+    assert "not at the optimum: " in worse["linear_optimum"].meaning
+    saved.card |= {"likelihood": "gaussian_learned", "likelihood_variance": s2}
+    learned = closed_forms.measure(saved, dataset, np.arange(4), ("linear_optimum",))[0]["linear_optimum"]
+    assert learned.parts["noise_variance"][0] == s2 and "the model's was learned" in learned.meaning
+    assert learned.score == pytest.approx(worse["linear_optimum"].score, rel=1e-6)
 
 
 def test_sampled_and_exact_model_inference_errors_agree(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vae_tf import theory
+from vae_tf import metrics, theory
 from vae_tf.errors import InputError
 
 INDEFINITE = np.diag([1.0, -3.0])
@@ -129,7 +129,9 @@ def test_singular_matrices_are_covariances_of_data_and_not_of_densities():
     x = np.random.default_rng(1).standard_normal((1_000, 2)).astype(np.float32) @ np.ones((2, 4), np.float32)
     C = x.T @ x / np.float32(1_000)
     assert C.dtype == np.float32 and theory.linear_beta_vae(C, 2, noise_variance=0.1).active[0]
-    # One bad matrix in a batch is found.
+    # One bad matrix in a batch is found; a metric of posteriors refuses what it cannot invert.
+    with pytest.raises(InputError, match="covariances: expected a positive definite matrix"):
+        metrics.posterior_covariance_gap(np.stack([eye, np.diag([1.0, 0.0])]), np.stack([eye, eye]))
     with pytest.raises(InputError, match="got one of -3"):
         theory.gaussian_kl(np.zeros((2, 2)), np.stack([eye, INDEFINITE]), 0.0, eye)
 

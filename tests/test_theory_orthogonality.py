@@ -8,7 +8,7 @@ import scipy.linalg
 from scipy.optimize import minimize
 from scipy.spatial.transform import Rotation
 from scipy.special import erf
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, norm
 
 from vae_tf import theory
 from vae_tf.errors import InputError
@@ -187,8 +187,8 @@ def curves(z):
     return x, scipy.linalg.block_diag([[np.cosh(z[0])], [1.0]], [[2 + 3 * z[1] ** 2], [-np.sin(z[1])]])
 
 
-def test_orthogonal_decoders_of_one_density_have_the_same_components():
-    """allen Corollary 2.1 with f, f after a signed permutation, and f after a rotation that keeps the density."""
+def test_components_are_matched_over_decoders_of_one_density():
+    """With f, f after a signed permutation, and f after a rotation that keeps the density (allen Corollary 2.1)."""
     rng = np.random.default_rng(4)
     swap, R = np.array([[0.0, -1], [1, 0]]), turn(0.5)
     for z in rng.standard_normal((5, 2)):
@@ -206,6 +206,31 @@ def test_orthogonal_decoders_of_one_density_have_the_same_components():
     even = np.linalg.qr(rng.standard_normal((4, 2)))[0]
     assert theory.kl_saving(even @ R.T) < 1e-12 and theory.match_components(even, even @ R.T)[1] > 0.1
     assert not theory.components(even).identified.any()
+
+
+def polar(z):
+    """Two independent normal latents as radius and angle of a standard normal point of the plane; x and J."""
+    r, angle = np.sqrt(-2 * norm.logsf(z[0])), 2 * np.pi * norm.cdf(z[1])
+    across, along = np.array([np.cos(angle), np.sin(angle)]), np.array([-np.sin(angle), np.cos(angle)])
+    slopes = [norm.pdf(z[0]) / (norm.sf(z[0]) * r), 2 * np.pi * norm.pdf(z[1]) * r]
+    return r * across, np.column_stack([slopes[0] * across, slopes[1] * along])
+
+
+def test_distinct_slopes_do_not_identify_a_decoder():
+    """allen Corollary 2.1, its second sentence: data from `polar`, whose slopes are distinct functions of z, are those
+    of the decoder x = z, whose columns are orthogonal as well, and whose posterior is exactly normal."""
+    rng, errors = np.random.default_rng(8), []
+    for z in rng.standard_normal((20, 2)):
+        x, J = polar(z)
+        numeric = np.stack([(polar(z + e)[0] - polar(z - e)[0]) / 2e-6 for e in 1e-6 * np.eye(2)], -1)
+        np.testing.assert_allclose(J, numeric, rtol=1e-6, atol=1e-7)
+        assert theory.kl_saving(J) < 1e-12 and theory.components(J).identified.all()
+        # One density on one manifold: the standard normal's of the plane, which has the decoder x = z.
+        density = theory.push_forward_log_density(z, J)
+        assert density == pytest.approx(multivariate_normal(np.zeros(2)).logpdf(x), rel=1e-9)
+        assert density == pytest.approx(theory.push_forward_log_density(x, np.eye(2)), rel=1e-9)
+        errors.append(theory.match_components(J, np.eye(2))[1])
+    assert min(errors) > 0.05 and np.median(errors) > 0.5
 
 
 def by_quadrature(f, M, variances):

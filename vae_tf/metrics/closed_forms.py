@@ -15,6 +15,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics import linear_optimum as optimum
 from vae_tf.metrics.curvature import hessian_diagonality, posterior_covariance_gap
 from vae_tf.metrics.result import Result
+from vae_tf.theory.checks import check_positive_definite
 
 BATCH = 16              # examples whose curvature is computed at a time; the decoder sees d times as many rows
 DRAWS = 32              # of z per example, for the Monte Carlo ELBO
@@ -269,7 +270,7 @@ def _covariance(posterior):
 def _posterior(at):
     if at.covariance is None:
         raise InputError("an autoencoder's posterior has no width")
-    return at.covariance
+    return check_positive_definite("posterior covariance", at.covariance)
 
 
 def _is_linear(at):

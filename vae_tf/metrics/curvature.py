@@ -4,6 +4,7 @@ import numpy as np
 
 from vae_tf.errors import InputError
 from vae_tf.metrics.result import Result
+from vae_tf.theory.checks import check_positive_definite
 
 
 def posterior_covariance_gap(covariances, precisions, diagonal=False):
@@ -23,12 +24,13 @@ def posterior_covariance_gap(covariances, precisions, diagonal=False):
         Result; parts: per_example [N], standard_error.
 
     Raises:
-        InputError: shapes that disagree, or values that are not finite.
+        InputError: shapes that disagree, values that are not finite, or covariances that are not positive definite.
     """
     covariances, precisions = (_matrices(name, array) for name, array in
                                (("covariances", covariances), ("precisions", precisions)))
     if covariances.shape != precisions.shape:
         raise InputError(f"precisions: expected shape {covariances.shape}, as covariances; got {precisions.shape}")
+    covariances = check_positive_definite("covariances", covariances)
     mask = np.eye(covariances.shape[1]) if diagonal else 1.0
     error = np.linalg.norm((np.linalg.inv(covariances) - precisions) * mask, axis=(1, 2))
     each = error / np.linalg.norm(precisions * mask, axis=(1, 2))

@@ -87,9 +87,10 @@ def components(jacobian):
 def match_components(jacobian, other):
     """Whether two decoders have the same components at a point of their manifold (allen Corollary 2.1).
 
-    Decoders with the same density on the same manifold and orthogonal columns everywhere have the same components, up
-    to signs and order, where singular values tell these apart; then the columns of their Jacobians at z and z' with
-    f(z) = g(z') are the same.
+    Then the columns of their Jacobians, at z and z' with f(z) = g(z'), are the same up to signs and order. For linear
+    decoders of one density it is so wherever singular values tell directions apart. For others it is not: a plane's
+    normal density has Cartesian and polar coordinates, both of independent normal latents with orthogonal columns
+    everywhere, so that distinct slopes do not identify a model as Corollary 2.1 says.
 
     Args:
         jacobian, other: J of f at z and of g at z', [n, d].
