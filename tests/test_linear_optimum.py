@@ -88,12 +88,12 @@ def test_the_parts_are_what_each_step_away_costs():
 
 def test_equal_eigenvalues_leave_the_turn_open():
     """Any rotation of a square's latents is an optimum; nearly equal ones cost little and are said to be turned."""
-    x = square((1.0, 1.0), n=8)                       # its corners and edges' middles: exactly equal variances
     corners = np.array([[a, b] for a in (-1.0, 0, 1) for b in (-1.0, 0, 1)])
     x = corners @ np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0][:2]
     assert list(optimum(x).multiplicity) == [2, 2]
     result = score(x, optimum(x).decoder @ turn(30))
     assert result.parts["angle"] == 0 == pytest.approx(result.score, abs=1e-9) and "turned" not in result.meaning
+    assert "2 latents of the optimum have eigenvalues that occur more than once, and may be rotated" in result.meaning
     stretched = corners * [1.02, 1] @ np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0][:2]
     result = score(stretched, optimum(stretched).decoder @ turn(30))
     assert result.parts["angle"] == pytest.approx(30, abs=1e-4) and 0 < result.score < 0.01

@@ -28,8 +28,9 @@ def linear_optimum(x, decoder, bias, mean, covariance, *, beta, noise_variance, 
         learned: the noise variance was learned, so that another one may have a lower least.
 
     Returns:
-        Result; further parts: angle, of the turn in degrees; excess, not over beta; objective, reconstruction, kl,
-        active, each [2], measured and predicted. For a learned noise variance noise_variance [2], the model's and the
+        Result; further parts: angle, of the turn in degrees; excess, not over beta; multiplicity [k], how many
+        eigenvalues equal that of each latent of the optimum; objective, reconstruction, kl, active, each [2], measured
+        and predicted. For a learned noise variance noise_variance [2], the model's and the
         best, and best_noise_excess, what the score is against the least at the best one.
 
     Raises:
@@ -46,14 +47,18 @@ def linear_optimum(x, decoder, bias, mean, covariance, *, beta, noise_variance, 
              "reconstruction": np.array([reconstruction, o.reconstruction]), "kl": np.array([kl, o.kl]),
              "active": np.array([active, o.active.sum()])}
     excess = float(terms["objective"][0] - terms["objective"][1])
-    parts = {**terms, "excess": excess, **_split(C, decoder, o, beta, noise_variance, excess / beta, full)}
+    parts = {**terms, "excess": excess, "multiplicity": o.multiplicity,
+             **_split(C, decoder, o, beta, noise_variance, excess / beta, full)}
     if learned:
         parts |= _against_best_noise(C, d, beta, noise_variance, parts["objective"][0])
     said = ", ".join(f"{name} {measured:.5g} ({predicted:.5g})" for name, (measured, predicted) in terms.items())
+    shared = np.count_nonzero(o.active & (o.multiplicity > 1))
+    free = (f"; {shared} latents of the optimum have eigenvalues that occur more than once, and may be rotated"
+            if shared else "")
     return Result("linear_optimum", excess / beta, parts,
                   f"nats over beta above the least objective of any linear network with noise variance "
-                  f"{noise_variance:.4g}; {_where(parts, excess / beta)}{_of_learned_noise(parts) if learned else ''}; "
-                  f"measured (predicted): {said}")
+                  f"{noise_variance:.4g}; {_where(parts, excess / beta)}{_of_learned_noise(parts) if learned else ''}"
+                  f"{free}; measured (predicted): {said}")
 
 
 def _split(C, decoder, optimum, beta, noise_variance, score, full):
