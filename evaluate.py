@@ -1,5 +1,9 @@
 """Score an exported model: `python evaluate.py` takes the newest in exported/. Or anybody's codes: --codes=my.npz."""
 
+if __name__ == "__main__":
+    from vae_tf import console
+    console.start()     # before the slow imports
+
 import json
 import pathlib
 import time

@@ -1,8 +1,12 @@
 """Train a variational autoencoder and export it: `python train.py --model=ivae`."""
 
+if __name__ == "__main__":
+    from vae_tf import console
+    console.start()     # before the slow imports
+
 import time
 
-from vae_tf import cli, data, devices, export
+from vae_tf import cli, data, devices, export, runs
 from vae_tf.data import held_out
 
 
@@ -27,8 +31,8 @@ def main(flags):
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
     started = time.perf_counter()
     histories = cli.fit(list(configs.values()), models, dataset, run_dirs, flags, strategy)
-    if histories[0][-1]["step"] < config["steps"]:
-        print(f"Stopped at step {histories[0][-1]['step']:,}, checkpoint written. The same command goes on from there.")
+    if not histories[0] or histories[0][-1]["step"] < config["steps"]:
+        print(f"Stopped, the checkpoint is {runs.newest(run_dirs[0])}. The same command goes on from there.")
         return
     if not chief:
         return

@@ -22,7 +22,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import batches, data, devices, distributions, models, replicas, train_step, training
+from vae_tf import batches, data, distributions, models, replicas, train_step, training
 
 try:
     import torch
@@ -53,10 +53,11 @@ def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), sam
     adam = training.optimizer("adam", 1e-4)
     program = (replicas.Single(built[0], adam, seeds[0]) if len(seeds) == 1
                else replicas.Stacked(built, adam, list(seeds)))
-    train_steps = train_step.make_train_steps(program, devices.strategy("one_device"), jit_compile=jit_compile)
     every = batches.batches(dataset, batch_size, list(seeds), 0, 10**9)
     iterator = iter(every.take(1).cache().repeat() if same_batch else every)
-    return lambda: train_steps(iterator, tf.constant(steps, tf.int64))
+    train_steps, names = train_step.make_train_steps(program, iterator.element_spec, jit_compile=jit_compile)
+    totals = {name: tf.zeros(len(seeds)) for name in names}
+    return lambda: train_steps(iterator, tf.constant(steps, tf.int64), totals)
 
 
 def pytorch(network, batch_size, steps):

@@ -1,3 +1,4 @@
+import itertools
 import os
 import signal
 
@@ -7,7 +8,7 @@ import pytest
 import tensorflow as tf
 from cases import CASES, IDS, NEEDS_MNIST, build, dataset
 
-from vae_tf import batches, console, data, distributions, models, runs, training
+from vae_tf import batches, console, data, distributions, models, rows, runs, training
 
 
 def fit(model, steps, run_dir=None, seed=0, shape=(3,), batch_size=16, rate=1e-2, **more):
@@ -100,6 +101,65 @@ def test_a_resumed_run_is_the_uninterrupted_run(tmp_path, name):
     assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["checkpoints", "history.csv", "tensorboard"]
 
 
+def signal_after(calls, monkeypatch, number=signal.SIGTERM):
+    """Have this process asked to stop after so many calls of the graph."""
+    add, made = rows.Row.add, itertools.count(1)
+
+    def add_and_signal(self, *given):
+        add(self, *given)
+        if next(made) == calls:
+            os.kill(os.getpid(), number)
+
+    monkeypatch.setattr(rows.Row, "add", add_and_signal)
+
+
+@pytest.mark.parametrize("replicas", [False, True])
+def test_where_a_run_is_stopped_changes_neither_weights_nor_rows(tmp_path, monkeypatch, replicas):
+    def train(run_dir=None):
+        if not replicas:
+            return fit(small(), 40, run_dir, log_every=20, checkpoint_every=25)
+        models = [small(seed) for seed in (0, 1)]
+        histories = training.fit_replicas(
+            models, dataset((3,)), keras.optimizers.Adam(1e-2), seeds=[0, 1], steps=40, batch_size=16, log_every=20,
+            checkpoint_every=25, run_dirs=run_dir and [run_dir, tmp_path / "other"])
+        return histories[0] + histories[1], models[0].get_weights() + models[1].get_weights()
+
+    whole, weights = train()
+    monkeypatch.setattr(training, "CALL_SECONDS", 0)        # one step per call
+    for calls, step, done in ((7, 7, []), (6, 13, []), (12, 25, [20, 25]), (8, 33, [20, 25])):     # at 25 a row ends
+        with monkeypatch.context() as patched:
+            signal_after(calls, patched)
+            history, _ = train(tmp_path / "run")
+        assert [row["step"] for row in history] == done * (1 + replicas)
+        assert max(runs.checkpoints(tmp_path / "run")) == step
+        assert terms(runs.read_history(tmp_path / "run", 40)) == terms(whole)[:len(done)]
+    again, resumed = train(tmp_path / "run")
+    assert_equal(weights, resumed)
+    assert terms(again) == terms(whole)
+
+
+def test_calls_of_the_graph_are_as_long_as_stops_allow(monkeypatch):
+    counts = []
+    add = rows.Row.add
+    monkeypatch.setattr(rows.Row, "add", lambda self, steps, *given: (counts.append(steps), add(self, steps, *given)))
+    fit(small(), 1000, log_every=1000, checkpoint_every=1000)
+    assert sum(counts) == 1000 and counts[:2] == [1, 1] and max(counts) > 8
+    assert all(after <= 8 * before for before, after in itertools.pairwise(counts))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_before_the_first_step_does_what_it_did_before(tmp_path, number, monkeypatch):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(number, interrupt)
+    monkeypatch.setattr(training, "_callbacks", lambda *_: keras.callbacks.CallbackList(
+        [keras.callbacks.LambdaCallback(on_epoch_begin=lambda *_: os.kill(os.getpid(), number))]))
+    with pytest.raises(KeyboardInterrupt):
+        fit(small(), 40, tmp_path)
+    assert signal.signal(number, before) is interrupt and not list(tmp_path.rglob("*.npz"))
+
+
 def test_a_complete_run_is_not_trained_again(tmp_path):
     _, weights = fit(small(), 10, tmp_path)
     history, again = fit(small(seed=5), 10, tmp_path)
@@ -132,21 +192,24 @@ def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):
     assert {path: path.read_bytes() for path in run.rglob("*.npz")} == before
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
-    _, weights = fit(small(), 40, tmp_path / "whole")
-    show = console.Progress.show
+    with monkeypatch.context() as patched:
+        patched.setattr(training, "CALL_SECONDS", 0)
+        signal_after(12, patched, number)
+        history, _ = fit(small(), 40, tmp_path)
+    assert history[-1]["step"] == 10 and max(runs.checkpoints(tmp_path)) == 12
+    assert not any(signal.getsignal(each) == signal.SIG_IGN for each in console.STOPS)
 
-    def show_and_signal(self, rows):
-        show(self, rows)
-        if rows[0]["step"] == 15:
-            os.kill(os.getpid(), number)
 
-    monkeypatch.setattr(console.Progress, "show", show_and_signal)
-    history, _ = fit(small(), 40, tmp_path / "run")
-    assert history[-1]["step"] == 15 and (tmp_path / "run" / "checkpoints" / "000000015.npz").exists()
-    _, resumed = fit(small(seed=5), 40, tmp_path / "run")
-    assert_equal(weights, resumed)
+def test_a_signal_that_the_parent_ignored_stays_ignored(monkeypatch):
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)       # as nohup does
+    try:
+        signal_after(1, monkeypatch, signal.SIGHUP)
+        history, _ = fit(small(), 10)
+        assert history[-1]["step"] == 10
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_history_survives_as_written(tmp_path):

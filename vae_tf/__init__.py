@@ -18,7 +18,8 @@ Reading order, each file importing only from those before it:
     replicas        several models as one program
     batches         which examples form a step
     train_step      the training step, many of them in one graph
-    console         progress on a terminal, requests to stop
+    console         a program's terminal: its streams, requests to stop, progress
+    rows            rows of history
     training        fit: steps, rows of history, checkpoints, resume
     jacobians       d Dec(z) / dz, in forward and reverse mode
     metrics         what the papers measure

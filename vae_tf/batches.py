@@ -5,6 +5,7 @@ import functools
 import numpy as np
 import tensorflow as tf
 
+from vae_tf import checks
 from vae_tf.errors import InputError
 
 FETCHED = 8         # batches per call of Python
@@ -21,6 +22,8 @@ def indices_of_step(n, batch_size, seed, step, permutation=permutation):
     A function of its arguments alone. A batch may straddle two epochs. Who asks for many steps passes a
     `permutation` that remembers.
     """
+    checks.whole("n", n, 1)
+    checks.whole("batch_size", batch_size, 1)
     position = step * batch_size + np.arange(batch_size)
     return np.concatenate([permutation(n, seed, int(epoch))[position[position // n == epoch] % n]
                            for epoch in np.unique(position // n)])
@@ -74,10 +77,10 @@ def batches(dataset, batch_size, seeds, start, stop, with_u=False, shares=(0, 1,
 
 
 def shared_out(strategy, batch_size, dataset_of_shares):
-    """Batches for every device; each makes its own share alone."""
-    count = strategy.num_replicas_in_sync
-    if count == 1:
+    """An iterator over batches for every device of the strategy in scope; each makes its own share alone."""
+    if not tf.distribute.has_strategy():
         return iter(dataset_of_shares((0, 1, 1)))
+    count = strategy.num_replicas_in_sync
     if batch_size % count:
         raise InputError(f"batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
                          f"got {batch_size}")

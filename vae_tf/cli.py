@@ -38,6 +38,7 @@ def _without_native_logs():
 
 with _without_native_logs():
     from vae_tf import (
+        console,
         data,
         devices,
         distributions,
@@ -94,7 +95,7 @@ def define_train_flags(values=flags.FLAGS):
                 "by default 4 for beta_vae, 6 for beta_tcvae, else 1.", positive=False)
     group.integer("beta_warmup_steps", 0, "beta grows linearly from 0 over as many steps.", lower_bound=0)
     group.enum("tc_estimator", "weighted", objectives.TC_ESTIMATORS, "Minibatch estimator of q(z) in beta_tcvae.")
-    group.enum("prior_mean", "zero", ("zero", "learned"), "Mean of p(z|u) in ivae.")
+    group.enum("prior_mean", "zero", models.PRIOR_MEANS, "Mean of p(z|u) in ivae.")
     _define_data_flags(group, "dsprites", f"One of {', '.join(data.DATASETS)}, or the path of an .npz file "
                        "with images [N,H,W,C] or data [N,n], optional factors [N,K] and u.")
     group.start("Training")
@@ -103,7 +104,7 @@ def define_train_flags(values=flags.FLAGS):
     group.integer("batch_size", 64, "Examples per update.", lower_bound=1)
     group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule.")
     group.float("learning_rate", 1e-3, "Its step size.")
-    group.enum("precision", "float32", ("float32", "mixed_bfloat16", "mixed_float16"),
+    group.enum("precision", "float32", networks.DTYPES,
                "Of the layers; weights and results stay float32.")
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
                "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
@@ -150,7 +151,8 @@ def define_evaluate_flags(values=flags.FLAGS):
                   "are drawn for metrics that learn, to be tested on.", lower_bound=2)
     group.boolean("quick", False, f"A first look: at most {QUICK_EXAMPLES:,} examples, "
                   "and no interval for the slow metrics.")
-    group.enum("latents", "all", ("all", "active"), "Which codes the metrics get; active: without the passive latents, "
+    group.enum("latents", "all", evaluation.LATENTS,
+               "Which codes the metrics get; active: without the passive latents, "
                "whose posterior is the prior.")
     group.float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
                 "below so many nats.")
@@ -240,7 +242,7 @@ def run(main, define_flags, description):
             logging.set_verbosity(logging.WARNING)      # TensorFlow tells its own progress at INFO
         warnings.showwarning = lambda message, *_: print(f"{program}: warning: {message}", file=sys.stderr)
         try:
-            main(flags.FLAGS)
+            console.run(program, lambda: main(flags.FLAGS))
         except (InputError, OSError, training.NonFiniteError, training.DataError) as error:
             _fail(program, error)
 
@@ -308,6 +310,7 @@ def configuration(values, dataset):
     config.update({name: value for name, value in suited.items() if config[name] is None})
     config["split"] = dataset.part.how if dataset.part else dataset.split_of(config["split"])
     config["data_fingerprint"] = dataset.fingerprint
+    config["keras"] = networks.KERAS
     if config["likelihood"] == "bernoulli" and not dataset.is_image:
         raise InputError(f"--likelihood: bernoulli needs images; {dataset.name} has float vectors; "
                          "choices: gaussian, gaussian_learned")
@@ -380,6 +383,8 @@ def strategy(values):
     if count > 1 and (values.replicas or values.sweep_beta):
         raise InputError(f"--strategy: replicas train on one device; got {count} devices; "
                          "give --strategy=one_device, or neither --replicas nor --sweep_beta")
+    if count > 1 and values.jit_compile == "true":
+        raise InputError(f"--jit_compile: XLA compiles for one device; got {count} devices; expected auto or false")
     if values.batch_size % count:
         raise InputError(f"--batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
                          f"got {values.batch_size}")
@@ -389,14 +394,14 @@ def strategy(values):
 def fit(configs, built, dataset, run_dirs, values, strategy):
     """Train as configured; see training.fit. Models built elsewhere end up with the weights."""
     config = configs[0]
-    one_device = strategy.num_replicas_in_sync == 1
+    shared = strategy is not devices.strategy("one_device") and len(configs) == 1     # replicas train on one device
 
     def polarised(model, x, u):
         return objectives.polarised(model.posterior(x, u), model.prior(u), config["active_threshold"])
 
-    with strategy.scope():
+    with strategy.scope() if shared else contextlib.nullcontext():
         optimizer = training.optimizer(config["optimizer"], config["learning_rate"], config["precision"])
-        model = built[0] if one_device else build_model(config, dataset)
+        model = build_model(config, dataset) if shared else built[0]
     options = {"steps": config["steps"], "batch_size": config["batch_size"],
                "warmup_steps": config["beta_warmup_steps"], "log_every": values.log_every,
                "checkpoint_every": values.checkpoint_every}
@@ -405,11 +410,11 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
     if len(configs) > 1:
         return training.fit_replicas(built, dataset, optimizer, seeds=[each["seed"] for each in configs],
                                      run_dirs=run_dirs, jit_compile=config["jit_compile"] == "true", **options)
-    auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image and one_device
+    auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image
     history = training.fit(model, dataset, optimizer, seed=config["seed"], run_dir=run_dirs[0],
                            jit_compile=auto if config["jit_compile"] == "auto" else config["jit_compile"] == "true",
                            **options)
-    if not one_device:
+    if shared:
         built[0].set_weights(model.get_weights())
     return [history]
 

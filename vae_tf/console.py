@@ -1,28 +1,107 @@
-"""What a program shows on a terminal, and the signals it gets from there."""
+"""The terminal of a program: streams that may go away, signals, and how far training is.
 
+It imports nothing slow, so that a program can call `start` before anything else.
+"""
+
+import io
+import os
 import signal
 import sys
 import time
 
-import numpy as np
+# What asks a program to stop; Windows lacks some.
+STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the program to stop; `number` says which."""
+
+    def __init__(self, number):
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class _Stream(io.FileIO):
+    """A file descriptor that drops what it cannot write: a closed pipe or a full disk must not cost a run."""
+
+    def write(self, text):
+        try:
+            return super().write(text) or len(text)
+        except OSError:
+            return len(text)
+
+
+def start():
+    """Prepare the process of a program; to be called before its slow imports.
+
+    What is printed to a closed, broken or full stream is dropped. Until `interrupts` is entered, Ctrl-C ends the
+    process at once: there is nothing to tidy up yet, and a KeyboardInterrupt amid imports is pages of traceback.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:     # closed; the next file that is opened must not take its place
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        raw = _Stream(descriptor, "w", closefd=False)
+        stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding=getattr(getattr(sys, name), "encoding", None),
+                                  errors="backslashreplace", line_buffering=name == "stderr" or raw.isatty())
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def on_stop(handler):
+    """Have `handler` called for every signal that asks to stop, but those that the parent had ignored (nohup).
+
+    Returns {signal: handler before}; empty outside of the main thread, where signals cannot be handled.
+    """
+    try:
+        return {number: signal.signal(number, handler) for number in STOPS
+                if signal.getsignal(number) != signal.SIG_IGN}
+    except ValueError:
+        return {}
+
+
+def run(program, main):
+    """Call main(); a request to stop is one line, after everything has been tidied up, and ends the process by signal.
+
+    A second request ends it at once.
+    """
+    def interrupt(number, frame):
+        signal.signal(number, signal.SIG_DFL)
+        raise Interrupted(number)
+
+    on_stop(interrupt)
+    try:
+        main()
+    except Interrupted as stop:
+        print(f"{program}: stopped by {stop}", file=sys.stderr)
+        sys.stdout.flush()
+        signal.signal(stop.number, signal.SIG_DFL)
+        signal.raise_signal(stop.number)
 
 
 class StopRequest:
-    """While entered, SIGINT and SIGTERM set `requested` instead of killing; a second SIGINT kills."""
+    """While entered, SIGINT, SIGTERM and SIGHUP set `requested`; a second one does what it would have done before.
+
+    So does the first one until `worth_saving` is set.
+    """
 
     def __enter__(self):
-        self.requested = False
-        self._before = {}
-        try:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                self._before[number] = signal.signal(number, self._request)
-        except ValueError:      # not in the main thread: leave the signals alone
-            pass
+        self.requested = self.worth_saving = False
+        self._before = on_stop(self._request)
         return self
 
     def _request(self, number, frame):
         self.requested = True
         signal.signal(number, self._before[number])
+        if not self.worth_saving:
+            signal.raise_signal(number)
 
     def __exit__(self, *error):
         for number, handler in self._before.items():
@@ -44,7 +123,7 @@ class Progress:
         """One line for all replicas: the means of their terms."""
         if self.quiet:
             return
-        row = {name: np.mean([row[name] for row in rows]) for name in rows[0]}
+        row = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
         row["step"] = rows[0]["step"]
         now = time.monotonic()
         self.first = self.first or (row["step"], now)      # the first chunk holds the compilation

@@ -10,7 +10,8 @@ import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from vae_tf import devices
+from vae_tf import checks, devices
+from vae_tf.errors import InputError
 
 tfd = tfp.distributions
 
@@ -24,6 +25,7 @@ def point(mean):
 
 def diagonal_normal(mean, log_variance):
     """N(mean, diag exp(log_variance)), both [B, d] (Kingma, Welling 2014; rolinek (3))."""
+    _check_last("log_variance", log_variance, mean.shape[-1])
     return tfd.MultivariateNormalDiag(mean, tf.exp(0.5 * log_variance))
 
 
@@ -33,12 +35,19 @@ def full_normal(mean, lower):
     mean is [B, d]; lower is [B, d (d + 1) / 2], the entries of L, whose diagonal is exponentiated so
     that it is positive and lower = 0 gives L = I.
     """
+    _check_last("lower", lower, mean.shape[-1] * (mean.shape[-1] + 1) // 2)
     L = tfp.math.fill_triangular(lower)
     return tfd.MultivariateNormalTriL(mean, tf.linalg.set_diag(L, tf.exp(tf.linalg.diag_part(L))))
 
 
+def _check_last(name, tensor, size):
+    if tensor.shape[-1] != size:
+        raise InputError(f"{name}: expected {size} numbers per example, to suit the mean; got {tensor.shape[-1]}")
+
+
 def standard_normal(latents):
     """p(z) = N(0, I) over `latents` dimensions, batch shape []."""
+    checks.whole("latents", latents, 1)
     return tfd.MultivariateNormalDiag(tf.zeros(latents), tf.ones(latents))
 
 
@@ -71,6 +80,8 @@ class Likelihood(keras.layers.Layer):
 
     def __init__(self, kind, variance=0.5):
         super().__init__(name="likelihood")
+        checks.choice("likelihood", kind, LIKELIHOODS)
+        checks.number("likelihood_variance", variance, above=0)
         self.kind = kind
         self.log_variance = math.log(variance)
         if kind == "gaussian_learned":

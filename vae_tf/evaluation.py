@@ -18,8 +18,8 @@ import numpy as np
 from scipy.stats import t as student
 from threadpoolctl import threadpool_limits
 
+from vae_tf import checks, metrics, workers
 from vae_tf import kinds as factor_kinds
-from vae_tf import metrics
 from vae_tf.data import arrays
 from vae_tf.errors import InputError
 
@@ -53,6 +53,7 @@ class Codes(NamedTuple):
         return self.mean, self.stddev, *prior
 
 
+LATENTS = ("all", "active")
 PER_LATENT = ("mean", "stddev", "prior_mean", "prior_stddev")
 PER_EXAMPLE = (*PER_LATENT, "factors")
 
@@ -93,6 +94,7 @@ def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, 
         InputError: unknown metric, or data of another shape than the model's.
     """
     check(model, dataset, names)
+    _check_asked(names, examples, seed, jobs, latents, passive_kl)
     indices = np.random.default_rng(seed).permutation(len(dataset))[:drawn(names, examples)]
     encoded, terms = [], []
     for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
@@ -166,7 +168,8 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
     Raises:
         InputError: unknown metric, or no active latents to be found.
     """
-    check_names(names)
+    _check_asked(names, examples, seed, jobs, latents, passive_kl)
+    _check_codes(codes)
     if codes.factors is not None:       # once, so that a part of the rows cannot decide otherwise than the whole
         codes = codes._replace(kinds=factor_kinds.decided(np.asarray(codes.factors), codes.kinds))
     mean, posterior = codes.mean, _rows(codes, slice(examples))
@@ -179,7 +182,7 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
     skipped = {name: why for name in names if (why := _lacking(name, codes))}
     work = [(name, draw) for name in names if name not in skipped for draw in _draws(name, codes, quick)]
     work.sort(key=lambda task: (task[0] not in metrics.HEAVY, task[0] not in metrics.SLOW))     # the long ones first
-    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", initializer=workers.prepare)
     outcomes = {}
     for done, (name, draw, *outcome) in enumerate(parallel(
             joblib.delayed(_measured)(name, draw, codes, examples, seed) for name, draw in work), 1):
@@ -204,6 +207,28 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
         measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed, "seconds": round(seconds, 3)}
     return Evaluation(mean, np.arange(len(mean)), results, floor, intervals, measured, skipped,
                       polarised, absent, posterior, kept)
+
+
+def _check_asked(names, examples, seed, jobs, latents, passive_kl):
+    """Raise InputError for arguments of `score` that are none."""
+    check_names(names)
+    checks.whole("examples", examples, 1)
+    checks.whole("seed", seed, 0)
+    checks.whole("jobs", jobs, 1)
+    checks.choice("latents", latents, LATENTS)
+    checks.number("passive_kl", passive_kl, low=0)
+
+
+def _check_codes(codes):
+    """Raise InputError for Codes whose arrays do not go together."""
+    for name in ("stddev", "prior_mean", "prior_stddev"):
+        array = getattr(codes, name)
+        if array is not None and np.shape(array) != np.shape(codes.mean):
+            raise InputError(f"{name}: expected the shape of the codes, {np.shape(codes.mean)}; got {np.shape(array)}")
+        if name != "prior_mean" and array is not None and not np.all(np.asarray(array) > 0):
+            raise InputError(f"{name}: expected numbers above 0; got {np.min(array)}")
+    if (codes.prior_mean is None) != (codes.prior_stddev is None):
+        raise InputError("prior_mean: expected prior_mean and prior_stddev together, or neither; got one")
 
 
 def regime(codes, passive_kl=metrics.PASSIVE_KL, seed=0):
@@ -359,6 +384,7 @@ def with_geometry(evaluation, model, dataset, names, *, examples=200, seed=0, pr
     """
     from vae_tf.metrics import geometry  # TensorFlow: scoring codes does without
 
+    checks.whole("examples", examples, 1)
     if not names:
         return evaluation
     indices = evaluation.indices[:examples]
@@ -378,6 +404,7 @@ def with_theory(evaluation, model, dataset, names, *, examples=200, seed=0, prog
     """
     from vae_tf.metrics import closed_forms  # TensorFlow: scoring codes does without
 
+    checks.whole("examples", examples, 1)
     if not names:
         return evaluation
     results, skipped = closed_forms.measure(model, dataset, evaluation.indices[:examples], names, seed=seed,
@@ -401,6 +428,7 @@ def compare(models, dataset, *, examples=200, seed=0, fitted=False, progress=Non
     """
     from vae_tf.metrics import geometry, local_decoder  # TensorFlow: scoring codes does without
 
+    checks.whole("examples", examples, 1)
     indices = np.random.default_rng(seed).permutation(len(dataset))[:examples]
     grams = {}
     for done, (name, model) in enumerate(models.items(), 1):

@@ -11,6 +11,7 @@ import math
 
 import tensorflow as tf
 
+from vae_tf import checks
 from vae_tf.errors import InputError
 
 OUTPUTS = ("mean", "natural")
@@ -55,6 +56,7 @@ def gram(f, z, *, output="mean", mode=None, chunk=CHUNK):
     Raises:
         InputError: as for `jacobian`.
     """
+    checks.whole("chunk", chunk, 1)
     z, f, forward = _prepared(f, z, output, mode)
     d = z.shape[1]
     chunk = chunk if z.shape[0] is None else max(1, min(chunk, z.shape[0]))

@@ -13,8 +13,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from vae_tf import devices, distributions, networks, objectives
+from vae_tf import checks, devices, distributions, networks, objectives
 from vae_tf.errors import InputError
+
+TRAINED_BY = "train with training.fit(model, dataset, optimizer, steps=..., batch_size=...)"
 
 
 def unit_range(x):
@@ -79,6 +81,23 @@ class VAE(keras.Model):
     def call(self, x, u=None, training=False):
         """The mean image decoded from the posterior mean."""
         return self.likelihood(self.posterior(x, u, training).mean(), training).mean()
+
+    def compile(self, optimizer="rmsprop", **options):
+        """As Keras has it, without a loss: the objective is the model's own.
+
+        Raises:
+            InputError: a loss or metrics.
+        """
+        asked = [name for name in ("loss", "loss_weights", "metrics", "weighted_metrics") if options.get(name)]
+        if asked:
+            raise InputError(f"{asked[0]}: a {type(self).__name__} has an objective of its own; expected none, "
+                             f"got {options[asked[0]]!r}; {TRAINED_BY}")
+        super().compile(optimizer=optimizer, **options)
+
+    def _refuse(self, *args, **options):
+        raise InputError(f"fit: Keras' own loop knows no objective of a {type(self).__name__}; {TRAINED_BY}")
+
+    fit = evaluate = train_on_batch = test_on_batch = _refuse
 
 
 class AE(VAE):
@@ -160,6 +179,7 @@ class IVAE(BetaVAE):
 
 MODELS: dict[str, Any] = {"ae": AE, "vae": VAE, "beta_vae": BetaVAE, "full_covariance_vae": FullCovarianceVAE,
                           "beta_tcvae": BetaTCVAE, "ivae": IVAE}
+PRIOR_MEANS = ("zero", "learned")
 
 
 def build(name, shape, *, network, latents, likelihood="bernoulli", likelihood_variance=0.5, beta=None, u_size=0,
@@ -184,8 +204,15 @@ def build(name, shape, *, network, latents, likelihood="bernoulli", likelihood_v
         InputError: an argument that this model, network or data cannot take.
     """
     devices.check_precision(dtype)
-    if name not in MODELS:
-        raise InputError(f"model: expected one of {', '.join(MODELS)}; got {name!r}")
+    checks.choice("model", name, MODELS)
+    checks.shape("shape", shape)
+    checks.whole("u_size", u_size, 0)
+    checks.choice("tc_estimator", tc_estimator, objectives.TC_ESTIMATORS)
+    checks.choice("prior_mean", prior_mean, PRIOR_MEANS)
+    if beta is not None:
+        checks.number("beta", beta, low=0)
+    if MODELS[name] is BetaTCVAE:
+        checks.whole("examples", examples, 1)
     if beta is not None and not issubclass(MODELS[name], BetaVAE):
         raise InputError(f"beta: {name} has none; got {beta}; models with beta: "
                          + ", ".join(key for key, model in MODELS.items() if issubclass(model, BetaVAE)))

@@ -13,7 +13,12 @@ from typing import NamedTuple
 import keras
 from keras import layers
 
+from vae_tf import checks
 from vae_tf.errors import InputError
+
+# What the networks depend on. A user's keras.json may say otherwise, and would change what they are.
+KERAS = {"floatx": "float32", "image_data_format": "channels_last", "epsilon": 1e-7}
+DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 class Pair(NamedTuple):
@@ -136,8 +141,12 @@ def build(name, shape, latents, heads, u_size=0, seed=0, dtype="float32"):
     Raises:
         InputError: unknown name, or a shape the network cannot take; the line says which would do.
     """
-    if name not in NETWORKS:
-        raise InputError(f"network: expected one of {', '.join(NETWORKS)}; got {name!r}")
+    checks.choice("network", name, NETWORKS)
+    checks.whole("latents", latents, 1)
+    checks.whole("seed", seed, 0)
+    checks.choice("dtype", dtype, DTYPES)
+    for setting, value in KERAS.items():
+        getattr(keras.config, f"set_{setting}")(value)
     try:
         return NETWORKS[name](tuple(shape), latents, tuple(heads), u_size, _layers(seed, dtype))
     except InputError as error:

@@ -8,7 +8,7 @@ import math
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from vae_tf import activity, devices
+from vae_tf import activity, checks, devices
 
 tfd = tfp.distributions
 
@@ -95,6 +95,8 @@ def kl_decomposition(posterior, prior, z, examples, estimator="weighted"):
         examples: N, the size of the training set.
         estimator: a key of TC_ESTIMATORS.
     """
+    checks.choice("estimator", estimator, TC_ESTIMATORS)
+    checks.whole("examples", examples, 1)
     mean, stddev = (devices.whole_batch(x) for x in (posterior.mean(), posterior.stddev()))
     log_weights = TC_ESTIMATORS[estimator](tf.shape(mean)[0], examples)                  # [B, B]
     device, count = devices.place()

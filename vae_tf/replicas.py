@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from vae_tf import distributions
+from vae_tf.errors import InputError
 
 
 class Single:
@@ -54,6 +55,9 @@ class Stacked:
         self.models = models
         self.optimizer = optimizer
         self.seeds = seeds
+        if len({_kind(model) for model in models}) > 1:
+            raise InputError("models: expected models that differ in weights and beta alone; got "
+                             + ", ".join(type(model).__name__ for model in models) + " of different make")
         columns = zip(*(model.variables for model in models), strict=True)
         self.stacks = [keras.Variable(np.stack([variable.numpy() for variable in column]),
                                       trainable=column[0].trainable) for column in columns]
@@ -102,6 +106,14 @@ class Stacked:
 
     def _named(self):
         return _by_place(model=self.stacks, optimizer=self.optimizer.variables)
+
+
+def _kind(model):
+    """What models must share to be trained as one."""
+    likelihood = model.likelihood_layer
+    variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
+    return (type(model), likelihood.kind, variance, getattr(model, "tc_estimator", None),
+            tuple(tuple(variable.shape) for variable in model.variables))
 
 
 def _seed(seed, step):

@@ -5,13 +5,20 @@ import tensorflow as tf
 from vae_tf import models
 
 
-def make_train_steps(program, strategy, *, warmup_steps=0, jit_compile=False):
-    """A compiled function (iterator, count) -> (steps done, terms of the last, mean terms), terms {name: [S]}.
+def make_train_steps(program, batch_spec, *, warmup_steps=0, jit_compile=False):
+    """(train_steps, names): a compiled function, and the names of the objective's terms.
 
-    It runs `count` steps inside one graph and stops early at a loss that is not finite.
+    train_steps(iterator, count, totals) -> (steps done, terms of the last, totals with the terms of all added), terms
+    and totals {name: [S]}. It makes `count` steps inside one graph, fewer after a loss that is not finite. How many
+    calls share the steps makes no difference to any number.
+
+    Args:
+        program: replicas.Single or Stacked.
+        batch_spec: the iterator's element_spec.
+        warmup_steps, jit_compile: see training.fit_replicas; under a strategy XLA is not used.
     """
     optimizer = program.optimizer
-    one_device = strategy.num_replicas_in_sync == 1
+    strategy = tf.distribute.get_strategy()
 
     def train_step(step, x, u=None):
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
@@ -24,24 +31,21 @@ def make_train_steps(program, strategy, *, warmup_steps=0, jit_compile=False):
         optimizer.apply_gradients(zip(gradients, program.variables, strict=True))
         return terms
 
-    if one_device:
-        everywhere = tf.function(train_step, jit_compile=jit_compile)
-    else:
-        def everywhere(*batch):
-            return {name: strategy.reduce("MEAN", term, axis=None)
-                    for name, term in strategy.run(train_step, args=batch).items()}
+    def everywhere(*batch):
+        return {name: strategy.reduce("MEAN", term, axis=None)
+                for name, term in strategy.run(train_step, args=batch).items()}
 
-    def finite(terms):
-        return tf.reduce_all(tf.math.is_finite(terms["loss"]))
+    one_step = (tf.function(everywhere) if tf.distribute.has_strategy()
+                else tf.function(train_step, jit_compile=jit_compile))
+    names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)
-    def train_steps(iterator, count):
-        terms = everywhere(*next(iterator))
-        totals, done = terms, tf.constant(1, tf.int64)
-        while done < count and finite(terms):
-            terms = everywhere(*next(iterator))
+    def train_steps(iterator, count, totals):
+        done, terms = tf.constant(0, tf.int64), {name: tf.zeros_like(total) for name, total in totals.items()}
+        while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"])):
+            terms = one_step(*next(iterator))
             totals = {name: totals[name] + terms[name] for name in totals}
             done += 1
-        return done, terms, {name: total / tf.cast(done, tf.float32) for name, total in totals.items()}
+        return done, terms, totals
 
-    return train_steps
+    return train_steps, names

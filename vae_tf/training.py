@@ -11,20 +11,25 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import devices, models, replicas, runs
+from vae_tf import checks, devices, models, networks, replicas, runs
 from vae_tf.batches import batches, permutation, shared_out
 from vae_tf.console import Progress, StopRequest
 from vae_tf.errors import InputError
+from vae_tf.rows import Row, Writers
 from vae_tf.train_step import make_train_steps
 
 OPTIMIZERS = {"adam": keras.optimizers.Adam, "adagrad": keras.optimizers.Adagrad,
               "rmsprop": keras.optimizers.RMSprop, "sgd": keras.optimizers.SGD}
 
 WATCHED_EXAMPLES = 500
+CALL_SECONDS = 0.5          # of training per call from Python, between which a request to stop is seen
 
 
 def optimizer(name, learning_rate, precision="float32"):
     """A Keras optimizer, a key of OPTIMIZERS; float16 needs its loss scaled, lest small gradients vanish."""
+    checks.choice("optimizer", name, OPTIMIZERS)
+    checks.number("learning_rate", learning_rate, above=0)
+    checks.choice("precision", precision, networks.DTYPES)
     made = OPTIMIZERS[name](learning_rate)
     return keras.optimizers.LossScaleOptimizer(made) if precision == "mixed_float16" else made
 
@@ -52,7 +57,8 @@ def fit(model, dataset, optimizer, *, seed=0, run_dir=None, callbacks=(), **opti
 
     Returns:
         The history: a list of dicts, each with step, examples_per_second and the mean terms since the last.
-        It ends before `steps` if the process was asked to stop (SIGINT, SIGTERM).
+        It ends before `steps` if the process was asked to stop (SIGINT, SIGTERM, SIGHUP). The steps after its last
+        row are then in the checkpoint alone, and so are the sums that the next row needs.
 
     Raises:
         NonFiniteError, DataError: see there.
@@ -80,12 +86,26 @@ def fit_replicas(models, dataset, optimizer, *, seeds, run_dirs=None, **options)
 
     Returns, raises: as `fit`; a list of histories. One loss that is not finite stops all.
     """
+    run_dirs = [None] * len(models) if run_dirs is None else run_dirs
+    for name, given in (("seeds", seeds), ("run_dirs", run_dirs)):
+        if not 0 < len(given) == len(models):
+            raise InputError(f"{name}: expected one per model, {len(models)}; got {len(given)}")
+    if len({pathlib.Path(run).resolve() for run in run_dirs if run}) < sum(map(bool, run_dirs)):
+        raise InputError(f"run_dirs: expected a folder of its own per model; got {', '.join(map(str, run_dirs))}")
+    if tf.distribute.has_strategy():
+        raise InputError("strategy: replicas train on one device; call fit_replicas outside of a strategy's scope")
     program = replicas.Stacked(models, optimizer, seeds)
-    return _fit(program, dataset, tf.distribute.get_strategy(), run_dirs or [None] * len(models), (), **options)
+    return _fit(program, dataset, tf.distribute.get_strategy(), run_dirs, (), **options)
 
 
 def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, warmup_steps=0, jit_compile=False,
          log_every=50, checkpoint_every=1000, watch=None, watch_every=500):
+    checks.whole("steps", steps, 1)
+    checks.whole("batch_size", batch_size, 1)
+    checks.whole("warmup_steps", warmup_steps, 0)
+    for name, every in (("log_every", log_every), ("checkpoint_every", checkpoint_every), ("watch_every", watch_every)):
+        checks.whole(name, every, 1)
+    _check_data(program, dataset)
     folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
     step, states, histories = runs.restore(folders) if folders else (0, None, [[] for _ in run_dirs])
     if step > steps:
@@ -93,66 +113,93 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
                          "--restart starts over in a new folder")
     if states:
         program.assign(states)
-    written = folders if devices.is_chief(strategy) else []
+    chief = devices.is_chief(strategy)
+    written = folders if chief else []
     model = program.models[0]
     failures: list = []
     iterator = shared_out(strategy, batch_size, lambda shares: batches(
         dataset, batch_size, program.seeds, step, steps, bool(model.u_size), shares, failures))
-    train_steps = make_train_steps(program, strategy, warmup_steps=warmup_steps, jit_compile=jit_compile)
+    train_steps, names = make_train_steps(program, iterator.element_spec, warmup_steps=warmup_steps,
+                                          jit_compile=jit_compile)
+    row = Row(names, len(program.models), states)
     watched = [_watched(model, dataset, seed) for seed in program.seeds] if watch else []
     stops = (log_every, checkpoint_every, *([watch_every] if watch else []))
-    anywhere = _anywhere(strategy)
-    progress = Progress(steps, len(program.models), quiet=not devices.is_chief(strategy))
+    agreed, pace = _agreement(strategy, chief), 1
+    progress = Progress(steps, len(program.models), quiet=not chief)
     keras_callbacks = _callbacks(callbacks, program)
-    with StopRequest() as stop, _Writers(written) as write:
-        while step < steps:
+    stopping = False
+    with StopRequest() as stop, Writers(written) as write:
+        while step < steps and not stopping:
             started = time.perf_counter()
-            # Stop at multiples, so that rows and checkpoints do not depend on where a run was resumed.
-            count = min(steps, *((step // every + 1) * every for every in stops)) - step
-            keras_callbacks.on_epoch_begin(len(histories[0]))
+            # Rows end at multiples, so that they and checkpoints do not depend on where a run was resumed.
+            row_ends = min(steps, *((step // every + 1) * every for every in stops))
+            if row.seconds == 0:
+                keras_callbacks.on_epoch_begin(len(histories[0]))
             try:
-                done, last, mean = train_steps(iterator, tf.constant(count, tf.int64))
+                count = tf.constant(min(pace, row_ends - step), tf.int64)
+                done, last, totals = train_steps(iterator, count, row.totals)
+                done = int(done)
             except tf.errors.OpError as error:
                 if not failures:
                     raise
                 failed, reason = failures[0]
                 raise DataError(f"step {failed}: its examples could not be read ({type(reason).__name__}: {reason}); "
                                 f"{_last_good(folders)}") from error
-            step += int(done)
+            step += done
+            stop.worth_saving = True
             if not np.isfinite(last["loss"]).all():
                 raise NonFiniteError(_non_finite(step, last, program, folders))
-            rate = batch_size * count / (time.perf_counter() - started)
-            rows = [{"step": step, "examples_per_second": rate,
-                     **{name: float(value[i]) for name, value in mean.items()}} for i in range(len(program.models))]
-            progress.show(rows)
-            if watch and step % watch_every == 0:
-                program.publish()
-                for row, replica, examples in zip(rows, program.models, watched, strict=True):
-                    row.update({name: float(value) for name, value in watch(replica, *examples).items()})
-            for history, row in zip(histories, rows, strict=True):
-                history.append(row)
-            write(rows)
-            keras_callbacks.on_epoch_end(len(histories[0]) - 1, dict(rows[0]))      # Keras writes into it
-            stopping = anywhere(stop.requested or model.stop_training)
+            seconds = time.perf_counter() - started
+            row.add(done, totals, seconds)
+            if step == row_ends:
+                rows = row.finish(step, batch_size)
+                progress.show(rows)
+                if watch and step % watch_every == 0:
+                    program.publish()
+                    for each, replica, examples in zip(rows, program.models, watched, strict=True):
+                        each.update({name: float(value) for name, value in watch(replica, *examples).items()})
+                for history, each in zip(histories, rows, strict=True):
+                    history.append(each)
+                write(rows)
+                keras_callbacks.on_epoch_end(len(histories[0]) - 1, dict(rows[0]))      # Keras writes into it
+            stopping, seconds = agreed(stop.requested or model.stop_training, seconds)
+            # A request to stop is seen between calls: they grow towards CALL_SECONDS.
+            pace = max(1, min(8 * pace, int(CALL_SECONDS * done / seconds)))
             if folders and (step % checkpoint_every == 0 or step == steps or stopping):
                 states = program.state()
                 _check_finite(states, step, last, program, folders)
-                for run, state, history in zip(written, states, histories, strict=False):
-                    runs.save(run, step, state, history)
-            if stopping:
-                break
+                for i, (run, state, history) in enumerate(zip(written, states, histories, strict=False)):
+                    runs.save(run, step, {**state, **row.state(i)}, history)
     program.publish()
     keras_callbacks.on_train_end()
     progress.end()
     return histories
 
 
-def _anywhere(strategy):
-    """A function of a flag: whether it is set in any worker, so that all of them stop, or none."""
+def _check_data(program, dataset):
+    """Raise InputError for seeds that are none, or data that the models cannot take."""
+    for seed in program.seeds:
+        checks.whole("seed", seed, 0, 2**31 - 1)
+    model = program.models[0]
+    wanted = [tuple(each.shape[1:]) for each in model.encoder.inputs]
+    got = [tuple(dataset.shape), (dataset.u_size,)][:len(wanted)]
+    if not len(dataset) or wanted != got:
+        raise InputError(f"dataset: expected examples of shape {wanted[0]}"
+                         + (f" with u of size {model.u_size}" if model.u_size else "")
+                         + f"; got {len(dataset):,} of shape {dataset.shape} with u of size {dataset.u_size}")
+
+
+def _agreement(strategy, chief):
+    """A function (flag, seconds) -> (whether the flag is set in any worker, the chief's seconds), the same in all."""
     if devices.workers(strategy) == 1:
-        return bool
-    summed = tf.function(lambda flag: strategy.reduce("SUM", strategy.run(tf.identity, args=(flag,)), axis=None))
-    return lambda flag: bool(summed(tf.constant(float(flag))) > 0)
+        return lambda flag, seconds: (flag, seconds)
+    summed = tf.function(lambda values: strategy.reduce("SUM", strategy.run(tf.identity, args=(values,)), axis=None))
+
+    def agreed(flag, seconds):
+        flags, seconds = summed(tf.constant([flag, seconds if chief else 0], tf.float32)).numpy()
+        return flags > 0, float(seconds)
+
+    return agreed
 
 
 def _callbacks(callbacks, program):
@@ -192,25 +239,5 @@ def _non_finite(step, terms, program, folders, what="a loss that is not finite")
 
 
 def _last_good(folders):
-    kept = [path for run in folders[:1] for path in runs.checkpoints(run).values()]
-    return f"last good checkpoint: {kept[0]}" if kept else "no checkpoint was written before it"
-
-
-class _Writers:
-    """TensorBoard logs of every run, written row by row."""
-
-    def __init__(self, written):
-        self.writers = [tf.summary.create_file_writer(str(run / "tensorboard")) for run in written]
-
-    def __enter__(self):
-        return self._write
-
-    def _write(self, rows):
-        for writer, row in zip(self.writers, rows, strict=False):
-            with writer.as_default():
-                for name, value in row.items():
-                    tf.summary.scalar(name, value, step=row["step"])
-
-    def __exit__(self, *error):
-        for writer in self.writers:
-            writer.close()
+    path = runs.newest(folders[0]) if folders else None
+    return f"last good checkpoint: {path}" if path else "no checkpoint was written before it"

@@ -1,5 +1,6 @@
 """What the models are trained on: `load(name)` gives a Dataset."""
 
+from vae_tf import checks
 from vae_tf.data import arrays, catalogue, dsprites, synthetic
 from vae_tf.data.dataset import SPLITS, Dataset, Factor
 from vae_tf.errors import InputError
@@ -30,6 +31,7 @@ def load(name, *, data_dir=None, seed=0):
     Raises:
         InputError: one line that says what was expected.
     """
+    checks.whole("seed", seed, 0)
     if str(name).endswith(".npz"):
         return arrays.from_npz(name)
     if name not in DATASETS:

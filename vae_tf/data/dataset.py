@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vae_tf import checks
 from vae_tf.errors import InputError
 
 SPLITS = ("auto", "grid", "random")
@@ -91,8 +92,15 @@ class Dataset:
         return tuple(factor.size for factor in self.factors)
 
     def take(self, indices):
-        """The dataset of these examples alone, renumbered 0..len(indices)-1."""
+        """The dataset of these examples alone, renumbered 0..len(indices)-1.
+
+        Raises:
+            InputError: an index of none.
+        """
         indices = np.asarray(indices)
+        known = (indices >= 0) & (indices < self.size) & np.issubdtype(indices.dtype, np.integer)
+        if not known.all():
+            raise InputError(f"indices: expected whole numbers from 0 to {self.size - 1}; got {indices[~known][0]}")
 
         def within(at):
             return at and (lambda i: at(indices[i]))
@@ -107,8 +115,7 @@ class Dataset:
         Raises:
             InputError: no such split.
         """
-        if how not in SPLITS:
-            raise InputError(f"split: expected one of {', '.join(SPLITS)}; got {how!r}")
+        checks.choice("split", how, SPLITS)
         return ("grid" if self.complete_grid or self.parts else "random") if how == "auto" else how
 
     def indices_of(self, part, how="auto", seed=0):
@@ -124,8 +131,8 @@ class Dataset:
         Raises:
             InputError: no such part or split, or too few examples for three parts.
         """
-        if part not in PARTS:
-            raise InputError(f"part: expected one of {', '.join(PARTS)}; got {part!r}")
+        checks.choice("part", part, PARTS)
+        checks.whole("seed", seed, 0)
         if self.split_of(how) == "grid":
             return self.parts["train" if part == "train" else "test"] if self.parts else range(self.size)
         if self.size < FEWEST_TO_SPLIT:

@@ -1,0 +1,38 @@
+"""Checks of arguments: each returns the value, or raises an InputError of one line that names the argument."""
+
+import math
+import numbers
+
+from vae_tf.errors import InputError
+
+
+def choice(name, value, choices):
+    """One of some names."""
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"{name}: expected one of {', '.join(choices)}; got {value!r}")
+    return value
+
+
+def whole(name, value, low, high=math.inf):
+    """A whole number from low to high, Python's or NumPy's."""
+    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not low <= value <= high:
+        to = f"to {high:,}" if high < math.inf else "or more"
+        raise InputError(f"{name}: expected a whole number, {low:,} {to}; got {value!r}")
+    return value
+
+
+def number(name, value, low=-math.inf, above=-math.inf):
+    """A finite number, at least `low` and more than `above`."""
+    finite = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not finite or value < low or value <= above:
+        bound = f", {low:g} or more" if low > -math.inf else f" above {above:g}" if above > -math.inf else ""
+        raise InputError(f"{name}: expected a finite number{bound}; got {value!r}")
+    return value
+
+
+def shape(name, value):
+    """The shape of an example: (H, W, C) or (n,)."""
+    sizes = tuple(value) if isinstance(value, tuple | list) else ()
+    if len(sizes) not in (1, 3) or not all(isinstance(size, numbers.Integral) and size > 0 for size in sizes):
+        raise InputError(f"{name}: expected the sizes of an example, (height, width, channels) or (n,); got {value!r}")
+    return sizes

@@ -1,0 +1,23 @@
+"""The worker processes of an evaluation."""
+
+import os
+import signal
+import threading
+import time
+
+SECONDS = 0.5       # between looks at whether the parent is still there
+
+
+def prepare():
+    """Run first in each worker: Ctrl-C is left to the parent, and the worker ends when the parent has.
+
+    A parent that is killed cannot end its workers, and joblib's would go on with what they are at.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent):
+    while os.getppid() == parent:
+        time.sleep(SECONDS)
+    os._exit(1)
