@@ -33,6 +33,6 @@ def number(name, value, low=-math.inf, above=-math.inf):
 def shape(name, value):
     """The shape of an example: (H, W, C) or (n,)."""
     sizes = tuple(value) if isinstance(value, tuple | list) else ()
-    if len(sizes) not in (1, 3) or not all(isinstance(size, numbers.Integral) and size > 0 for size in sizes):
+    if len(sizes) not in (1, 3) or not all(isinstance(size, numbers.Integral) and int(size) > 0 for size in sizes):
         raise InputError(f"{name}: expected the sizes of an example, (height, width, channels) or (n,); got {value!r}")
     return sizes

@@ -510,3 +510,9 @@ def _without_same_data(run_dir, config, changed):
                          f"{was[:8]} there, {now[:8]} now); go on with those data, or give this run a --name, or "
                          "--restart to start over in a new folder")
     return changed
+
+
+if __name__ == "__main__":
+    for program, define in (("train.py", define_train_flags), ("evaluate.py", define_evaluate_flags)):
+        defined = flags.FlagValues()
+        print(help_text(program, f"The flags of {program}; this module runs nothing.", define(defined), defined), "\n")
