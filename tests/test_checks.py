@@ -19,7 +19,8 @@ def build_with(name="vae", shape=(3,), **options):
 
 
 def fit_with(model=None, rows=None, **options):
-    return training.fit(model or build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)) if rows is None else rows,
+    model = model or build("vae", "mlp_synthetic", (3,), "gaussian", {})
+    return training.fit(model, dataset((3,)) if rows is None else rows,
                         keras.optimizers.Adam(), **{"steps": 1, "batch_size": 4, **options})
 
 
