@@ -87,6 +87,17 @@ def test_a_run_may_change_devices(mirrored, tmp_path):
     assert rounding.apart(one, two) <= rounding.tolerance(case, 0, one) and history[-1]["step"] == 10
 
 
+def test_a_strategy_of_one_device_is_no_different():
+    case = ("full_covariance_vae", "mlp_synthetic", (3,), "gaussian", {})
+    alone, _ = rounding.train(case, 0)
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope():
+        model = build(*case)
+    within, _ = rounding.train(case, 0, model=model)        # outside of the scope: the model knows where it was built
+    assert rounding.apart(alone, within) <= rounding.tolerance(case, 0, alone)
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope(), pytest.raises(InputError, match="strategy: replicas train"):
+        training.fit_replicas([model], dataset((3,)), keras.optimizers.Adam(), seeds=[0], steps=1, batch_size=4)
+
+
 def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
     with mirrored.scope(), pytest.raises(InputError, match=r"batch_size: 2 devices .* multiple of 2, got 7"):
         training.fit(build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)), keras.optimizers.Adam(),
