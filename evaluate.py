@@ -8,7 +8,7 @@ import json
 import pathlib
 import time
 
-from vae_tf import cli, data, evaluation, export, report, runs
+from vae_tf import cli, data, evaluation, export, report, runs, verdicts
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
 from vae_tf.metrics import closed_forms, geometry
@@ -42,6 +42,8 @@ def main(flags):
     scored = evaluation.with_theory(scored, model, dataset, flags.theory, examples=around, seed=flags.seed,
                                     progress=report.progress)
     print(report.table(scored))
+    if scored.verdict and scored.verdict.state != "alive":
+        print(f"  {verdicts.advice(card)}")
     if card["u_size"]:
         print("  The codes are means of q(z|x, u): this encoder sees u, "
               "so scores against factors that u holds are no test of discovery.")
@@ -49,12 +51,12 @@ def main(flags):
     # Report: numbers and a picture beside the model.
     text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, passive_kl=flags.passive_kl, **settings)
     runs.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
-    export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()},
+    export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
+                                         if "no_meaning" not in score},
                     evaluated={**settings, "examples": len(scored.codes), "seed": flags.seed})
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if scored.polarised:
-        name = "/".join(model.path.parts[-2:])
-        report.polarised_page(model.path / "polarised.png", f"{name}: posterior and prior, "
+        report.polarised_page(model.path / "polarised.png", f"{report.title_of(card)}: posterior and prior, "
                               f"{len(scored.posterior.mean):,} examples", scored.posterior, flags.passive_kl)
         print(f"  histograms {model.path}/polarised.png")
     if dataset.is_image:

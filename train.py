@@ -6,7 +6,7 @@ if __name__ == "__main__":
 
 import time
 
-from vae_tf import cli, data, devices, export, runs
+from vae_tf import cli, data, devices, export, runs, verdicts
 from vae_tf.data import held_out
 
 
@@ -37,11 +37,18 @@ def main(flags):
     if not chief:
         return
 
+    # Verdict: how many latents carry information, before any number.
+    print(f"\nTrained in {time.perf_counter() - started:.0f} s.")
+    cards = [cli.card(*parts) for parts in zip(configs.values(), models, [dataset] * len(models), histories,
+                                               strict=True)]
+    names = [run_dir.name for run_dir in run_dirs]
+    judged = {name: verdicts.judge_model(model, dataset) for name, model in zip(names, models, strict=True)}
+    print("\n".join(verdicts.closing_lines(judged, dict(zip(names, cards, strict=True)))))
+
     # Export: a SavedModel that a server loads.
-    print(f"\nTrained in {time.perf_counter() - started:.0f} s. At the end, nats per training example:")
-    for config, model, run_dir, history in zip(configs.values(), models, run_dirs, histories, strict=True):
-        path = export.save(f"{flags.export_root}/{run_dir.name}", model, dataset,
-                           cli.card(config, model, dataset, history), keep=flags.keep_versions)
+    print("At the end, nats per training example:")
+    for config, model, name, card, history in zip(configs.values(), models, names, cards, histories, strict=True):
+        path = export.save(f"{flags.export_root}/{name}", model, dataset, card, keep=flags.keep_versions)
         last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items()
                          if name in ("reconstruction", "kl"))
         print(f"  model      {path}: {last}{cli.polarised_line(config, history)}")

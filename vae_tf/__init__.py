@@ -24,6 +24,7 @@ Reading order, each file importing only from those before it:
     jacobians       d Dec(z) / dz, in forward and reverse mode
     metrics         what the papers measure
     export          SavedModels, written and read
+    verdicts        how many latents carry information, in words
     evaluation      an exported model, or anybody's codes, scored
     report          the table of scores, the picture of a model
     cli             every flag, once

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import t as student
 from threadpoolctl import threadpool_limits
 
-from vae_tf import checks, metrics, workers
+from vae_tf import checks, metrics, verdicts, workers
 from vae_tf import kinds as factor_kinds
 from vae_tf.data import arrays
 from vae_tf.errors import InputError
@@ -64,7 +64,8 @@ class Evaluation(NamedTuple):
     results are Result by name, the ELBO's terms first; noise_floor holds the scores of shuffled codes, interval
     (low, high); measured how it was done: examples, resamples, seconds, seed; skipped says why a metric was left out.
     polarised are the results of metrics.polarised_regime, absent why some of them are not there, posterior the Codes
-    they are of; latents are the indices of those that the other metrics looked at.
+    they are of; latents are the indices of those that the other metrics looked at. verdict says how many latents carry
+    information, None if the posterior is not finite.
     """
 
     codes: np.ndarray
@@ -78,6 +79,11 @@ class Evaluation(NamedTuple):
     absent: dict
     posterior: Codes
     latents: np.ndarray
+    verdict: verdicts.Verdict | None
+
+    def why_no_meaning(self, name):
+        """Why a score means nothing for this model, or None."""
+        return verdicts.why_no_meaning(self.verdict, name)
 
 
 def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, latents="all",
@@ -206,7 +212,14 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
             intervals[name] = interval(result.score, halves)
         measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed, "seconds": round(seconds, 3)}
     return Evaluation(mean, np.arange(len(mean)), results, floor, intervals, measured, skipped,
-                      polarised, absent, posterior, kept)
+                      polarised, absent, posterior, kept, _judged(posterior))
+
+
+def _judged(codes):
+    try:
+        return verdicts.judge(codes.mean, codes.stddev, codes.prior_mean, codes.prior_stddev)
+    except InputError:          # a posterior that is not finite, which `regime` says
+        return None
 
 
 def _check_asked(names, examples, seed, jobs, latents, passive_kl):
@@ -344,7 +357,10 @@ def check(model, dataset, names):
 
 
 def as_json(evaluation, **about):
-    """metrics.json: each score with noise floor, interval, parts and how it was measured, and with what."""
+    """metrics.json: the verdict, and each score with noise floor, interval, parts and how it was measured.
+
+    A score that means nothing for this model stays, beside the reason as `no_meaning`.
+    """
     def plain(value):
         if isinstance(value, dict):
             return {key: plain(item) for key, item in value.items()}
@@ -360,8 +376,11 @@ def as_json(evaluation, **about):
         **about, "examples": len(evaluation.codes), "latents": evaluation.latents,
         "versions": {"python": platform.python_version(), **{name: importlib.metadata.version(name)
                                                              for name in packages}},
+        "verdict": None if evaluation.verdict is None else {
+            "state": evaluation.verdict.state, "words": verdicts.words(evaluation.verdict),
+            "informative": evaluation.verdict.informative, "kl": evaluation.verdict.kl},
         "metrics": {name: {"score": result.score, **{key: of[name] for key, of in extras.items() if name in of},
-                           **result.parts}
+                           **({"no_meaning": why} if (why := evaluation.why_no_meaning(name)) else {}), **result.parts}
                     for name, result in evaluation.results.items()},
         "polarised_regime": {name: {"score": result.score, **result.parts}
                              for name, result in evaluation.polarised.items()},

@@ -5,32 +5,60 @@ import textwrap
 
 import numpy as np
 
-from vae_tf import metrics
-from vae_tf.metrics import polarised
+from vae_tf import metrics, verdicts
+from vae_tf.errors import InputError
+from vae_tf.metrics import information, polarised
+
+SPREADS = """\
+± is the standard error of a mean over x, and [low, high] a 95 % interval from half-samples of x. Both are of this one \
+trained model: how far apart models of other seeds are, only other seeds tell (--compare)."""
+SAME = "same at every x"
+SAME_MEANING = "a linear decoder's J is the same at every x: no spread over x, and nothing is known of other seeds"
+SAME_RATIO = 1e-5       # of the score: float32 rounds the same J differently from row to row by less
 
 
 def table(evaluation, width=140):
-    """The scores as text: name, score with its standard error or 95 % interval, noise floor, and what it means."""
-    return "\n".join([*_lines(evaluation, evaluation.results, evaluation.skipped, width), "  polarised regime",
+    """The scores as text: first what the model is worth; then name, score with its spread, noise floor and meaning."""
+    lines = []
+    if evaluation.verdict is not None:
+        lines += textwrap.wrap(verdicts.words(evaluation.verdict), width, initial_indent="  ", subsequent_indent="  ")
+    lines += textwrap.wrap(SPREADS, width, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join([*lines, *_lines(evaluation, evaluation.results, evaluation.skipped, width), "  polarised regime",
                       *_lines(evaluation, evaluation.polarised, evaluation.absent, width)])
+
+
+def number(value, digits=3):
+    """A number with `digits` decimals, or with two significant digits where those would hide it."""
+    return f"{value:.2g}" if 0 < abs(value) < 10.0 ** (1 - digits) else f"{value:.{digits}f}"
 
 
 def _lines(evaluation, results, skipped, width):
     lines = []
     for name, result in results.items():
-        if "standard_error" in result.parts:
-            digits = 2 if abs(result.score) >= 10 else 4
-            score = f"{result.score:.{digits}f} ± {result.parts['standard_error']:.{digits}f}"
-        else:
-            plain = name in metrics.UNSUPERVISED or name in evaluation.polarised
-            score = f"{result.score:.4g}" if plain else f"{result.score:.3f}"
-            if name in evaluation.interval:
-                score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
-            if name in evaluation.noise_floor:
-                score += f" chance {evaluation.noise_floor[name]:.3f}"
+        score, meaning = _score(evaluation, name, result)
+        if why := evaluation.why_no_meaning(name):
+            score, meaning = "-", f"no meaning: {why}"
         head = f"  {name:<24} {score:<41}"
-        lines += textwrap.wrap(result.meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
+        lines += textwrap.wrap(meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
     return lines + [f"  {name:<24} {'-':<41}not scored: {why}" for name, why in skipped.items()]
+
+
+def _score(evaluation, name, result):
+    """A score with its spread and noise floor, and its meaning."""
+    if "standard_error" in result.parts:
+        digits = 2 if abs(result.score) >= 10 else 4
+        per_example = result.parts.get("per_example", ())
+        if len(per_example) > 1 and np.ptp(per_example) <= SAME_RATIO * np.max(np.abs(per_example)):
+            return f"{number(result.score, digits)} {SAME}", f"{result.meaning}; {SAME_MEANING}"
+        return (f"{number(result.score, digits)} ± {number(result.parts['standard_error'], digits)} over x",
+                result.meaning)
+    plain = name in metrics.UNSUPERVISED or name in evaluation.polarised
+    score = f"{result.score:.4g}" if plain else number(result.score)
+    if name in evaluation.interval:
+        score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
+    if name in evaluation.noise_floor:
+        score += f" chance {number(evaluation.noise_floor[name])}"
+    return score, result.meaning
 
 
 def progress(done, total):
@@ -43,7 +71,8 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
     """Draw an image model to a PNG: data, reconstructions, and one row per latent as it moves.
 
     A row moves its latent from -reach to reach prior standard deviations, all else as encoded from the first
-    example. Rows are sorted by the variance of the posterior mean, the most active latent first.
+    example. The latent that says most about x comes first, and a row names the factor that its latent knows best, if
+    it knows more of it than chance would. Of images with other than 1 or 3 channels the first 1 or 3 are shown.
     """
     import matplotlib
     matplotlib.use("agg")
@@ -52,30 +81,57 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
     indices = evaluation.indices[:columns]
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.card["u_size"] else None
     codes = model.encode(x, u=u)
-    variance = evaluation.codes.var(0)
-    order = np.argsort(-variance)
+    labels, order = _row_labels(evaluation, dataset)
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
     if model.card["model"] == "ae":      # no prior: move as far as the codes themselves do
-        stddev = np.sqrt(variance)
+        stddev = evaluation.codes.std(0)
     rows = [("data", x / np.float32(255)), ("reconstruction", model.reconstruct(x, u=u)["mean"])]
     for j in order:
         z = np.repeat(codes["mean"][:1], columns, 0)
         z[:, j] = np.linspace(-reach, reach, columns) * stddev[j]
-        rows.append((f"z{j}  Var(mean) {variance[j]:.2g}", model.decode(z)["mean"]))
+        rows.append((labels[j], model.decode(z)["mean"]))
 
+    channels = dataset.shape[-1]
+    shown = 1 if channels < 3 else 3
     figure, axes = plt.subplots(len(rows), columns, figsize=(columns * 0.8 + 1.8, len(rows) * 0.8 + 0.5), squeeze=False,
                                 gridspec_kw={"wspace": 0.04, "hspace": 0.04})
     for row, (label, images) in zip(axes, rows, strict=True):
         for axis in row:
             axis.set_axis_off()
         for axis, image in zip(row, images, strict=False):
-            axis.imshow(image, cmap="gray" if image.shape[-1] == 1 else None, vmin=0, vmax=1)
-        row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8)
-    name = "/".join(model.path.parts[-2:])
-    title = f"{name}: each latent from {-reach:g} to {reach:g} prior standard deviations"
-    figure.suptitle(title, fontsize=9, y=0.91)
+            axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=1)
+        row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8,
+                    parse_math=False)
+    title = f"{title_of(model.card)}: each latent from {-reach:g} to {reach:g} prior standard deviations"
+    if shown != channels:
+        title += f"; channels 1 to {shown} of {channels}" if shown > 1 else f"; channel 1 of {channels}"
+    figure.suptitle(title, fontsize=9, y=0.91, parse_math=False)
     figure.savefig(path, dpi=110, bbox_inches="tight")
     plt.close(figure)
+
+
+def title_of(card):
+    """What a model is called in a picture; its path may be anything."""
+    return f"{card['model']} on {card['data']['name']}, {card['latents']} latents, {card['steps']:,} steps"
+
+
+def _row_labels(evaluation, dataset):
+    """What stands beside each latent's row, and the order of rows: the latent that says most about x first."""
+    verdict, codes = evaluation.verdict, evaluation.posterior
+    if verdict is not None and verdict.kl is not None:
+        size, said = verdict.kl, "KL"
+    else:
+        size, said = evaluation.codes.var(0), "Var(mean)"
+    labels = [f"z{j}  {said} {value:.2g}" for j, value in enumerate(size)]
+    try:
+        known = [None] * len(size) if codes.factors is None else information.best_known_factors(codes.mean,
+                                                                                                codes.factors)
+    except InputError:          # factors that cannot be put in classes
+        known = [None] * len(size)
+    for j, best in enumerate(known):
+        if best is not None:
+            labels[j] += f"\n{dataset.factors[best[0]].name} {best[1]:.0%}"
+    return labels, np.argsort(-size)
 
 
 COLOURS = {"active": "#2f6fb0", "mixed": "#d98218", "passive": "#7a7a7a"}

@@ -141,3 +141,34 @@ def modularity(codes, factors, bins=20, kinds=None):
                    "active_only": np.array(per_latent[informative].mean() if informative.any() else 0.0),
                    "mutual_information": information, "kinds": np.array(kinds)},
                   "0: latents know all factors equally, or nothing; 1: each latent knows one factor alone")
+
+
+def best_known_factors(codes, factors, shuffles=20, least=0.01, seed=0):
+    """The factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
+
+    The share is I(z_j; v_k) / H(v_k), as in `mig`. None where no share is above 1 %, or more than five standard
+    deviations above the mean of what shuffled codes get.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K].
+        shuffles: how often the codes are shuffled.
+        least: the smallest share that is worth a name.
+        seed: of the shuffles.
+
+    Raises:
+        InputError: as `mig`, but for constant factors, of which nothing can be known.
+    """
+    codes, factors = checked(codes, factors)
+    z, v = (np.stack([discretised(column) for column in codes.T]), classes(factors).T)
+    of_factor, rng = np.array([entropy(np.bincount(b)) for b in v]), np.random.default_rng(seed)
+
+    def shares(rows):
+        table = np.array([[pair_information(a[rows], b) for b in v] for a in z])
+        return np.divide(table, of_factor, where=of_factor > 0, out=np.zeros_like(table))
+
+    found = shares(slice(None))
+    chance = np.stack([shares(rng.permutation(len(codes))) for _ in range(shuffles)])
+    limit = np.maximum(chance.mean(0) + 5 * chance.std(0), least)
+    found = np.where(found > limit, found, 0)
+    return [(int(row.argmax()), float(row.max())) if row.any() else None for row in found]

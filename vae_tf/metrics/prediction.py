@@ -356,7 +356,8 @@ def _downstream(name, codes, factors, sizes, bins, kinds, seed, fit):
     by_size = dict(zip(sizes, mean, strict=True)) if len(train) >= max(sizes) else {}
     efficiency = by_size[100] / by_size[10_000] if {100, 10_000} <= by_size.keys() else np.nan
     labels = np.minimum(sizes, len(train))
+    by_number = dict(zip(labels, mean, strict=True))    # where there are fewer than asked for, sizes coincide
     return Result(name, float(mean[np.argmax(sizes)]),
                   {"labels": labels, "accuracy": accuracy, "mean_accuracy": mean, "efficiency": np.array(efficiency),
                    "kinds": np.array(kinds)},
-                  "accuracy at " + ", ".join(f"{n:,} labels {a:.3f}" for n, a in zip(labels, mean, strict=True)))
+                  "accuracy at " + ", ".join(f"{n:,} labels {a:.3f}" for n, a in by_number.items()))

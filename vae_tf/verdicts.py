@@ -1,0 +1,145 @@
+"""What a model's scores are worth: how many of its latents say something about x, in words, before any number.
+
+A model that has collapsed (no latent says anything about x) still has codes, a decoder and a Jacobian, and every metric
+gives some number for them. Those numbers mean nothing, so tables show the reason instead of them.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from vae_tf import activity, metrics
+
+EXAMPLES = 500          # that a freshly trained model is judged on
+FEWEST_NATS = math.log(2)
+
+# What still means something when no latent says anything: these count, or measure, just that.
+OF_ANY_MODEL = ("active_units", "elbo_decomposition")
+# These hold columns of the Jacobian against each other.
+OF_SEVERAL_LATENTS = ("dto", "dto_active", "hadamard_gap", "column_cosine", "variance_norm_relation",
+                      "od_score_jacobian", "od_score", "hessian_diagonality")
+# These look at what the decoder makes of the posterior's noise, which is nothing if it ignores its codes.
+OF_A_DECODER = ("loss_split", "local_decoder_error", "stochastic_loss_error")
+
+
+class Verdict(NamedTuple):
+    """Which latents carry information.
+
+    kl: mean over examples of KL(q(z_j|x) || p(z_j)) [d], nats; None for codes without a posterior.
+    informative: bool [d]; of codes without a posterior, those that vary at all (activity.is_alive).
+    given_u: whether the prior is learned from u, so that KL counts what x says beyond u.
+    """
+
+    kl: np.ndarray | None
+    informative: np.ndarray
+    given_u: bool = False
+
+    @property
+    def count(self):
+        """How many latents carry information."""
+        return int(self.informative.sum())
+
+    @property
+    def state(self):
+        """"dead": no latent says anything; "nearly dead": all together say less than log 2 nats; else "alive"."""
+        if not self.count:
+            return "dead"
+        return "nearly dead" if self.kl is not None and self.kl.sum() < FEWEST_NATS else "alive"
+
+
+def judge(mean, stddev=None, prior_mean=None, prior_stddev=None):
+    """The Verdict on codes [N, d] and, if there is one, their posterior's stddev; p(z) = N(0, I) if no prior is given.
+
+    Raises:
+        InputError: arrays that are not finite or do not fit together.
+    """
+    if stddev is None:
+        return Verdict(None, activity.is_alive(np.asarray(mean, np.float64)))
+    prior = (0.0, 1.0) if prior_mean is None else (prior_mean, prior_stddev)
+    kl = activity.kl_per_latent(mean, stddev, *prior).mean(0)
+    return Verdict(kl, activity.is_informative(kl), prior_mean is not None)
+
+
+def judge_model(model, dataset, seed=0):
+    """The Verdict on a models.VAE, from 500 examples of a dataset."""
+    indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
+    x, u = dataset.images_at(indices), dataset.u_at(indices) if model.u_size else None
+    posterior, prior = model.posterior(x / np.float32(255) if dataset.is_image else x, u), model.prior(u)
+    mean = posterior.mean().numpy()
+    if prior is None:
+        return judge(mean)
+    learned = (prior.mean().numpy(), prior.stddev().numpy()) if model.u_size else (None, None)
+    return judge(mean, posterior.stddev().numpy(), *learned)
+
+
+def words(verdict):
+    """The verdict in one or two sentences."""
+    d, count = len(verdict.informative), verdict.count
+    if verdict.kl is None:
+        if not count:
+            return "No latent varies over x: the codes are constant, and every score of them is noise."
+        return (f"{count} of {d} latents {_verb('var', count, 'y', 'ies')} over x. Without a posterior, "
+                "nothing says how much information they carry.")
+    beyond = " beyond what u says" if verdict.given_u else ""
+    if not count:
+        return (f"No latent says anything about x{beyond}: posterior collapse. The mean of KL(q(z_j|x) || p(z_j)) is "
+                f"below {activity.INFORMATIVE_KL:g} nats for each of the {d} latents (the largest is "
+                f"{verdict.kl.max():.2g}), so every score of the codes and of the decoder's columns is noise.")
+    said = (f"{count} of {d} latents {_verb('carr', count, 'y', 'ies')} information about x{beyond} (a mean KL of "
+            f"{activity.INFORMATIVE_KL:g} nats or more), {verdict.kl.sum():.3g} nats together.")
+    if verdict.state == "nearly dead":
+        return (f"Nearly dead: {said} Telling two halves of the data apart takes log 2 = {FEWEST_NATS:.2f} nats, "
+                "so scores of the codes are scores of next to nothing.")
+    if count == 1 < d:
+        return said + " One latent has no other to be orthogonal to, or disentangled from."
+    return said
+
+
+def _verb(stem, count, plural, singular):
+    return stem + (singular if count == 1 else plural)
+
+
+def advice(card):
+    """What may revive a dead model, from the card of its export; one sentence."""
+    if card["model"] == "ae":
+        return "Train longer, with another --seed, or with another --network."
+    weaker = (f"a --beta below {card['beta']:g}" if card["model"] not in ("vae", "beta_tcvae")
+              else "--model=beta_vae with a --beta below 1")
+    if card["likelihood"] == "bernoulli":
+        return f"Try {weaker}, a beta that grows slowly (--beta_warmup_steps), or more --steps."
+    variance = card.get("likelihood_variance")
+    now = f" (it is {variance:.3g})" if variance is not None else ""
+    return f"Try a smaller --likelihood_variance{now}, or {weaker}: either makes the KL cheaper against x."
+
+
+def why_no_meaning(verdict, name):
+    """Why a score means nothing for a model with this verdict, or None if it means something.
+
+    name is of metrics.ALL, metrics.geometry.GEOMETRY or metrics.closed_forms.THEORY.
+    """
+    if verdict is None or name in OF_ANY_MODEL:
+        return None
+    of_codes, of_columns = name in metrics.ALL, name in OF_SEVERAL_LATENTS
+    if verdict.state == "dead" and (of_codes or of_columns or name in OF_A_DECODER):
+        return "no latent says anything about x"
+    if verdict.state == "nearly dead" and (of_codes or of_columns):
+        return f"all latents together say {verdict.kl.sum():.2g} nats of x, less than log 2"
+    if verdict.count == 1 and of_columns:
+        return "one latent carries information, and has no other to be orthogonal to"
+    return None
+
+
+def closing_lines(verdicts, cards):
+    """What train.py says of the models it trained, dead ones first: {name: Verdict}, {name: card of the export}."""
+    worst = [name for state in ("dead", "nearly dead") for name, verdict in verdicts.items() if verdict.state == state]
+    lines = [f"{name}: {words(verdicts[name])} {advice(cards[name])}" for name in worst]
+    alive = [name for name in verdicts if name not in worst]
+    if len(alive) == 1:
+        lines.append(f"{alive[0]}: {words(verdicts[alive[0]])}")
+    elif alive:
+        counts = sorted({verdicts[name].count for name in alive})
+        lines.append(f"{len(alive)} of {len(verdicts)} models are alive: "
+                     f"{' or '.join(map(str, counts))} of {len(verdicts[alive[0]].informative)} latents "
+                     "carry information about x.")
+    return lines
