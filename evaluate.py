@@ -8,7 +8,7 @@ import json
 import pathlib
 import time
 
-from vae_tf import cli, data, evaluation, export, report, runs, verdicts
+from vae_tf import cli, comparison, data, evaluation, export, report, runs, verdicts
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
 from vae_tf.metrics import closed_forms, geometry
@@ -88,22 +88,25 @@ def test_part(card, flags):
 
 
 def compare(flags):
-    """OD-scores of several models on the test part of the first one's data."""
-    models = {name: loaded("--compare", name) for name in flags.compare}
+    """Recipes held against each other over their seeds, on the test part of the first model's data."""
+    models = {name: loaded("--compare", name) for name in cli.export_names(flags.compare)}
     recipes = {name: model.card["recipe"] for name, model in models.items()}
-    first, *_ = recipes.values()
-    dataset, _, part = test_part(models[flags.compare[0]].card, flags)
+    chosen, first = next(iter(recipes.items()))
+    dataset, _, part = test_part(models[chosen].card, flags)
+    others = {name: model.card["data"]["name"] for name, model in models.items()}
+    if len(set(others.values())) > 1 and flags.dataset is None:
+        raise InputError("--compare: expected models of one dataset, or --dataset to compare them on; got "
+                         + ", ".join(f"{name} of {data}" for name, data in others.items()))
     fitted = flags.geometry == ["od_score"]
-    scores = evaluation.compare(models, dataset, examples=flags.geometry_examples, seed=flags.seed, fitted=fitted,
-                                progress=report.progress)
-    print(f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'} around "
-          f"{min(flags.geometry_examples, len(dataset)):,} {part}")
-    for name, score in scores.items():
-        print(f"  {name:<40}  {score.score:.4f}  {score.meaning}")
+    measured = comparison.measure(models, dataset, examples=flags.geometry_examples, seed=flags.seed, fitted=fitted,
+                                  progress=report.progress)
+    print(f"Decoder columns around {min(flags.geometry_examples, len(dataset)):,} {part}; "
+          f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here")
+    print("\n".join(comparison.report(comparison.groups_of(recipes), measured)))
     other = [name for name, recipe in recipes.items()
              if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
     if other:
-        print(f"  Trained on other examples than {flags.compare[0]}: {', '.join(other)}")
+        print(f"  Trained on other examples than {chosen}: {', '.join(other)}")
 
 
 def score_codes(path, asked):

@@ -383,26 +383,6 @@ def test_warnings_are_one_line(tmp_path):
     assert done.stderr.splitlines() == ["evaluate.py: warning: mig leaves out the constant factors [1]"]
 
 
-def test_models_are_compared_in_any_order(folder, capsys):
-    for model in ("vae", "ae", "full_covariance_vae"):
-        run_train(f"--model={model}", "--dataset=synthetic_nonlinear", *QUICK)
-    paths = [f"exported/{model}_synthetic_nonlinear" for model in ("vae", "ae", "full_covariance_vae")]
-    printed = []
-    for order in (paths, paths[::-1]):
-        capsys.readouterr()
-        run_evaluate(f"--compare={','.join(order)}", "--geometry_examples=8")
-        printed.append(sorted(capsys.readouterr().out.splitlines()))
-    assert printed[0] == printed[1] and len(printed[0]) == 4
-    scores = [float(line.split()[1]) for line in printed[0] if line.startswith("  exported")]
-    assert max(scores) <= 1 and len(set(scores)) == 3
-    run_evaluate(f"--compare={paths[0]},{paths[2]}", "--geometry=od_score", "--geometry_examples=2")
-    assert "fitted local decoders around 2 examples" in capsys.readouterr().out
-    for argv, message in [(["--compare=none"], "--compare: expected a folder that holds an exported model"),
-                          ([f"--compare={paths[1]}", "--geometry=od_score"], "is an autoencoder")]:
-        with pytest.raises(InputError, match=message):
-            run_evaluate(*argv)
-
-
 def test_replicas_are_runs_of_their_own(folder, capsys):
     flags = ("--model=beta_vae", "--dataset=synthetic_linear", "--network=mlp_synthetic", *QUICK)
     run_train("--name=r", "--replicas=2", "--sweep_beta=1,4", *flags)

@@ -26,6 +26,7 @@ Reading order, each file importing only from those before it:
     export          SavedModels, written and read
     verdicts        how many latents carry information, in words
     evaluation      an exported model, or anybody's codes, scored
+    comparison      recipes against each other, over their seeds
     report          the table of scores, the picture of a model
     cli             every flag, once
 """

@@ -5,6 +5,7 @@ Only this module touches flags: everything else takes arguments.
 
 import contextlib
 import dataclasses
+import glob
 import importlib.metadata
 import itertools
 import math
@@ -139,8 +140,9 @@ def define_evaluate_flags(values=flags.FLAGS):
     group.start("Model")
     group.string("export", "exported", "Which model: exported/ (the newest of all), exported/NAME (its newest) "
                  "or exported/NAME/VERSION.")
-    group.list("compare", None, "Instead of one model: several exports, comma-separated, whose OD-scores are held "
-               "against each other (of Jacobians; of fitted local decoders with --geometry=od_score).")
+    group.list("compare", None, "Instead of one model: several exports, comma-separated, such as 'exported/vae*'. "
+               "Models that differ in their seed alone form a group, and the groups' distances from orthogonality are "
+               "compared over seeds. OD-scores are of Jacobians, or of fitted local decoders with --geometry=od_score.")
     group.string("codes", None, "Instead of a model: an .npz file with codes [N,d], factors [N,K] to score them "
                  "against, and optional stddev [N,d] of the posterior.")
     _define_data_flags(group, None, "What to score it on; by default what it was trained on.")
@@ -461,6 +463,23 @@ def scoring(values):
     return {"names": names, "seed": values.seed, "quick": values.quick, "latents": values.latents,
             "passive_kl": values.passive_kl, "jobs": values.jobs or joblib.cpu_count(),
             "examples": min(values.examples, QUICK_EXAMPLES) if values.quick else values.examples}
+
+
+def export_names(given):
+    """The exports that --compare names: each name as it is, each pattern (exported/vae*) as the folders it fits.
+
+    Raises:
+        InputError: a pattern that no exported model fits.
+    """
+    names = []
+    for name in given:
+        pattern = glob.has_magic(name)
+        found = [path for path in sorted(glob.glob(name)) if any(pathlib.Path(path).glob(f"*/{export.CARD}"))
+                 ] if pattern else [name]
+        if not found:
+            raise InputError(f"--compare: expected a pattern that exported models fit; got {name!r}")
+        names += found
+    return list(dict.fromkeys(names))
 
 
 def listed(run_dirs, file=""):

@@ -429,37 +429,3 @@ def with_theory(evaluation, model, dataset, names, *, examples=200, seed=0, prog
     results, skipped = closed_forms.measure(model, dataset, evaluation.indices[:examples], names, seed=seed,
                                             progress=progress)
     return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
-
-
-def compare(models, dataset, *, examples=200, seed=0, fitted=False, progress=None):
-    """OD-scores of several export.Exported on the same examples, {name: Result} (bhowal Table 6).
-
-    Args:
-        models: {name: model}, all of data like the dataset's.
-        dataset: whose examples are drawn, without replacement.
-        examples: how many, at most.
-        seed: of the choice of examples and of the posterior noise.
-        fitted: of fitted local decoders, as the paper has it (slow), rather than of Jacobians.
-        progress: called with (done, total) now and then.
-
-    Raises:
-        InputError: data that a model cannot take, or local decoders of an autoencoder.
-    """
-    from vae_tf.metrics import geometry, local_decoder  # TensorFlow: scoring codes does without
-
-    checks.whole("examples", examples, 1)
-    indices = np.random.default_rng(seed).permutation(len(dataset))[:examples]
-    grams = {}
-    for done, (name, model) in enumerate(models.items(), 1):
-        check(model, dataset, ())
-        u = dataset.u_at(indices) if model.card["u_size"] else None
-        posterior = model.encode(dataset.images_at(indices), u=u)
-        stddevs = posterior.get("stddev", posterior.get("scale_tril"))
-        if fitted and stddevs is None:
-            raise InputError(f"export: {name} is an autoencoder, which has no posterior to fit local decoders to; "
-                             "compare Jacobians instead")
-        grams[name] = (local_decoder.fit(model.decoder, posterior["mean"], stddevs, seed=seed).gram if fitted
-                       else geometry.grams(model.decoder, posterior["mean"]))
-        if progress:
-            progress(done, len(models))
-    return metrics.od_score(grams)

@@ -72,10 +72,12 @@ def check_names(names):
 
 def grams(decoder, means, progress=None):
     """J^T J [N, d, d] at posterior means [N, d]; progress is called with (done, N) after each batch."""
-    program = tf.function(lambda z: jacobians.gram(decoder, z), input_signature=[tf.TensorSpec((None, means.shape[1]))])
+    # The graph itself: TensorFlow warns of a tf.function that is built anew for each of several models.
+    program = tf.function(lambda z: jacobians.gram(decoder, z)).get_concrete_function(
+        tf.TensorSpec((None, means.shape[1])))
     found = []
     for start in range(0, len(means), BATCH):
-        found.append(program(means[start:start + BATCH]).numpy())
+        found.append(program(tf.constant(means[start:start + BATCH], tf.float32)).numpy())
         if progress:
             progress(min(start + BATCH, len(means)), len(means))
     return np.concatenate(found)

@@ -1,0 +1,101 @@
+"""Recipes against each other, over seeds: who is left out and why, and what the answer rests on."""
+
+import itertools
+
+import absl.flags
+import numpy as np
+import pytest
+
+import evaluate
+import train
+from vae_tf import cli, comparison, verdicts
+from vae_tf.comparison import Measured
+from vae_tf.errors import InputError
+
+ALIVE = verdicts.Verdict(np.array([2.0, 3.0]), np.array([True, True]))
+
+
+def models(values, active=2, start=0):
+    """{name: Measured} of models with these distances from orthogonality."""
+    return {f"m{start + i}": Measured(ALIVE, active, dict.fromkeys(comparison.MEASURES, value))
+            for i, value in enumerate(values)}
+
+
+def test_recipes_are_groups_and_seeds_are_not():
+    base = {"model": "vae", "beta": None, "dataset": "d", "steps": 3}
+    recipes = {"a0": {**base, "seed": 0}, "a1": {**base, "seed": 1}, "b": {**base, "beta": 2.0, "seed": 0},
+               "c": {**base, "model": "ae", "seed": 0}}
+    assert comparison.groups_of(recipes) == {"vae": {"a0": 0, "a1": 1}, "vae beta=2.0": {"b": 0}, "ae": {"c": 0}}
+    assert comparison.groups_of({"a0": recipes["a0"]}) == {"vae": {"a0": 0}}
+
+
+def test_p_is_that_of_a_loop_over_all_ways_to_deal_the_models_out():
+    one, other = [0.1, 0.35, 0.2, 0.15, 0.3], [0.33, 0.6, 0.4, 0.55, 0.25]
+    pooled, observed = np.array(one + other), np.mean(one) - np.mean(other)
+    dealt = [pooled[list(rows)].mean() - np.delete(pooled, rows).mean()
+             for rows in itertools.combinations(range(10), 5)]
+    least = min(np.mean(np.array(dealt) <= observed + 1e-12), np.mean(np.array(dealt) >= observed - 1e-12))
+    said = comparison.answer("A", models(one), "B", models(other))
+    assert "A has the more orthogonal columns: 0.22 ± 0.104 against 0.426 ± 0.147 by dto_active" in said
+    assert f"permutation test over 5 and 5 seeds, p = {2 * least:.2g})" in said and 2 * least < 0.05
+    assert "B has the more orthogonal" in comparison.answer("A", models(other), "B", models(one))
+
+
+def test_what_cannot_be_told_is_said_so():
+    low, high = [0.1, 0.2, 0.3, 0.4], [0.5, 0.6, 0.7, 0.8]
+    assert "A has the more" in comparison.answer("A", models(low), "B", models(high))         # p = 2 / 70
+    said = comparison.answer("A", models(low), "B", models(high), pairs=3)
+    assert "cannot be told from 4 and 4 seeds" in said and "could not get below p = 0.086" in said
+    assert "from 3 and 3 seeds" in comparison.answer("A", models(low[:3]), "B", models(high[:3]))
+    overlap = comparison.answer("A", models([0.1, 0.5, 0.3, 0.7]), "B", models([0.2, 0.4, 0.6, 0.8]))
+    assert "It cannot be told: 0.4 ± 0.258 against 0.5 ± 0.258" in overlap and "overlap" in overlap
+    assert "no model of B has columns that mean anything" in comparison.answer("A", models(low), "B", {})
+
+
+def test_recipes_with_other_numbers_of_active_latents_are_compared_by_angles():
+    said = comparison.answer("A", models([0.1] * 4), "B", models([0.2, 0.3, 0.2, 0.3], active=3))
+    assert "by column_cosine, as DtO grows with the number of active latents" in said
+
+
+def test_one_seed_twice_is_no_repetition_and_dead_models_come_first():
+    dead = verdicts.judge(np.zeros((9, 2)), np.ones((9, 2)))
+    measured = {**models([0.1, 0.2, 0.1]), "d": Measured(dead, 0, {}, verdicts.words(dead))}
+    lines = comparison.report({"A": {"m0": 0, "m1": 1, "m2": 0}, "B": {"d": 0}}, measured)
+    assert "m2: has the recipe and seed of m0" in lines[0] and "d: No latent says anything about x" in lines[1]
+    assert lines[3].split()[:4] == ["A", "2", "of", "3"] and "0.15 ± 0.0707" in lines[3]
+    assert lines[4].split()[:5] == ["B", "0", "of", "1", "-"]
+
+
+def run(main, define, *argv):
+    values = absl.flags.FlagValues()
+    define(values)
+    cli.read(values, ["program", *argv])
+    main(values)
+
+
+def test_the_question_is_answered_from_the_command_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    base = ("--dataset=synthetic_linear", "--network=linear", "--likelihood_variance=0.01", "--learning_rate=0.01",
+            "--polarised_every=0", "--replicas=2", "--steps=600", "--log_every=600", "--checkpoint_every=600")
+    run(train.main, cli.define_train_flags, "--model=vae", *base)
+    run(train.main, cli.define_train_flags, "--model=full_covariance_vae", "--beta=1", *base)
+    run(train.main, cli.define_train_flags, "--model=beta_vae", "--beta=1000", "--name=dead", *base[:-4],
+        "--steps=200")
+    assert "dead: No latent says anything about x: posterior collapse." in capsys.readouterr().out
+    printed = []
+    for order in (["exported/*_synthetic_linear-seed?", "exported/dead"],
+                  ["exported/dead", "exported/full*", f"{tmp_path}/exported/vae*"]):
+        run(evaluate.main, cli.define_evaluate_flags, f"--compare={','.join(order)}", "--geometry_examples=8")
+        printed.append(capsys.readouterr().out.splitlines())
+    for lines in printed:
+        assert lines[1].startswith("  left out: exported/dead: No latent says anything about x")
+        answers = [line for line in lines if "more orthogonal than" in line]
+        assert sum("no model of beta_vae" in line for line in answers) == 2 and len(answers) == 3
+        assert sum("It cannot be told from 2 and 2 seeds" in line for line in answers) == 1
+    rows = [sorted(line for line in lines if line.startswith(("  vae", "  full"))) for lines in printed]
+    assert rows[0] == rows[1] and len(rows[0]) == 2         # names and order change nothing
+    assert all("2 of 2   2 " in row for row in rows[0])
+    with pytest.raises(InputError, match="--compare: expected a pattern that exported models fit; got 'exported/x"):
+        run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/x*")
+    with pytest.raises(InputError, match="--compare: expected a folder that holds an exported model"):
+        run(evaluate.main, cli.define_evaluate_flags, "--compare=none")

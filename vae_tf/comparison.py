@@ -1,0 +1,200 @@
+"""Trained models held against each other: recipes as groups, seeds as repetitions, dead models said first.
+
+"Does A have more orthogonal decoder columns than B?" is a question about recipes, so its answer needs several seeds of
+each: the spread over x within one model says nothing about the next seed.
+"""
+
+import itertools
+import json
+import math
+from typing import NamedTuple
+
+import numpy as np
+import scipy.stats
+
+from vae_tf import activity, checks, evaluation, metrics, verdicts
+from vae_tf.errors import InputError
+
+VERDICT_EXAMPLES = 1_000        # that say which latents carry information, at least
+LEVEL = 0.05                    # a smaller p answers the question
+RESAMPLES = 9_999               # of the permutation test, where not all permutations are gone through
+
+# Distances from orthogonality, 0 if the columns are orthogonal; dto alone looks at passive latents, too.
+MEASURES = ("dto", "dto_active", "column_cosine", "hadamard_gap", "od_score")
+
+
+class Measured(NamedTuple):
+    """A model's distances from orthogonality by name, of MEASURES; none where left_out says why they mean nothing."""
+
+    verdict: verdicts.Verdict
+    active: int
+    scores: dict
+    left_out: str | None = None
+
+
+def groups_of(recipes):
+    """Models by recipe: {label: {model's name: seed}}, where recipes is {name: recipe of its card}.
+
+    A label is the kind of model and whatever else differs between the groups.
+    """
+    keys = {name: json.dumps({key: value for key, value in recipe.items() if key != "seed"}, sort_keys=True)
+            for name, recipe in recipes.items()}
+    distinct = [json.loads(key) for key in dict.fromkeys(keys.values())]
+    names = list(dict.fromkeys(name for recipe in distinct for name in recipe))
+    differ = [name for name in names if name != "model" and len({json.dumps(r.get(name)) for r in distinct}) > 1]
+    labels = {json.dumps(recipe, sort_keys=True): " ".join(
+        [recipe["model"], *(f"{name}={recipe[name]}" for name in differ if recipe.get(name) is not None)])
+        for recipe in distinct}
+    groups: dict[str, dict] = {}
+    for name, key in keys.items():
+        groups.setdefault(labels[key], {})[name] = recipes[name].get("seed")
+    return groups
+
+
+def measure(models, dataset, *, examples=200, seed=0, fitted=False, progress=None):
+    """How far the decoder columns of several export.Exported are from orthogonal, around the same examples.
+
+    Args:
+        models: {name: model}, all of data like the dataset's.
+        dataset: whose examples are drawn, without replacement.
+        examples: how many, at most.
+        seed: of the choice of examples and of the posterior noise.
+        fitted: OD-scores of fitted local decoders, as the paper has it (slow), rather than of Jacobians.
+        progress: called with (done, total) now and then.
+
+    Returns:
+        {name: Measured}. The OD-scores are relative to the farthest of these models (bhowal Table 6).
+
+    Raises:
+        InputError: data that a model cannot take, or local decoders of an autoencoder.
+    """
+    from vae_tf.metrics import geometry, local_decoder  # TensorFlow: scoring codes does without
+
+    checks.whole("examples", examples, 1)
+    indices = np.random.default_rng(seed).permutation(len(dataset))[:max(examples, VERDICT_EXAMPLES)]
+    found, grams = {}, {}
+    for done, (name, model) in enumerate(models.items(), 1):
+        evaluation.check(model, dataset, ())
+        posterior = model.encode(dataset.images_at(indices), u=dataset.u_at(indices) if model.card["u_size"] else None)
+        mean, width = posterior["mean"], posterior.get("stddev", posterior.get("scale_tril"))
+        if fitted and width is None:
+            raise InputError(f"export: {name} is an autoencoder, which has no posterior to fit local decoders to; "
+                             "compare Jacobians instead")
+        marginal = width if width is None or width.ndim == 2 else np.linalg.norm(width, axis=-1)
+        verdict = verdicts.judge(mean, marginal, posterior.get("prior_mean"), posterior.get("prior_stddev"))
+        active = (verdict.informative if width is None
+                  else activity.is_narrow(width, posterior.get("prior_stddev", 1.0)))
+        found[name] = Measured(verdict, int(active.sum()), {}, _left_out(verdict, active))
+        if found[name].left_out is None:
+            gram = geometry.grams(model.decoder, mean[:examples])
+            found[name].scores.update({
+                "dto": metrics.dto(gram).score, "dto_active": metrics.dto(gram, active).score,
+                "column_cosine": metrics.column_cosine(gram, active).score,
+                "hadamard_gap": _hadamard_gap(gram, active)})
+            grams[name] = (local_decoder.fit(model.decoder, mean[:examples], width[:examples], seed=seed).gram
+                           if fitted else gram)
+        if progress:
+            progress(done, len(models))
+    for name, result in (metrics.od_score(grams) if grams else {}).items():
+        found[name].scores["od_score"] = result.score
+    return found
+
+
+def _left_out(verdict, active):
+    if verdict.state != "alive":
+        return verdicts.words(verdict)
+    if active.sum() < 2:
+        return (f"{active.sum()} of {len(active)} latents {'has' if active.sum() == 1 else 'have'} a posterior "
+                "narrower than the prior (mean s_j^2 / s_pj^2 < 0.5): there are no two columns to compare.")
+    return None
+
+
+def _hadamard_gap(gram, active):
+    try:
+        return metrics.hadamard_gap(gram, active).score
+    except InputError:          # more active latents than data dimensions
+        return math.inf
+
+
+def report(groups, measured):
+    """What a comparison found, as text: models left out first, a line per recipe, then an answer per pair of recipes.
+
+    Args:
+        groups: of `groups_of`.
+        measured: of `measure`.
+    """
+    lines, kept = [], {}
+    for label, seeds in groups.items():
+        kept[label], first = {}, {}
+        for name, seed in seeds.items():
+            if seed in first:
+                lines.append(f"  left out: {name}: has the recipe and seed of {first[seed]}, so it is no repetition.")
+                continue
+            first[seed] = name
+            if measured[name].left_out is not None:
+                lines.append(f"  left out: {name}: {measured[name].left_out}")
+            else:
+                kept[label][name] = measured[name]
+    width = max(len(label) for label in groups)
+    lines.append(f"  {'recipe':<{width}}  {'seeds':<9}{'latents':<9}" + "".join(f"{name:<19}" for name in MEASURES).rstrip())
+    for label, models in kept.items():
+        active = [model.active for model in models.values()]
+        latents = "-" if not active else f"{min(active)}-{max(active)}" if min(active) < max(active) else f"{active[0]}"
+        cells = [_mean_and_spread([model.scores[name] for model in models.values()]) for name in MEASURES]
+        used = f"{len(models)} of {len(groups[label])}"
+        lines.append(f"  {label:<{width}}  {used:<9}{latents:<9}"
+                     + "".join(f"{cell:<19}" for cell in cells).rstrip())
+    lines.append("  mean ± standard deviation over seeds; 0: the columns are orthogonal. `latents`: how many have "
+                 f"mean s_j^2 / s_pj^2 < {activity.NARROW_VARIANCE:g}.")
+    tested = math.comb(sum(bool(models) for models in kept.values()), 2)
+    return lines + [f"  {answer(one, kept[one], other, kept[other], tested)}"
+                    for one, other in itertools.combinations(kept, 2)]
+
+
+def _mean_and_spread(values):
+    values = np.array(values)
+    if not len(values):
+        return "-"
+    spread = f" ± {_short(values.std(ddof=1))}" if len(values) > 1 and np.isfinite(values).all() else ""
+    return f"{_short(values.mean())}{spread}"
+
+
+def _short(value):
+    return f"{value:.3g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.1e}"
+
+
+def answer(one, models, other, others, pairs=1):
+    """Whether the columns of one recipe are more orthogonal than those of another: a sentence.
+
+    The difference of means over seeds is held against all ways to deal the models out to the two recipes, an exact
+    permutation test: it asks nothing of the distribution, and with few seeds says that they are too few. Its p is
+    multiplied by the number of pairs that are compared (Bonferroni). DtO grows with the number of columns, so where
+    that differs the mean |cosine| between active columns is compared instead.
+
+    Args:
+        one, other: labels of the recipes.
+        models, others: {name: Measured} of each, without those that are left out.
+        pairs: how many pairs of recipes are tested.
+    """
+    a, b = len(models), len(others)
+    question = f"Are the columns of {one} more orthogonal than those of {other}, or less?"
+    for label, count in ((one, a), (other, b)):
+        if not count:
+            return f"{question} It cannot be told: no model of {label} has columns that mean anything."
+    counts = {model.active for model in (*models.values(), *others.values())}
+    name, why = (("dto_active", "") if len(counts) == 1 else
+                 ("column_cosine", ", as DtO grows with the number of active latents, which differs"))
+    values = [np.array([model.scores[name] for model in of.values()]) for of in (models, others)]
+    said = f"{_mean_and_spread(values[0])} against {_mean_and_spread(values[1])} by {name}{why}"
+    least = min(1.0, pairs * 2 / math.comb(a + b, a))
+    if least > LEVEL:
+        return (f"{question} It cannot be told from {a} and {b} seeds ({said}): even if no two values overlapped, a "
+                f"permutation test could not get below p = {least:.2g}. Train more seeds, with --replicas.")
+    p = min(1.0, pairs * scipy.stats.permutation_test(
+        values, lambda x, y, axis: x.mean(axis) - y.mean(axis), vectorized=True, n_resamples=RESAMPLES,
+        rng=np.random.default_rng(0)).pvalue)
+    tested = f"permutation test over {a} and {b} seeds, p = {p:.2g}" + (f" (times {pairs} pairs)" if pairs > 1 else "")
+    if p > LEVEL:
+        return f"{question} It cannot be told: {said}, and the seeds overlap ({tested})."
+    more = one if values[0].mean() < values[1].mean() else other
+    return f"{question} {more} has the more orthogonal columns: {said} ({tested})."
