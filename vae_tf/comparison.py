@@ -136,7 +136,8 @@ def report(groups, measured):
             else:
                 kept[label][name] = measured[name]
     width = max(len(label) for label in groups)
-    lines.append(f"  {'recipe':<{width}}  {'seeds':<9}{'latents':<9}" + "".join(f"{name:<19}" for name in MEASURES).rstrip())
+    lines.append(f"  {'recipe':<{width}}  {'seeds':<9}{'latents':<9}"
+                 + "".join(f"{name:<19}" for name in MEASURES).rstrip())
     for label, models in kept.items():
         active = [model.active for model in models.values()]
         latents = "-" if not active else f"{min(active)}-{max(active)}" if min(active) < max(active) else f"{active[0]}"
