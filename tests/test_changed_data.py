@@ -93,3 +93,15 @@ def test_evaluation_says_when_data_are_others_or_missing(here, capsys):
     path.write_text(json.dumps(card))
     run_evaluate("--export=exported/trained", *SCORED)
     assert "40 examples of mine.npz, all of which training could see" in capsys.readouterr().out
+
+
+def test_a_catalogue_that_cannot_be_reached_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path / "tfds"))
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")          # nothing listens there
+        monkeypatch.setenv(name.upper(), "http://127.0.0.1:9")
+    done = program("train.py", "--dataset=mnist", folder=tmp_path)
+    assert done.returncode == 2 and not done.stdout
+    line, = done.stderr.splitlines()
+    assert line.startswith(f"train.py: error: dataset: mnist is not prepared at {tmp_path}/tfds/mnist/")
+    assert "point --data_dir or TFDS_DATA_DIR at where it is" in line

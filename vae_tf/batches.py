@@ -24,9 +24,9 @@ def indices_of_step(n, batch_size, seed, step, permutation=permutation):
     """
     checks.whole("n", n, 1)
     checks.whole("batch_size", batch_size, 1)
-    position = step * batch_size + np.arange(batch_size)
-    return np.concatenate([permutation(n, seed, int(epoch))[position[position // n == epoch] % n]
-                           for epoch in np.unique(position // n)])
+    start, stop = step * batch_size, (step + 1) * batch_size
+    return np.concatenate([permutation(n, seed, epoch)[max(start - epoch * n, 0):stop - epoch * n]
+                           for epoch in range(start // n, (stop - 1) // n + 1)])
 
 
 def batches(dataset, batch_size, seeds, start, stop, with_u=False, shares=(0, 1, 1), failures=None):

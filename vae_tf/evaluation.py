@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from vae_tf import checks, metrics, verdicts, workers
 from vae_tf import kinds as factor_kinds
-from vae_tf.data import arrays
+from vae_tf.data import npz
 from vae_tf.errors import InputError
 
 BATCH = 500
@@ -138,7 +138,7 @@ def codes_from_npz(path, examples, seed=0):
     Raises:
         InputError: naming the array, what was expected and what came.
     """
-    found = arrays.read("codes", path)
+    found = npz.read("codes", path)
     if "codes" not in found:
         raise InputError(f"codes: {path}: expected an array `codes` [N, d], and `factors` [N, K] to score them "
                          f"against; got {', '.join(found) or 'no arrays'}")

@@ -1,33 +1,33 @@
 """The user's own arrays, from an .npz file."""
 
-import zipfile
+import warnings
 
 import numpy as np
 
 from vae_tf import kinds
-from vae_tf.data import dataset
+from vae_tf.data import dataset, npz
 from vae_tf.errors import InputError
 
 
 def from_npz(path):
     """A Dataset from `images` [N, H, W, C] or `data` [N, n], optional `factors` [N, K] and `u` [N, |u|].
 
-    Images are uint8 (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Factors of
-    integers are ordinal, and so are floats that are whole numbers and recur, with a warning; other floats are
-    continuous. `factor_kinds` [K], of kinds.KINDS, says otherwise; names may be given as `factor_names` [K]. Without u,
-    the factors scaled to [0, 1] are u.
+    Images are integers (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Factors of integers are ordinal,
+    and so are floats that are whole numbers and recur, with a warning; other floats are continuous. `factor_kinds` [K],
+    of kinds.KINDS, says otherwise; names may be given as `factor_names` [K]. A factor with missing values is left out,
+    with a warning. Without u, the factors scaled to [0, 1] are u.
 
     Raises:
         InputError: naming the array, what was expected and what came.
     """
-    arrays = read("dataset", path)
+    arrays = _without_missing(path, npz.read("dataset", path))
     if ("images" in arrays) == ("data" in arrays):
         raise InputError(f"dataset: {path}: expected one array `images` [N, H, W, C] or `data` [N, n]; "
                          f"got {', '.join(arrays) or 'no arrays'}")
     x = (_images(path, arrays["images"]) if "images" in arrays
          else _floats(path, "data", arrays["data"], 2).astype(np.float32))
-    if not len(x):
-        raise InputError(f"dataset: {path}: expected at least one example, got none")
+    if not x.size:
+        raise InputError(f"dataset: {path}: expected at least one example of one value, got shape {x.shape}")
     values = factors = u = None
     if "factors" in arrays:
         values = _matching(path, "factors", arrays["factors"], len(x))
@@ -35,6 +35,7 @@ def from_npz(path):
         if len(names) != values.shape[1]:
             raise InputError(f"dataset: {path}: expected {values.shape[1]} factor_names, got {len(names)}")
         given = arrays.get("factor_kinds")
+        values = values.astype(np.int64 if np.issubdtype(values.dtype, np.integer) else np.float32)     # a copy
         factors = []
         for k, (name, kind) in enumerate(zip(names, kinds.decided(values, given), strict=True)):
             size = None
@@ -49,43 +50,82 @@ def from_npz(path):
     return dataset.from_arrays(str(path), x, values, factors or (), u)
 
 
-def read(argument, path):
-    """The arrays of an .npz file, by name.
+def _without_missing(path, arrays):
+    """Arrays by name, less the factors with missing values (NaN), of which a warning tells."""
+    arrays = {name: array.reshape(-1) if name in ("factor_names", "factor_kinds") else array
+              for name, array in arrays.items()}
+    factors = arrays.get("factors")
+    if factors is None or not np.issubdtype(factors.dtype, np.floating) or factors.ndim not in (1, 2):
+        return arrays
+    missing = np.isnan(factors.reshape(len(factors), -1))
+    known = ~missing.any(0)
+    if known.all():
+        return arrays
+    names = arrays.get("factor_names", [f"v{k + 1}" for k in range(len(known))])
+    for k in np.flatnonzero(~known):
+        warnings.warn(f"dataset: {path}: factor {names[k] if k < len(names) else k} is left out: its value is missing "
+                      f"(NaN) in {_rows(missing[:, k])}; leave those rows out of the file to keep the factor",
+                      stacklevel=3)
+    reduced = {name: arrays[name] for name in arrays if name != "factors" or known.any()}
+    if known.any():
+        reduced["factors"] = factors.reshape(len(factors), -1)[:, known]
+    for name in ("factor_names", "factor_kinds"):
+        if name in arrays and len(arrays[name]) == len(known):
+            reduced[name] = arrays[name][known]
+    return reduced
 
-    Raises:
-        InputError: no such file, or not an .npz of plain arrays; it names the argument that gave the path.
-    """
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    except FileNotFoundError:
-        raise InputError(f"{argument}: no file {path}") from None
-    except (zipfile.BadZipFile, ValueError, OSError, AttributeError, EOFError) as error:
-        raise InputError(f"{argument}: {path} is not a readable .npz of plain arrays ({error})") from None
+
+def _rows(chosen, most=5):
+    """Which rows are chosen, bool [N], in words."""
+    rows = np.flatnonzero(chosen)
+    listed = ", ".join(map(str, rows[:most])) + (", ..." if len(rows) > most else "")
+    return f"row {listed}" if len(rows) == 1 else f"{len(rows):,} rows ({listed})"
 
 
 def _images(path, images):
     if images.ndim == 3:
         images = images[..., np.newaxis]
-    if images.ndim != 4:
+    if images.ndim != 4 or not all(images.shape[1:]):
         raise InputError(f"dataset: {path}: expected images [N, H, W, C], got shape {images.shape}")
-    if images.dtype == np.uint8:
-        return images * np.uint8(255) if images.size and images.max() <= 1 else images
+    if images.shape[1] in (1, 3) and images.shape[3] > 4:
+        raise InputError(f"dataset: {path}: expected images [N, H, W, C], with the channels last; got shape "
+                         f"{images.shape}, which looks like [N, C, H, W]; store images.transpose(0, 2, 3, 1)")
+    if images.dtype == bool or np.issubdtype(images.dtype, np.integer):
+        low, high = (images.min(), images.max()) if images.size else (0, 0)
+        if low < 0 or high > 255:
+            raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
+                             f"got integers from {low} to {high}")
+        images = images.astype(np.uint8, copy=False)
+        return images * np.uint8(255) if high <= 1 else images
     images = _floats(path, "images", images, 4)
-    if images.size and (images.min() < 0 or images.max() > 1):
-        raise InputError(f"dataset: {path}: expected images as uint8 or as floats in [0, 1], "
-                         f"got floats in [{images.min():g}, {images.max():g}]")
+    low, high = (images.min(), images.max()) if images.size else (0, 1)
+    if low < 0 or high > 1:
+        hint = "; divide them by 255" if low >= 0 and 1 < high <= 255 else ""
+        raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
+                         f"got floats in [{low:g}, {high:g}]{hint}")
     return np.rint(images * 255).astype(np.uint8)
 
 
 def _floats(path, name, array, rank):
+    """Integers as they are, truth values as 0 and 1, floats as float32."""
+    array = array.astype(np.uint8) if array.dtype == bool else array
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or array.ndim != rank:
         raise InputError(f"dataset: {path}: expected {name} as real numbers of rank {rank}, "
                          f"got {array.dtype} of shape {array.shape}")
-    bad = np.count_nonzero(~np.isfinite(array))
-    if bad:
-        raise InputError(f"dataset: {path}: expected finite {name}, got {bad} NaN or infinite values")
-    return array if np.issubdtype(array.dtype, np.integer) else array.astype(np.float32)
+    if np.issubdtype(array.dtype, np.integer):
+        return array
+    with np.errstate(over="ignore"):
+        kept = array.astype(np.float32)
+    bad = ~np.isfinite(kept)
+    if bad.any():
+        beyond = np.isfinite(array) & bad
+        what = ("values beyond float32, whose range ends at 3.4e+38, such as "
+                f"{array[beyond][0]:g}" if beyond.any() else "NaN or infinite values")
+        columns = f", in column {np.argmax(bad.any(0))} first" if rank == 2 and array.shape[1] > 1 else ""
+        rows = _rows(bad.reshape(len(bad), -1).any(1))
+        raise InputError(f"dataset: {path}: expected finite {name}, got {np.count_nonzero(bad)} {what}{columns}, "
+                         f"in {rows}")
+    return kept
 
 
 def _matching(path, name, array, examples):

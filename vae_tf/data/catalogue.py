@@ -1,5 +1,8 @@
 """Datasets that TensorFlow Datasets prepares: (Fashion-)MNIST, and what is made of its digits."""
 
+import urllib.error
+import urllib.request
+
 import numpy as np
 
 from vae_tf.data import dataset
@@ -38,9 +41,19 @@ def _read(name, split, data_dir):
     import tensorflow_datasets as tfds  # takes a second, and only these datasets need it
 
     builder = tfds.builder(name, data_dir=data_dir)
-    try:
-        builder.download_and_prepare()    # returns at once when it is prepared
-    except Exception as error:            # a network or disk fault; TFDS has no common class for them
-        raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
-                         f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
+    if not (builder.data_path / "dataset_info.json").exists():      # builder.is_prepared() warns where it is not
+        try:
+            _check_reachable(next(iter(builder.url_infos)))
+            builder.download_and_prepare()
+        except Exception as error:        # a network or disk fault; TFDS has no common class for them
+            raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
+                             f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
     return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
+
+
+def _check_reachable(url, seconds=5):
+    """Raise OSError unless something answers for a URL: TFDS would try for minutes, with a page of warnings."""
+    try:
+        urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=seconds).close()
+    except urllib.error.HTTPError:      # an answer, though not a kind one
+        pass

@@ -1,0 +1,221 @@
+"""The user's own files: what is accepted, and the one line about what is not."""
+
+import io
+import struct
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+
+from vae_tf import batches, data
+from vae_tf.data import npz
+from vae_tf.errors import InputError
+
+
+def save(folder, **arrays):
+    np.savez(folder / "mine.npz", **arrays)
+    return str(folder / "mine.npz")
+
+
+def archive(folder, members, compression=zipfile.ZIP_STORED):
+    """An archive of raw members, {name: bytes}."""
+    with zipfile.ZipFile(folder / "mine.npz", "w", compression) as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return str(folder / "mine.npz")
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array)
+    return file.getvalue()
+
+
+def header(shape, descr="<f4"):
+    """An .npy header that promises anything, and 16 bytes."""
+    text = f"{{'descr': {descr!r}, 'fortran_order': False, 'shape': {shape!r}, }}".encode()
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text + b"\n" + bytes(16)
+
+
+@pytest.mark.parametrize(("members", "message"), [
+    ({"data.npy": header((10**12, 3))}, r"data.npy: its header promises 12,000,000,000,000 bytes .* but it has 16"),
+    ({"data.npy": header((-1, 3))}, "its header promises"),
+    ({"data.npy": header((10**30, 10**30))}, "its header promises"),
+    ({"data.npy": header((2, 2), "|O")}, "it holds Python objects, not numbers"),
+    ({"data.npy": header((1,), [("a", "<f4")])}, "it holds records, not numbers"),
+    ({"data.npy": header("x")}, "damaged or not an array"),
+    ({"data.npy": b"\x93NUMPY\x01\x00\xff\xff" + b"(" * 65535}, "damaged or not an array"),
+    ({"data.npy": b"\x93NUMPY\x09\x00" + bytes(20)}, "damaged or not an array"),
+    ({"data.npy": b"these are words"}, "damaged or not an array"),
+    ({"data.npy": b""}, "damaged or not an array"),
+    ({"data": b"these are words"}, "got no arrays"),
+    ({"data.npy": npy(np.array([{"a": 1}, None], dtype=object))}, "it holds Python objects"),
+])
+def test_a_bad_member_is_one_line_without_numpys_advice(tmp_path, members, message):
+    with pytest.raises(InputError, match=message) as error:
+        data.load(archive(tmp_path, members))
+    assert "\n" not in str(error.value) and "mine.npz" in str(error.value) and "pickle" not in str(error.value)
+
+
+def test_damaged_and_encrypted_files_are_one_line(tmp_path):
+    path = save(tmp_path, data=np.arange(600.0).reshape(200, 3))
+    with open(path, "rb") as file:
+        whole = file.read()
+    directory = whole.rindex(b"PK\x01\x02")
+    encrypted = bytearray(whole)
+    encrypted[6] |= 1                               # the flag of the member, and of its entry in the directory
+    encrypted[directory + 8] |= 1
+    flipped = bytearray(whole)
+    flipped[len(whole) // 2] ^= 255
+    method = bytearray(whole)
+    method[8] = method[directory + 10] = 99
+    for content, message in [(encrypted, "data.npy: it is encrypted"), (flipped, "data.npy: Bad CRC-32"),
+                             (method, "damaged or not an array: NotImplementedError"), (whole[:-30], "not a zip file"),
+                             (b"", "not a zip file"), (npy(np.ones(3)), "not a zip file")]:
+        with open(path, "wb") as file:
+            file.write(content)
+        with pytest.raises(InputError, match=message) as error:
+            data.load(path)
+        assert "\n" not in str(error.value)
+    with pytest.raises(InputError, match="Is a directory"):
+        npz.read("dataset", tmp_path)
+    packed = archive(tmp_path, {"data.npy": npy(np.arange(3_000.0).reshape(-1, 3))}, zipfile.ZIP_DEFLATED)
+    with open(packed, "r+b") as file:
+        file.seek(2_000)
+        file.write(bytes(64))
+    with pytest.raises(InputError, match=r"damaged or not an array: error|CRC"):
+        data.load(packed)
+
+
+def test_what_does_not_fit_into_memory_is_refused_before_it_is_read(tmp_path):
+    # 2 GB of zeros in 2 MB; a process that may take 1 GB more than it has reads its headers alone.
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as file, \
+            file.open("data.npy", "w", force_zip64=True) as member:
+        member.write(header((500_000_000, 1))[:-16])
+        for _ in range(200):
+            member.write(bytes(10**7))
+    program = """if True:
+        import resource, tracemalloc, psutil
+        from vae_tf import data
+        limit = psutil.Process().memory_info().vms + 10**9
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        tracemalloc.start()
+        try:
+            data.load("bomb.npz")
+        except ValueError as error:
+            print(error)
+        print(tracemalloc.get_traced_memory()[1])
+    """
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    said, peak = done.stdout.splitlines()
+    assert said.startswith("dataset: bomb.npz takes 4.0 GB of memory to read, more than the 1.0 GB that there are")
+    assert int(peak) < 50e6
+    assert (tmp_path / "bomb.npz").stat().st_size < 3e6
+
+
+def test_the_memory_limit_counts_every_array(tmp_path):
+    path = save(tmp_path, images=np.zeros((10, 8, 8, 1), np.uint8), factors=np.zeros((10, 2)))
+    needed = 640 + 2 * 160
+    assert set(npz.read("dataset", path, memory_limit=needed)) == {"images", "factors"}
+    with pytest.raises(InputError, match="takes 0.0 MB of memory to read, more than the 0.0 MB"):
+        npz.read("dataset", path, memory_limit=needed - 1)
+    assert 0 < npz.available_memory() < 2**50
+
+
+@pytest.mark.parametrize(("groups", "files", "left"), [
+    ("0::/a/b", {"memory.max": "100", "memory.current": "90", "memory.stat": "anon 60\nfile 30"}, [40]),
+    ("0::/a/b", {"memory.max": "max", "memory.current": "90", "memory.stat": "file 30"}, []),
+    ("4:memory:/a/b\n3:cpu:/c", {"memory.limit_in_bytes": "100", "memory.usage_in_bytes": "120",
+                                 "memory.stat": "cache 5"}, [0]),
+    ("3:cpu:/a/b", {}, []),
+])
+def test_control_groups_leave_what_their_files_say(tmp_path, groups, files, left):
+    (tmp_path / "cgroup").write_text(groups)
+    for inside in ("a/b", ""):          # the group's own folder, or the root that a container sees instead
+        mounted = tmp_path / f"mounted{len(inside)}"
+        folder = mounted / ("memory" if "memory" in groups else "") / inside
+        folder.mkdir(parents=True)
+        for name, content in files.items():
+            (folder / name).write_text(content)
+        assert list(npz._left_in_control_groups(tmp_path / "cgroup", mounted)) == left
+    assert list(npz._left_in_control_groups(tmp_path / "none")) == []
+
+
+def test_any_integers_are_pixels(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 8, 8, 1))
+    for kind in (np.int64, np.int16, np.uint32):
+        ds = data.load(save(tmp_path, images=pixels.astype(kind)))
+        np.testing.assert_array_equal(ds.images_at(np.arange(9)), pixels)
+    bits = data.load(save(tmp_path, images=pixels > 127))
+    np.testing.assert_array_equal(bits.images_at(np.arange(9)), np.where(pixels > 127, 255, 0))
+    for wrong, got in [(pixels - 1, "from -1 to 254"), (pixels + 1, "from 1 to 256")]:
+        with pytest.raises(InputError, match=f"integers from 0 to 255 or as floats .*, got integers {got}"):
+            data.load(save(tmp_path, images=wrong))
+    with pytest.raises(InputError, match=r"got floats in \[0, 255\]; divide them by 255"):
+        data.load(save(tmp_path, images=pixels.astype(float)))
+
+
+@pytest.mark.parametrize("shape", [(9, 1, 28, 28), (9, 3, 16, 24)])
+def test_channels_before_rows_are_refused_with_the_way_out(tmp_path, shape):
+    images = np.random.default_rng(0).integers(0, 256, shape, np.uint8)
+    with pytest.raises(InputError, match=r"looks like \[N, C, H, W\]; store images.transpose\(0, 2, 3, 1\)"):
+        data.load(save(tmp_path, images=images))
+    assert data.load(save(tmp_path, images=images.transpose(0, 2, 3, 1))).shape == (*shape[2:], shape[1])
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 7])
+def test_any_number_of_channels_may_train(tmp_path, channels):
+    assert data.load(save(tmp_path, images=np.zeros((9, 8, 8, channels), np.uint8))).shape == (8, 8, channels)
+
+
+@pytest.mark.parametrize(("arrays", "message"), [
+    ({"data": np.array([[1.0, 2.0], [3.0, 1e300]])},
+     r"expected finite data, got 1 values beyond float32, .*, such as 1e\+300, in column 1 first, in row 1"),
+    ({"data": np.array([[1.0, np.nan]] * 7)}, r"got 7 NaN or infinite values, in column 1 first, in 7 rows \(0, 1, "),
+    ({"data": np.ones((9, 2)), "u": np.full((9, 1), -1e40)}, "expected finite u, got 9 values beyond float32"),
+    ({"data": np.ones((9, 2)), "factors": np.array([1.0, np.inf] * 4 + [2.0])}, "finite factors, got 4 .* in 4 rows"),
+    ({"images": np.zeros((9, 0, 8, 1), np.uint8)}, r"expected images \[N, H, W, C\], got shape"),
+    ({"data": np.ones((9, 0))}, r"at least one example of one value, got shape \(9, 0\)"),
+])
+def test_values_that_training_cannot_take_are_named_where_they_enter(tmp_path, arrays, message):
+    with pytest.raises(InputError, match=message) as error:
+        data.load(save(tmp_path, **arrays))
+    assert "\n" not in str(error.value)
+
+
+def test_a_factor_with_missing_values_is_left_out_by_name(tmp_path):
+    values = np.stack([np.arange(9) % 2, np.arange(9) / 9, np.arange(9) / 7], -1)
+    values[[2, 5], 1] = np.nan
+    path = save(tmp_path, data=np.ones((9, 2)), factors=values, factor_names=["a", "weight", "c"])
+    with pytest.warns(UserWarning, match=r"factor weight is left out: .*missing \(NaN\) in 2 rows \(2, 5\); leave"):
+        ds = data.load(path)
+    assert ds.factor_names == ("a", "c") and ds.u_size == 2
+    np.testing.assert_allclose(ds.factors_at(np.arange(9)), values[:, [0, 2]], rtol=1e-6)
+    with pytest.warns(UserWarning, match="factor v1 is left out: its value is missing .* in row 1;"):
+        alone = data.load(save(tmp_path, data=np.ones((3, 2)), factors=np.array([1.0, np.nan, 2.0])))
+    assert alone.factors == () and alone.u_size == 0
+
+
+def test_a_batch_of_many_times_the_data_takes_time_in_proportion():
+    calls = []
+
+    def counted(n, seed, epoch):
+        calls.append(epoch)
+        return Counted(np.random.default_rng([seed, epoch]).permutation(n))
+
+    class Counted(np.ndarray):
+        def __new__(cls, array):
+            return array.view(cls)
+
+        def __getitem__(self, key):
+            assert isinstance(key, slice)           # not a mask as long as the batch
+            return np.asarray(self)[key]
+
+    drawn = batches.indices_of_step(3, 3_000, 0, 2, counted)
+    assert calls == list(range(2_000, 3_000)) and np.bincount(drawn).tolist() == [1_000] * 3
+    # Against the definition: position p of a run is example p % n of epoch p // n.
+    for n, size, step in [(3, 8, 0), (3, 8, 5), (10, 4, 7), (10, 10, 3), (7, 3, 2)]:
+        expected = [batches.permutation(n, 1, p // n)[p % n] for p in range(step * size, (step + 1) * size)]
+        np.testing.assert_array_equal(batches.indices_of_step(n, size, 1, step), expected)

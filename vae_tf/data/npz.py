@@ -1,0 +1,121 @@
+"""Arrays from an .npz file that anybody may have made: bounded memory, and one line about whatever is wrong with it."""
+
+import math
+import pathlib
+import resource
+import zipfile
+
+import numpy as np
+import psutil
+
+from vae_tf.errors import InputError
+
+
+def read(argument, path, memory_limit=None):
+    """The arrays of an .npz file, by name.
+
+    Args:
+        argument: what gave the path, for errors.
+        path: of the file.
+        memory_limit: bytes that the arrays may take, copies made of them included; `available_memory` by default.
+
+    Raises:
+        InputError: no such file, not an .npz of plain arrays, or one that takes more memory than the limit.
+    """
+    limit = available_memory() if memory_limit is None else memory_limit
+    member = None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+            needed = 0
+            for member in members:
+                needed += _memory(archive, member)
+            if needed > limit:
+                raise InputError(f"{argument}: {path} takes {_gigabytes(needed)} of memory to read, more than the "
+                                 f"{_gigabytes(limit)} that there are; store fewer examples, or images as uint8")
+            arrays = {}
+            for member in members:
+                with archive.open(member) as file:
+                    arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+                    file.read(1)        # reaches the end, where zipfile compares the checksum
+            return arrays
+    except FileNotFoundError:
+        raise InputError(f"{argument}: no file {path}") from None
+    except InputError:
+        raise
+    except Exception as error:      # whatever a torn or hostile file makes of zipfile, zlib and NumPy
+        where = f"{member.filename}: " if member else ""
+        raise InputError(f"{argument}: {path} is not a readable .npz of plain arrays ({where}{_reason(error)})"
+                         ) from None
+
+
+class _Unfit(ValueError):
+    """A member that is no plain array; the message may be shown."""
+
+
+def _reason(error):
+    """Why a file cannot be read; not in NumPy's words, which advise to unpickle what a stranger may have made."""
+    if isinstance(error, _Unfit | zipfile.BadZipFile):
+        return " ".join(str(error).split())
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return f"it is damaged or not an array: {type(error).__name__}"
+
+
+def _memory(archive, member):
+    """Bytes that a member takes once it is read, from its header alone.
+
+    Bytes and bits are used as they are; of other numbers a copy is made in float32 or less, beside the array.
+    """
+    if member.flag_bits & 1:
+        raise _Unfit("it is encrypted")
+    with archive.open(member) as file:
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        shape, _, dtype = read_header[np.lib.format.read_magic(file)](file)
+        if dtype.hasobject or dtype.fields:
+            raise _Unfit(f"it holds {'Python objects' if dtype.hasobject else 'records'}, not numbers or text")
+        size = math.prod(shape) * dtype.itemsize
+        if min(shape, default=0) < 0 or size > member.file_size - file.tell():
+            raise _Unfit(f"its header promises {size:,} bytes of shape {shape}, but it has "
+                         f"{member.file_size - file.tell():,}")
+    return size * (1 if dtype.itemsize == 1 else 2)
+
+
+def _gigabytes(size):
+    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
+
+
+def available_memory():
+    """Bytes that this process can still take: the least of what machine, control groups and its own limit leave."""
+    left = [psutil.virtual_memory().available, *_left_in_control_groups()]
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY:
+        left.append(max(limit - psutil.Process().memory_info().vms, 0))
+    return min(left)
+
+
+def _left_in_control_groups(process="/proc/self/cgroup", mounted="/sys/fs/cgroup"):
+    """What each control group of a process leaves of its memory, in bytes: version 2, or version 1's `memory`.
+
+    Inside a container a group's folder may not be visible, but that of the container's own root is.
+    """
+    try:
+        groups = [line.split(":", 2) for line in pathlib.Path(process).read_text().splitlines()]
+    except OSError:         # not Linux
+        return
+    for _, controllers, path in groups:
+        names = {"": ("", "memory.max", "memory.current", "file"),
+                 "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "cache")}.get(controllers)
+        if names is None:
+            continue
+        root, limit, usage, cache = names
+        inside = pathlib.PurePosixPath(path.lstrip("/"))
+        for folder in (inside, *inside.parents):
+            try:
+                at = pathlib.Path(mounted) / root / folder
+                total, used = (at / limit).read_text().strip(), int((at / usage).read_text())
+                stat = dict(line.split() for line in (at / "memory.stat").read_text().splitlines())
+            except (OSError, ValueError):
+                continue
+            if total != "max":
+                yield max(int(total) - used + int(stat.get(cache, 0)), 0)      # the cache of files gives way
