@@ -54,7 +54,9 @@ def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model
     assert {"active_units", "mig", "mcc", "dto", "hadamard_gap"} <= set(result["metrics"])
     assert result["dataset"] == dataset
     assert ("elbo" in result["metrics"]) == (model != "ae")
-    assert "mig" in printed and "chance" in printed
+    # Three steps leave some models dead: their scores are not printed.
+    alive = result["verdict"]["state"] == "alive"
+    assert ("chance" in printed, "no_meaning" not in result["metrics"]["mig"]) == (alive, alive)
     assert (path / "overview.png").exists() == (dataset != "synthetic_linear")
     run = pathlib.Path("runs") / f"{model}_{dataset}"
     assert sorted(p.name for p in run.iterdir()) == ["checkpoints", "config.json", "history.csv", "tensorboard"]

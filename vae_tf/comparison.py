@@ -123,9 +123,10 @@ def report(groups, measured):
         groups: of `groups_of`.
         measured: of `measure`.
     """
-    lines, kept = [], {}
+    lines: list[str] = []
+    kept: dict[str, dict] = {label: {} for label in groups}
     for label, seeds in groups.items():
-        kept[label], first = {}, {}
+        first: dict[int, str] = {}
         for name, seed in seeds.items():
             if seed in first:
                 lines.append(f"  left out: {name}: has the recipe and seed of {first[seed]}, so it is no repetition.")
