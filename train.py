@@ -5,8 +5,9 @@ if __name__ == "__main__":
     console.start()     # before the slow imports
 
 import time
+import warnings
 
-from vae_tf import cli, data, devices, export, runs, verdicts
+from vae_tf import cli, data, defaults, devices, export, runs, verdicts
 from vae_tf.data import held_out
 
 
@@ -27,6 +28,9 @@ def main(flags):
     print(f"{config['model']} ({config['network']}, {config['latents']} latents, {model.count_params():,} weights) "
           f"on {held_out.of_training(dataset)}: "
           f"{config['steps']:,} steps of {config['batch_size']}, in {cli.listed(run_dirs)}")
+    for line in dict.fromkeys(defaults.predicted_collapse(config, dataset) for config in configs.values()):
+        if line and chief:
+            warnings.warn(line, stacklevel=1)
 
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
     started = time.perf_counter()

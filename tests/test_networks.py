@@ -80,8 +80,20 @@ def test_prior_network_has_three_layers_of_fifty():
     assert slopes == pytest.approx([0.1] * 3)
 
 
+@pytest.mark.parametrize("name", [name for name in networks.NETWORKS if name.startswith("conv")])
+def test_images_of_any_size_are_padded_and_cut_back(name):
+    size = 64 if name == "conv_faces" else 32
+    odd, even = (networks.build(name, (*shape, 3), 2, (2, 2)) for shape in ((size - 5, size - 1), (size, size)))
+    x, z = (np.random.default_rng(0).uniform(size=shape).astype(np.float32) for shape in ((2, size - 5, size - 1, 3),
+                                                                                           (2, 2)))
+    # The same layers with the same weights: 2 rows above and 3 below, no column before and 1 behind.
+    for mine, other in zip(odd.encoder(x), even.encoder(np.pad(x, [(0, 0), (2, 3), (0, 1), (0, 0)])), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(odd.decoder(z), even.decoder(z)[:, 2:-3, :-1], rtol=1e-5, atol=1e-6)
+
+
 def test_shape_that_does_not_fit_names_the_choices():
-    with pytest.raises(InputError, match=r"conv_locatello.*multiples of 16.*\(28, 28, 1\).*mlp_mnist"):
-        networks.build("conv_locatello", (28, 28, 1), 2, (2, 2))
+    with pytest.raises(InputError, match=r"conv_locatello needs images.*\(28,\).*mlp_mnist"):
+        networks.build("conv_locatello", (28,), 2, (2, 2))
     with pytest.raises(InputError, match=r"expected one of linear, .*got 'mlp'"):
         networks.build("mlp", (28, 28, 1), 2, (2, 2))

@@ -13,6 +13,7 @@ Reading order, each file importing only from those before it:
     models          AE, VAE, beta-VAE, full covariance, beta-TCVAE, iVAE
     theory          closed forms in float64 NumPy: what the papers predict, and the posteriors of data that have one
     data            what they are trained on
+    defaults        what a dataset is trained with, and what theory says of a choice beforehand
     runs            a run's folder: configuration, history, checkpoints
     replicas        several models as one program
     replicas        several models as one program

@@ -41,6 +41,7 @@ with _without_native_logs():
     from vae_tf import (
         console,
         data,
+        defaults,
         devices,
         distributions,
         evaluation,
@@ -54,23 +55,6 @@ with _without_native_logs():
     )
     from vae_tf.errors import InputError
     from vae_tf.metrics import closed_forms, geometry
-
-# What a dataset is trained with unless flags say otherwise.
-RECOMMENDED = {
-    "dsprites": {"network": "conv_locatello", "latents": 10, "steps": 4_000},
-    "synthetic_linear": {"network": "linear", "latents": 2, "steps": 10_000},
-    "synthetic_nonlinear": {"network": "mlp_synthetic", "latents": 2, "steps": 20_000},
-    "nonstationary_sources": {"network": "mlp_tcl", "latents": 5, "steps": 12_500, "likelihood_variance": 0.01},
-    # sikka has s^2 = 1; the step counts are the paper's 1000 epochs of 1,000 examples.
-    "linear_mixture": {"network": "linear", "latents": 2, "steps": 15_625, "likelihood_variance": 1.0},
-    "linear_mixture_digits": {"network": "mlp_mixture", "latents": 10, "steps": 15_625, "likelihood_variance": 1.0},
-    "translated_digit": {"network": "mlp_mixture", "latents": 2, "steps": 15_625},
-    "mnist": {"network": "mlp_mnist", "latents": 6, "steps": 10_000},
-    "fashion_mnist": {"network": "mlp_mnist", "latents": 6, "steps": 10_000},
-}
-# Of the user's own data.
-RECOMMENDED_IMAGES = {"network": "mlp_mnist", "latents": 10, "steps": 10_000}
-RECOMMENDED_VECTORS = {"network": "mlp_synthetic", "latents": 5, "steps": 10_000}
 
 # What --quick looks at.
 QUICK_EXAMPLES = 1_000
@@ -91,7 +75,8 @@ def define_train_flags(values=flags.FLAGS):
     group.enum("likelihood", None, distributions.LIKELIHOODS,
                "p(x|z); bernoulli for images and gaussian for vectors by default.")
     group.float("likelihood_variance", None,
-                "Of the gaussian likelihood, per pixel; where gaussian_learned starts.")
+                "Variance of the gaussian likelihood, per pixel; where gaussian_learned starts; by default one that "
+                "suits the dataset.")
     group.float("beta", None, "Weight of the KL term (of the total correlation in beta_tcvae); "
                 "by default 4 for beta_vae, 6 for beta_tcvae, else 1.", positive=False)
     group.integer("beta_warmup_steps", 0, "beta grows linearly from 0 over as many steps.", lower_bound=0)
@@ -104,7 +89,9 @@ def define_train_flags(values=flags.FLAGS):
     group.float("epochs", None, "The same in passes over the training data, instead of --steps.")
     group.integer("batch_size", 64, "Examples per update.", lower_bound=1)
     group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule.")
-    group.float("learning_rate", 1e-3, "Its step size.")
+    group.float("learning_rate", None, "Its step size; by default one that suits the dataset and the network.")
+    group.float("clip_gradients", 0, "Scale the gradient of a step down to this norm where it is longer; 0: never.",
+                positive=False)
     group.enum("precision", "float32", networks.DTYPES,
                "Of the layers; weights and results stay float32.")
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
@@ -298,8 +285,7 @@ def configuration(values, dataset):
     by_heading = values.flags_by_module_dict()
     config = {flag.name: flag.value for heading in ("Model", "Data", "Training") for flag in by_heading[heading]
               if flag.name not in OUTPUT}
-    suited = RECOMMENDED.get(dataset.name, RECOMMENDED_IMAGES if dataset.is_image else RECOMMENDED_VECTORS)
-    suited = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "likelihood_variance": 0.5, **suited}
+    suited = defaults.suited(dataset)
     if config["init_from"]:
         try:
             config["init_from"] = str(export.newest(config["init_from"]))
@@ -310,6 +296,8 @@ def configuration(values, dataset):
     if values.epochs is not None:
         suited["steps"] = max(1, round(values.epochs * len(dataset) / values.batch_size))
     config.update({name: value for name, value in suited.items() if config[name] is None})
+    if config["learning_rate"] is None:
+        config["learning_rate"] = defaults.learning_rate(config["network"], dataset.shape)
     config["split"] = dataset.part.how if dataset.part else dataset.split_of(config["split"])
     config["data_fingerprint"] = dataset.fingerprint
     config["keras"] = networks.KERAS
@@ -405,8 +393,8 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
         optimizer = training.optimizer(config["optimizer"], config["learning_rate"], config["precision"])
         model = build_model(config, dataset) if shared else built[0]
     options = {"steps": config["steps"], "batch_size": config["batch_size"],
-               "warmup_steps": config["beta_warmup_steps"], "log_every": values.log_every,
-               "checkpoint_every": values.checkpoint_every}
+               "warmup_steps": config["beta_warmup_steps"], "clip_gradients": config["clip_gradients"],
+               "log_every": values.log_every, "checkpoint_every": values.checkpoint_every}
     if values.polarised_every and config["model"] != "ae":
         options.update(watch=polarised, watch_every=values.polarised_every)
     if len(configs) > 1:

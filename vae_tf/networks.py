@@ -11,6 +11,7 @@ import math
 from typing import NamedTuple
 
 import keras
+import numpy as np
 from keras import layers
 
 from vae_tf import checks
@@ -57,6 +58,9 @@ def dense(encoder=(), encoder_activation=None, decoder=(), decoder_activation=No
 def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense_map=False, batch_norm=False):
     """A convolutional pair; kernels are 4x4, strides 2, padding same.
 
+    It takes images of any height and width. Where these are no multiples of 2^(number of convolutions), the encoder
+    first adds a border of zeros up to the next multiple, and the decoder's output is cut back to the image.
+
     Args:
         encoder: filters of the encoder's convolutions; each halves height and width.
         encoder_dense: width of the dense layer after flattening, where u joins. (A 4x4 convolution without
@@ -75,12 +79,14 @@ def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense
                 h = layer(layers.BatchNormalization, synchronized=True)(h)
             return layer(layers.Activation, "relu")(h)
 
-        scale = 2 ** len(encoder)
-        if len(shape) != 3 or shape[0] % scale or shape[1] % scale:
-            raise InputError(f"needs images whose height and width are multiples of {scale}; got shape {shape}; "
+        if len(shape) != 3:
+            raise InputError(f"needs images [H, W, C]; got shape {shape}; "
                              f"for any shape: {', '.join(k for k in NETWORKS if not k.startswith('conv'))}")
+        scale = 2 ** len(encoder)
+        border = [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
+        fits = not np.any(border)
         inputs, u = _inputs(shape, u_size)
-        h = inputs
+        h = inputs if fits else layer(layers.ZeroPadding2D, border)(inputs)
         for filters in encoder:
             h = block(layers.Conv2D, h, filters, 4, strides=2, padding="same")
         features = _join(layer, layer(layers.Flatten)(h), u)
@@ -89,7 +95,7 @@ def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense
 
         z = h = keras.Input((latents,), name="z")
         h = block(layers.Dense, h, decoder_dense)
-        *size, filters = first_map = shape[0] // scale, shape[1] // scale, encoder[-1]
+        *size, filters = first_map = -(-shape[0] // scale), -(-shape[1] // scale), encoder[-1]
         if dense_map:
             h = layer(layers.Reshape, first_map)(block(layers.Dense, h, math.prod(first_map)))
         else:
@@ -97,6 +103,8 @@ def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense
         for filters in decoder:
             h = block(layers.Conv2DTranspose, h, filters, 4, strides=2, padding="same")
         decoded = layer(layers.Conv2DTranspose, shape[2], 4, strides=2, padding="same", dtype="float32")(h)
+        if not fits:
+            decoded = layer(layers.Cropping2D, border, dtype="float32")(decoded)
         return Pair(keras.Model(_given(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
     return pair

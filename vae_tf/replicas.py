@@ -16,7 +16,7 @@ class Single:
     """One model: the program of one replica, on one device or on the share of a batch of one of several.
 
     `variables` are what an optimizer updates; `terms` gives the objective's terms {name: [S]}, means over the
-    batch; `state` gives what a checkpoint of each replica holds.
+    batch; `clip` limits their gradients; `state` gives what a checkpoint of each replica holds.
     """
 
     def __init__(self, model, optimizer, seed):
@@ -32,6 +32,10 @@ class Single:
         noise = distributions.noise(_seed(self.seeds[0], step), tf.shape(x)[0], model.latents)
         terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=True)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
+
+    def clip(self, gradients, limit):
+        """The gradients scaled down, where their global norm is above the limit, to that norm."""
+        return tf.clip_by_global_norm(gradients, limit)[0]
 
     def publish(self):
         """Bring the models up to date."""
@@ -87,6 +91,13 @@ class Stacked:
         for stack, value in zip((stack for stack in self.stacks if not stack.trainable), statistics, strict=True):
             stack.assign(value)
         return {name: tf.reduce_mean(term, 1) for name, term in terms.items()}
+
+    def clip(self, gradients, limit):
+        """Each replica has a norm of its own."""
+        count = len(self.models)
+        rows = tf.concat([tf.reshape(gradient, (count, -1)) for gradient in gradients], 1)
+        scale = limit / tf.maximum(tf.norm(rows, axis=1), limit)                       # [S]
+        return [gradient * tf.reshape(scale, (count, *[1] * (len(gradient.shape) - 1))) for gradient in gradients]
 
     def publish(self):
         arrays = [stack.numpy() for stack in self.stacks]

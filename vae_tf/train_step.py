@@ -5,7 +5,7 @@ import tensorflow as tf
 from vae_tf import models
 
 
-def make_train_steps(program, batch_spec, *, warmup_steps=0, jit_compile=False):
+def make_train_steps(program, batch_spec, *, warmup_steps=0, clip_gradients=0, jit_compile=False):
     """(train_steps, names): a compiled function, and the names of the objective's terms.
 
     train_steps(iterator, count, totals) -> (steps done, terms of the last, totals with the terms of all added), terms
@@ -15,18 +15,25 @@ def make_train_steps(program, batch_spec, *, warmup_steps=0, jit_compile=False):
     Args:
         program: replicas.Single or Stacked.
         batch_spec: the iterator's element_spec.
-        warmup_steps, jit_compile: see training.fit_replicas; under a strategy XLA is not used.
+        warmup_steps, clip_gradients, jit_compile: see training.fit_replicas; under a strategy XLA is not used.
     """
     optimizer = program.optimizer
     strategy = tf.distribute.get_strategy()
+    device_count = strategy.num_replicas_in_sync
 
     def train_step(step, x, u=None):
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
         with tf.GradientTape() as tape:
             terms = program.terms(step, models.unit_range(x), u, warmup)
-            loss = tf.reduce_sum(terms["loss"]) / strategy.num_replicas_in_sync
+            loss = tf.reduce_sum(terms["loss"]) / device_count
             loss = optimizer.scale_loss(loss)
         gradients = tape.gradient(loss, program.variables)
+        if clip_gradients:
+            if tf.distribute.has_strategy():      # what is clipped is the gradient of the whole batch
+                total = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
+                gradients = [gradient / device_count for gradient in total]
+            # The optimizer undoes the loss scale, and the sum over all devices the division.
+            gradients = program.clip(gradients, optimizer.scale_loss(clip_gradients / device_count))
         # Keras sums the gradients of all devices.
         optimizer.apply_gradients(zip(gradients, program.variables, strict=True))
         return terms

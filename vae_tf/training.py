@@ -80,8 +80,9 @@ def fit_replicas(models, dataset, optimizer, *, seeds, run_dirs=None, **options)
         seeds: of the order of examples and of the noise, one each.
         run_dirs: where each keeps its run; None keeps nothing.
         options: steps, the updates in all; batch_size, examples per update and model; warmup_steps, over which beta
-            grows linearly from 0; jit_compile, with XLA; log_every, steps per row of history; checkpoint_every, steps
-            per checkpoint; watch, called as watch(model, x, u) every watch_every steps with 500 training examples at
+            grows linearly from 0; clip_gradients, the largest norm of each model's whole gradient, 0 for any;
+            jit_compile, with XLA; log_every, steps per row of history; checkpoint_every, steps per checkpoint; watch,
+            called as watch(model, x, u) every watch_every steps with 500 training examples at
             most, chosen by seed and the same all through a run: it returns numbers by name, which join the step's row.
 
     Returns, raises: as `fit`; a list of histories. One loss that is not finite stops all.
@@ -98,11 +99,12 @@ def fit_replicas(models, dataset, optimizer, *, seeds, run_dirs=None, **options)
     return _fit(program, dataset, tf.distribute.get_strategy(), run_dirs, (), **options)
 
 
-def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, warmup_steps=0, jit_compile=False,
-         log_every=50, checkpoint_every=1000, watch=None, watch_every=500):
+def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, warmup_steps=0, clip_gradients=0,
+         jit_compile=False, log_every=50, checkpoint_every=1000, watch=None, watch_every=500):
     checks.whole("steps", steps, 1)
     checks.whole("batch_size", batch_size, 1)
     checks.whole("warmup_steps", warmup_steps, 0)
+    checks.number("clip_gradients", clip_gradients, 0)
     for name, every in (("log_every", log_every), ("checkpoint_every", checkpoint_every), ("watch_every", watch_every)):
         checks.whole(name, every, 1)
     _check_data(program, dataset)
@@ -120,7 +122,7 @@ def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, 
     iterator = shared_out(strategy, batch_size, lambda shares: batches(
         dataset, batch_size, program.seeds, step, steps, bool(model.u_size), shares, failures))
     train_steps, names = make_train_steps(program, iterator.element_spec, warmup_steps=warmup_steps,
-                                          jit_compile=jit_compile)
+                                          clip_gradients=clip_gradients, jit_compile=jit_compile)
     row = Row(names, len(program.models), states)
     watched = [_watched(model, dataset, seed) for seed in program.seeds] if watch else []
     stops = (log_every, checkpoint_every, *([watch_every] if watch else []))

@@ -1,0 +1,81 @@
+"""What the defaults train: every dataset with every model, and other networks with the VAE.
+
+    python benchmarks/defaults.py [--datasets=synthetic_linear,...] [--models=vae,...] [--networks=mlp_tcl,...]
+                                  [--most_steps=N] [--seed=0]
+
+It prints a line of a Markdown table per run: the settings, the KL, and how many latents are active (a mean KL of at
+least 0.01 nats on training examples). A run goes the way of train.py, without checkpoints and export.
+"""
+
+import argparse
+import math
+
+import numpy as np
+import tensorflow as tf
+from absl import flags
+
+from vae_tf import cli, data, defaults, models, networks, objectives
+
+EXAMPLES = 2_000
+ACTIVE_KL = 0.01
+
+
+def trained(*argv, most_steps=None):
+    """Train as `train.py ARGV` would, with at most `most_steps` steps; returns (config, model, dataset, history)."""
+    values = flags.FlagValues()
+    cli.define_train_flags(values)
+    cli.read(values, ["train.py", "--polarised_every=0", *argv])
+    dataset = data.load(values.dataset, data_dir=values.data_dir, seed=values.data_seed)
+    dataset = dataset.split(values.split, "train", values.data_seed)
+    config = cli.configuration(values, dataset)
+    if most_steps:
+        config["steps"] = min(config["steps"], most_steps)
+    model = cli.build_model(config, dataset)
+    strategy = tf.distribute.get_strategy()
+    history, = cli.fit([config], [model], dataset, [None], values, strategy)
+    return config, model, dataset, history
+
+
+def active_latents(model, dataset):
+    """How many latents have a mean KL_j of at least 0.01 nats; of an autoencoder, how many vary."""
+    indices = np.random.default_rng(0).choice(len(dataset), min(EXAMPLES, len(dataset)), replace=False)
+    x = models.unit_range(tf.constant(dataset.images_at(indices)))
+    u = tf.constant(dataset.u_at(indices)) if model.u_size else None
+    posterior, prior = model.posterior(x, u), model.prior(u)
+    if prior is None:
+        return int(np.sum(np.var(posterior.mean(), 0) > 1e-6))
+    return int(np.sum(np.mean(objectives.kl_per_latent(posterior, prior), 0) >= ACTIVE_KL))
+
+
+def line(*argv, most_steps=None):
+    """One line of the table."""
+    config, model, dataset, history = trained(*argv, most_steps=most_steps)
+    last = history[-1]
+    assert all(math.isfinite(value) for value in last.values())
+    variance = f"{config['likelihood_variance']:g}" if config["likelihood"] != "bernoulli" else "bernoulli"
+    return (f"| `{dataset.name}` | `{config['model']}` | `{config['network']}` | {variance} | "
+            f"{config['learning_rate']:g} | {last['step']:,} | {last['reconstruction']:.2f} | "
+            f"{last.get('kl', 0):.2f} | {active_latents(model, dataset)} of {model.latents} | "
+            f"{defaults.predicted_collapse(config, dataset)} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datasets", default=",".join(data.DATASETS))
+    parser.add_argument("--models", default=",".join(models.MODELS))
+    parser.add_argument("--networks", default="")
+    parser.add_argument("--most_steps", type=int)
+    parser.add_argument("--seed", default="0")
+    given = parser.parse_args()
+    print("| dataset | model | network | s² | rate | steps | reconstruction | KL | active | said before training |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for dataset in given.datasets.split(","):
+        for model in given.models.split(","):
+            for network in given.networks.split(",") if given.networks else [None]:
+                chosen = [f"--network={network}"] if network in networks.NETWORKS else []
+                print(line(f"--dataset={dataset}", f"--model={model}", f"--seed={given.seed}", *chosen,
+                           most_steps=given.most_steps), flush=True)
+
+
+if __name__ == "__main__":
+    main()
