@@ -123,19 +123,20 @@ def report(groups, measured):
         groups: of `groups_of`.
         measured: of `measure`.
     """
-    lines: list[str] = []
     kept: dict[str, dict] = {label: {} for label in groups}
+    left_out: dict[str, list[str]] = {}         # reason: models
     for label, seeds in groups.items():
         first: dict[int, str] = {}
         for name, seed in seeds.items():
             if seed in first:
-                lines.append(f"  left out: {name}: has the recipe and seed of {first[seed]}, so it is no repetition.")
+                left_out.setdefault(f"the recipe and seed of {first[seed]}, so no repetition.", []).append(name)
                 continue
             first[seed] = name
             if measured[name].left_out is not None:
-                lines.append(f"  left out: {name}: {measured[name].left_out}")
+                left_out.setdefault(measured[name].left_out, []).append(name)
             else:
                 kept[label][name] = measured[name]
+    lines = [f"  left out: {', '.join(names)}: {why}" for why, names in left_out.items()]
     width = max(len(label) for label in groups)
     lines.append(f"  {'recipe':<{width}}  {'seeds':<9}{'latents':<9}"
                  + "".join(f"{name:<19}" for name in MEASURES).rstrip())
