@@ -90,16 +90,16 @@ def test_damaged_and_encrypted_files_are_one_line(tmp_path):
 
 
 def test_what_does_not_fit_into_memory_is_refused_before_it_is_read(tmp_path):
-    # 2 GB of zeros in 2 MB; a process that may take 1 GB more than it has reads its headers alone.
-    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as file, \
-            file.open("data.npy", "w", force_zip64=True) as member:
-        member.write(header((500_000_000, 1))[:-16])
-        for _ in range(200):
+    # 400 MB of zeros in 2 MB; a process that may take 200 MB more than it has reads their header alone.
+    with zipfile.ZipFile(tmp_path / "bomb.npz", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file, \
+            file.open("data.npy", "w") as member:
+        member.write(header((100_000_000, 1))[:-16])
+        for _ in range(40):
             member.write(bytes(10**7))
     program = """if True:
         import resource, tracemalloc, psutil
         from vae_tf import data
-        limit = psutil.Process().memory_info().vms + 10**9
+        limit = psutil.Process().memory_info().vms + 2 * 10**8
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         tracemalloc.start()
         try:
@@ -110,16 +110,16 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_read(tmp_path):
     """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     said, peak = done.stdout.splitlines()
-    assert said.startswith("dataset: bomb.npz takes 4.0 GB of memory to read, more than the 1.0 GB that there are")
+    assert said.startswith("dataset: bomb.npz takes 0.8 GB of memory to read, more than the 0.2 GB that there are")
     assert int(peak) < 50e6
-    assert (tmp_path / "bomb.npz").stat().st_size < 3e6
+    assert (tmp_path / "bomb.npz").stat().st_size < 4e6
 
 
 def test_the_memory_limit_counts_every_array(tmp_path):
     path = save(tmp_path, images=np.zeros((10, 8, 8, 1), np.uint8), factors=np.zeros((10, 2)))
     needed = 640 + 2 * 160
     assert set(npz.read("dataset", path, memory_limit=needed)) == {"images", "factors"}
-    with pytest.raises(InputError, match="takes 0.0 MB of memory to read, more than the 0.0 MB"):
+    with pytest.raises(InputError, match=r"takes 0\.0 MB of memory to read, more than the 0\.0 MB"):
         npz.read("dataset", path, memory_limit=needed - 1)
     assert 0 < npz.available_memory() < 2**50
 
@@ -189,7 +189,8 @@ def test_a_factor_with_missing_values_is_left_out_by_name(tmp_path):
     values = np.stack([np.arange(9) % 2, np.arange(9) / 9, np.arange(9) / 7], -1)
     values[[2, 5], 1] = np.nan
     path = save(tmp_path, data=np.ones((9, 2)), factors=values, factor_names=["a", "weight", "c"])
-    with pytest.warns(UserWarning, match=r"factor weight is left out: .*missing \(NaN\) in 2 rows \(2, 5\); leave"):
+    with (pytest.warns(UserWarning, match=r"factor weight is left out: .*missing \(NaN\) in 2 rows \(2, 5\); leave"),
+          pytest.warns(UserWarning, match=r"factors \[0\] are whole numbers")):
         ds = data.load(path)
     assert ds.factor_names == ("a", "c") and ds.u_size == 2
     np.testing.assert_allclose(ds.factors_at(np.arange(9)), values[:, [0, 2]], rtol=1e-6)

@@ -1,5 +1,6 @@
 """Datasets that TensorFlow Datasets prepares: (Fashion-)MNIST, and what is made of its digits."""
 
+import contextlib
 import urllib.error
 import urllib.request
 
@@ -53,7 +54,5 @@ def _read(name, split, data_dir):
 
 def _check_reachable(url, seconds=5):
     """Raise OSError unless something answers for a URL: TFDS would try for minutes, with a page of warnings."""
-    try:
+    with contextlib.suppress(urllib.error.HTTPError):       # an answer, though not a kind one
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=seconds).close()
-    except urllib.error.HTTPError:      # an answer, though not a kind one
-        pass
