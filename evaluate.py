@@ -29,9 +29,11 @@ def main(flags):
 
     # Data: the test part of what it was trained on, unless flags say otherwise.
     dataset, settings, part = test_part(card, flags)
+    evaluation.check_factors(flags.factors, dataset.factor_names)
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{card['steps']:,} steps on {card['data']['name']}), "
-          f"scored on {min(evaluation.drawn(asked['names'], asked['examples']), len(dataset)):,} {part}")
+          f"scored on {min(evaluation.drawn(asked['names'], asked['examples']), len(dataset)):,} {part}"
+          f"{against(flags.factors)}")
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
@@ -53,7 +55,8 @@ def main(flags):
     runs.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
     export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
                                          if "no_meaning" not in score},
-                    evaluated={**settings, "examples": len(scored.codes), "seed": flags.seed})
+                    evaluated={**settings, "examples": len(scored.codes), "seed": flags.seed,
+                               "factors": scored.factors})
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if scored.polarised:
         report.polarised_page(model.path / "polarised.png", f"{report.title_of(card)}: posterior and prior, "
@@ -63,6 +66,11 @@ def main(flags):
         report.picture(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
     print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
+
+
+def against(factors):
+    """What a line says of the factors that were asked for; nothing if all were."""
+    return f", against {', '.join(factors)} alone" if factors else ""
 
 
 def loaded(flag, folder):
@@ -113,7 +121,8 @@ def score_codes(path, asked):
     """Codes without a model: the table, and the numbers beside the file."""
     started = time.perf_counter()
     codes = evaluation.codes_from_npz(path, asked["examples"], asked["seed"])
-    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents")
+    codes = evaluation.with_factors(codes, asked["factors"])
+    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{against(asked['factors'])}")
     scored = evaluation.score(codes, progress=report.progress, **asked)
     print(report.table(scored))
     numbers = pathlib.Path(path).with_suffix(".metrics.json")

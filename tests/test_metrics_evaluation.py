@@ -174,7 +174,8 @@ def test_missing_file_and_unknown_metric():
 
 def flags(**values):
     return types.SimpleNamespace(**{"metrics": ["default"], "examples": 10_000, "seed": 0, "quick": False, "jobs": 1,
-                                    "latents": "all", "passive_kl": 0.01, **values})
+                                    "latents": "all", "factors": None, "samples_per_value": None, "passive_kl": 0.01,
+                                    **values})
 
 
 def test_flags_name_metrics():
@@ -195,6 +196,12 @@ def test_an_exported_model_is_scored(tmp_path, name):
     exported = export.load(export.save(tmp_path / name, model, dataset, card))
     names = ("mig", "mcc", "mig_posterior", "elbo_decomposition")
     scored = evaluation.evaluate(exported, dataset, names, examples=30)
+    alone = evaluation.evaluate(exported, dataset, ["mcc"], examples=30, factors=("b",))
+    assert alone.factors == ("b",) and scored.factors == ("a", "b")
+    assert alone.results["mcc"].score == pytest.approx(
+        metrics.mcc(scored.codes, dataset.factors_at(scored.indices)[:, 1:]).score, abs=1e-6)
+    with pytest.raises(InputError, match="factors: expected names of a, b; got 'colour'"):
+        evaluation.evaluate(exported, dataset, ["mcc"], examples=30, factors=("colour",))
     np.testing.assert_allclose(scored.codes, exported.encode(dataset.images_at(scored.indices),
                                **({"u": dataset.u_at(scored.indices)} if name == "ivae" else {}))["mean"], atol=1e-5)
     expected = {"ae": {"mig_posterior", "elbo_decomposition"}, "full_covariance_vae": {"elbo_decomposition"}}

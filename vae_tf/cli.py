@@ -143,6 +143,10 @@ def define_evaluate_flags(values=flags.FLAGS):
     group.enum("latents", "all", evaluation.LATENTS,
                "Which codes the metrics get; active: without the passive latents, "
                "whose posterior is the prior.")
+    group.list("factors", None, "Names of the factors that every metric is to look at, comma-separated, such as "
+               "scale,orientation,x,y; all by default.")
+    group.integer("samples_per_value", None, "Samples of z for " + " and ".join(metrics.PER_VALUE) + ", for each value "
+                  "of the factor that has most values; 10,000 samples in all by default.", lower_bound=1)
     group.float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
                 "below so many nats.")
     group.integer("jobs", None, "Metrics computed at a time; by default as many as there are processors.",
@@ -449,6 +453,7 @@ def scoring(values):
     names = tuple(dict.fromkeys(name for given in values.metrics for name in named.get(given, (given,))))
     evaluation.check_names(names)
     return {"names": names, "seed": values.seed, "quick": values.quick, "latents": values.latents,
+            "factors": values.factors, "samples_per_value": values.samples_per_value,
             "passive_kl": values.passive_kl, "jobs": values.jobs or joblib.cpu_count(),
             "examples": min(values.examples, QUICK_EXAMPLES) if values.quick else values.examples}
 

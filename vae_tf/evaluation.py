@@ -37,6 +37,7 @@ class Codes(NamedTuple):
     stddev: [N, d], or None.
     prior_mean, prior_stddev: [N, d] of the iVAE's p(z|u), or None.
     independent: whether latents are independent in q(z|x); not so with a full covariance.
+    factor_names: K names; None for v1, v2, ...
     """
 
     mean: np.ndarray
@@ -46,6 +47,7 @@ class Codes(NamedTuple):
     prior_mean: np.ndarray | None = None
     prior_stddev: np.ndarray | None = None
     independent: bool = True
+    factor_names: tuple[str, ...] | None = None
 
     def distributions(self):
         """mean, stddev, prior mean and prior stddev; p(z) = N(0, I) where there is no other."""
@@ -65,7 +67,8 @@ class Evaluation(NamedTuple):
     (low, high); measured how it was done: examples, resamples, seconds, seed; skipped says why a metric was left out.
     polarised are the results of metrics.polarised_regime, absent why some of them are not there, posterior the Codes
     they are of; latents are the indices of those that the other metrics looked at. verdict says how many latents carry
-    information, None if the posterior is not finite.
+    information, None if the posterior is not finite. factors are the names of those that the codes were scored against,
+    None where there are none.
     """
 
     codes: np.ndarray
@@ -80,6 +83,7 @@ class Evaluation(NamedTuple):
     posterior: Codes
     latents: np.ndarray
     verdict: verdicts.Verdict | None
+    factors: tuple[str, ...] | None
 
     def why_no_meaning(self, name):
         """Why a score means nothing for this model, or None."""
@@ -87,20 +91,21 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, latents="all",
-             passive_kl=metrics.PASSIVE_KL, progress=None):
+             factors=None, samples_per_value=None, passive_kl=metrics.PASSIVE_KL, progress=None):
     """Score an export.Exported on a data.Dataset.
 
     Args:
         model: the exported model.
         dataset: whose examples are drawn, without replacement.
-        names, examples, seed, jobs, quick, latents, passive_kl, progress: see `score`; half as many examples again
-            are drawn for metrics that learn, to be tested on.
+        names, examples, seed, jobs, quick, latents, factors, samples_per_value, passive_kl, progress: see `score`;
+            half as many examples again are drawn for metrics that learn, to be tested on.
 
     Raises:
-        InputError: unknown metric, or data of another shape than the model's.
+        InputError: unknown metric or factor, or data of another shape than the model's.
     """
     check(model, dataset, names)
     _check_asked(names, examples, seed, jobs, latents, passive_kl)
+    check_factors(factors, dataset.factor_names)
     indices = np.random.default_rng(seed).permutation(len(dataset))[:drawn(names, examples)]
     encoded, terms = [], []
     for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
@@ -113,9 +118,9 @@ def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, 
         posterior["stddev"] = np.linalg.norm(full, axis=-1)        # of each latent alone
     codes = Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
                   kinds=tuple(factor.kind for factor in dataset.factors) or None,
-                  independent=full is None)
+                  independent=full is None, factor_names=dataset.factor_names)
     scored = score(codes, names, examples=examples, seed=seed, jobs=jobs, quick=quick, latents=latents,
-                   passive_kl=passive_kl, progress=progress)
+                   factors=factors, samples_per_value=samples_per_value, passive_kl=passive_kl, progress=progress)
     bound = metrics.elbo_terms({name: np.concatenate([t[name] for t in terms]) for name in terms[0]})
     measured = {name: {"examples": len(indices), "seed": seed} for name in bound}
     history = {name: metrics.Result(**of) for name, of in model.card.get("history", {}).items()}
@@ -130,10 +135,11 @@ def drawn(names, examples):
 
 
 def codes_from_npz(path, examples, seed=0):
-    """Codes from `codes` [N, d], optional `factors` [N, K], `factor_kinds` [K] and `stddev` [N, d] in an .npz file.
+    """Codes from an .npz file.
 
-    `factor_kinds` are names from vae_tf.kinds.KINDS; without them the values of a factor decide. Of more
-    than 1.5 `examples` rows, that many are drawn at random.
+    It holds `codes` [N, d], and optional `factors` [N, K], `factor_names` [K], `factor_kinds` [K] and `stddev` [N, d].
+    `factor_kinds` are names from vae_tf.kinds.KINDS; without them the values of a factor decide. Of more than 1.5
+    `examples` rows, that many are drawn at random.
 
     Raises:
         InputError: naming the array, what was expected and what came.
@@ -147,12 +153,16 @@ def codes_from_npz(path, examples, seed=0):
     stddev = found.get("stddev")
     if stddev is not None and stddev.shape != mean.shape:
         raise InputError(f"codes: {path}: expected stddev of shape {mean.shape}, as codes; got {stddev.shape}")
+    names = found.get("factor_names")
+    if names is not None and (factors is None or names.shape != factors.shape[1:]):
+        raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
     kinds = None if factors is None else factor_kinds.decided(factors, found.get("factor_kinds"))
-    return _rows(Codes(mean, factors, kinds, stddev), rows)
+    return _rows(Codes(mean, factors, kinds, stddev,
+                       factor_names=None if names is None else tuple(str(name) for name in names)), rows)
 
 
 def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quick=False, latents="all",
-          passive_kl=metrics.PASSIVE_KL, progress=None):
+          factors=None, samples_per_value=None, passive_kl=metrics.PASSIVE_KL, progress=None):
     """Score Codes: every metric with its noise floor and interval, in parallel.
 
     Args:
@@ -165,6 +175,8 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
         quick: fewer resamples, and no interval for metrics.SLOW.
         latents: "all", or "active" to leave out passive ones first (metrics.classify): their means are noise that
             should not reach a downstream task (bonheme 3). Active and mixed ones stay.
+        factors: names of the factors that every metric is to look at, in that order; None for all.
+        samples_per_value: of z, for metrics.PER_VALUE; None for 10,000 samples in all.
         passive_kl: nats, below which a latent is passive at an example.
         progress: called with (done, total) after each piece of work.
 
@@ -172,12 +184,13 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
         Evaluation.
 
     Raises:
-        InputError: unknown metric, or no active latents to be found.
+        InputError: unknown metric or factor, or no active latents to be found.
     """
     _check_asked(names, examples, seed, jobs, latents, passive_kl)
     _check_codes(codes)
     if codes.factors is not None:       # once, so that a part of the rows cannot decide otherwise than the whole
         codes = codes._replace(kinds=factor_kinds.decided(np.asarray(codes.factors), codes.kinds))
+    codes = with_factors(codes, factors)
     mean, posterior = codes.mean, _rows(codes, slice(examples))
     polarised, absent = regime(posterior, passive_kl, seed)
     kept = np.arange(codes.mean.shape[1])
@@ -191,7 +204,7 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", initializer=workers.prepare)
     outcomes = {}
     for done, (name, draw, *outcome) in enumerate(parallel(
-            joblib.delayed(_measured)(name, draw, codes, examples, seed) for name, draw in work), 1):
+            joblib.delayed(_measured)(name, draw, codes, examples, seed, samples_per_value) for name, draw in work), 1):
         outcomes[name, draw] = outcome
         if progress:
             progress(done, len(work))
@@ -212,7 +225,7 @@ def score(codes, names=metrics.DEFAULT, *, examples=10_000, seed=0, jobs=1, quic
             intervals[name] = interval(result.score, halves)
         measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed, "seconds": round(seconds, 3)}
     return Evaluation(mean, np.arange(len(mean)), results, floor, intervals, measured, skipped,
-                      polarised, absent, posterior, kept, _judged(posterior))
+                      polarised, absent, posterior, kept, _judged(posterior), _names_of_factors(codes))
 
 
 def _judged(codes):
@@ -220,6 +233,27 @@ def _judged(codes):
         return verdicts.judge(codes.mean, codes.stddev, codes.prior_mean, codes.prior_stddev)
     except InputError:          # a posterior that is not finite, which `regime` says
         return None
+
+
+def with_factors(codes, names):
+    """Codes with the factors of these names alone, in this order; None keeps all.
+
+    Raises:
+        InputError: see `check_factors`.
+    """
+    if names is None:
+        return codes
+    known = _names_of_factors(codes) or ()
+    check_factors(names, known)
+    columns = [known.index(name) for name in names]
+    return codes._replace(factors=codes.factors[:, columns], factor_names=tuple(names),
+                          kinds=None if codes.kinds is None else tuple(codes.kinds[k] for k in columns))
+
+
+def _names_of_factors(codes):
+    if codes.factors is None:
+        return None
+    return codes.factor_names or tuple(f"v{k + 1}" for k in range(codes.factors.shape[1]))
 
 
 def _check_asked(names, examples, seed, jobs, latents, passive_kl):
@@ -289,7 +323,7 @@ def _draws(name, codes, quick):
             *(range(resamples) if len(codes.mean) >= FEWEST_FOR_INTERVAL and name not in metrics.EXTREMES else [])]
 
 
-def _measured(name, draw, codes, examples, seed):
+def _measured(name, draw, codes, examples, seed, samples_per_value):
     """(name, draw, Result or InputError, warnings, seconds, rows) of one metric on one draw of the codes."""
     started = time.perf_counter()
     if name not in metrics.HELD_OUT and name not in metrics.INTERVENTIONAL:
@@ -304,7 +338,7 @@ def _measured(name, draw, codes, examples, seed):
         warnings.simplefilter("always")
         try:
             with threadpool_limits(1):      # processes share the processors already; more threads only wait
-                result = _apply(name, codes, seed)
+                result = _apply(name, codes, seed, samples_per_value)
         except InputError as error:
             result = error
     return name, draw, result, [str(w.message) for w in caught], time.perf_counter() - started, n
@@ -315,7 +349,7 @@ def _rows(codes, rows):
                              if (array := getattr(codes, field)) is not None})
 
 
-def _apply(name, codes, seed):
+def _apply(name, codes, seed, samples_per_value):
     """One metric on Codes."""
     metric = metrics.ALL[name]
     if name in metrics.INTERVENTIONAL:
@@ -324,7 +358,8 @@ def _apply(name, codes, seed):
              if codes.prior_mean is not None and name in metrics.IN_UNITS_OF_THE_PRIOR else {})
     kinds = {"kinds": codes.kinds} if name in metrics.BY_KIND else {}
     if name in metrics.POSTERIOR:
-        return metric(codes.mean, codes.stddev, codes.factors, **prior, **kinds, seed=seed)
+        samples = {"samples_per_value": samples_per_value} if name in metrics.PER_VALUE else {}
+        return metric(codes.mean, codes.stddev, codes.factors, **prior, **kinds, **samples, seed=seed)
     return metric(codes.mean, codes.factors, **prior, **kinds, **({"seed": seed} if name in metrics.HELD_OUT else {}))
 
 
@@ -344,6 +379,20 @@ def check_names(names):
     for name in names:
         if name not in metrics.ALL:
             raise InputError(f"metrics: expected names of {', '.join(metrics.ALL)}; got {name!r}")
+
+
+def check_factors(names, known):
+    """Raise InputError for names of factors that are not among those known, or come twice; None asks for all."""
+    if names is None:
+        return
+    choices = f"names of {', '.join(known)}" if known else "none, because there are no factors"
+    if not names:
+        raise InputError(f"factors: expected {choices}; got none")
+    for name in names:
+        if name not in known:
+            raise InputError(f"factors: expected {choices}; got {name!r}")
+    if len(set(names)) < len(names):
+        raise InputError(f"factors: expected each name once; got {', '.join(names)}")
 
 
 def check(model, dataset, names):
@@ -373,7 +422,7 @@ def as_json(evaluation, **about):
     packages = ("vae_tf", "numpy", "scipy", "scikit-learn", "joblib")
     extras = {"noise_floor": evaluation.noise_floor, "interval": evaluation.interval, "measured": evaluation.measured}
     return json.dumps(plain({
-        **about, "examples": len(evaluation.codes), "latents": evaluation.latents,
+        **about, "examples": len(evaluation.codes), "latents": evaluation.latents, "factors": evaluation.factors,
         "versions": {"python": platform.python_version(), **{name: importlib.metadata.version(name)
                                                              for name in packages}},
         "verdict": None if evaluation.verdict is None else {

@@ -78,6 +78,9 @@ UNSUPERVISED = ("active_units", "total_correlation", "wasserstein_correlation", 
 # These hold codes against the prior, a learned one if the model has one.
 IN_UNITS_OF_THE_PRIOR = ("active_units", "mig_sup", "mig_sup_posterior", "elbo_decomposition")
 
+# These take `samples_per_value`.
+PER_VALUE = ("mig_posterior", "mig_sup_posterior")
+
 # These learn from two thirds of the rows (disentanglement_score from 80 %) and are tested on the rest.
 HELD_OUT = ("disentanglement_score", "sap", "explicitness", "dci_fast", "dci", "downstream_logistic", "downstream_gbt")
 
@@ -99,7 +102,7 @@ DEFAULT = tuple(name for name in ALL if name not in HEAVY)
 SLOW = ("explicitness", "dci_fast", "downstream_logistic", *HEAVY, *POSTERIOR)
 
 __all__ = ["ALL", "BY_KIND", "DEFAULT", "EXTREMES", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "IN_UNITS_OF_THE_PRIOR",
-           "METRICS", "PASSIVE_KL", "POSTERIOR", "SLOW",
+           "METRICS", "PASSIVE_KL", "PER_VALUE", "POSTERIOR", "SLOW",
            "UNSUPERVISED", "Result", "Sampler", "active_units", "beta_vae_score", "checked", "classify",
            "column_cosine", "dci", "dci_fast", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",
            "elbo_decomposition", "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap",
