@@ -11,7 +11,7 @@ from cases import NEEDS_MNIST
 
 import evaluate
 import train
-from vae_tf import cli, data, export, models, networks
+from vae_tf import cli, data, evaluation, export, models, networks
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -340,7 +340,8 @@ def test_a_trained_program_from_start_to_finish(tmp_path):
     assert "mcc" in done.stdout
 
 
-RECIPES = sorted((ROOT / "flags").rglob("*.flags"))
+EVALUATIONS = sorted((ROOT / "flags").rglob("evaluate*.flags"))
+RECIPES = sorted(set((ROOT / "flags").rglob("*.flags")) - set(EVALUATIONS))
 
 
 def test_there_are_recipes():
@@ -368,6 +369,17 @@ def test_recipes_parse_build_and_say_where_they_come_from(recipe, monkeypatch):
         dataset = data.load(values.dataset)
     config = cli.configuration(values, dataset)
     assert cli.build_model(config, dataset).count_params()
+
+
+@pytest.mark.parametrize("recipe", EVALUATIONS, ids=[str(path.relative_to(ROOT / "flags")) for path in EVALUATIONS])
+def test_recipes_of_evaluations_parse_and_name_factors_that_are_there(recipe):
+    values = parsed(cli.define_evaluate_flags, f"--flagfile={recipe}", "--seed=1")
+    assert cli.scoring(values)["seed"] == 1
+    evaluation.check_factors(values.factors, data.load("dsprites").factor_names)
+    for word in ("Paper:", "Command:", "Cost:", "Expected:"):
+        assert f"# {word}" in recipe.read_text(), word
+    named = [text for train in recipe.parent.glob("dsprites_*.flags") if (text := train.read_text())]
+    assert named and all(f"--flagfile={recipe.relative_to(ROOT)}" in text for text in named)
 
 
 def test_warnings_are_one_line(tmp_path):

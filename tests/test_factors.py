@@ -23,7 +23,8 @@ def scored_codes(rows=150):
 def test_metrics_look_at_the_factors_named_alone():
     codes = scored_codes()
     some = evaluation.score(codes, ONE_OF_A_KIND, quick=True, factors=("x", "scale"))
-    alone = evaluation.score(codes._replace(factors=codes.factors[:, [2, 1]], factor_names=None), ONE_OF_A_KIND, quick=True)
+    swapped = codes._replace(factors=codes.factors[:, [2, 1]], factor_names=None)
+    alone = evaluation.score(swapped, ONE_OF_A_KIND, quick=True)
     assert some.factors == ("x", "scale") and alone.factors == ("v1", "v2")
     assert set(some.results) == set(ONE_OF_A_KIND) and not some.skipped
     for name in ONE_OF_A_KIND:

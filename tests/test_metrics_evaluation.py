@@ -76,6 +76,24 @@ def test_interval_covers_scores_of_fresh_samples():
     assert held >= 24       # 28.5 expected, standard deviation 1.2: 24 is 3.8 below
 
 
+def test_intervals_cover_the_score_at_this_number_of_examples_and_not_its_limit():
+    """Histograms of 300 independent normals show information, on average .44 nats, where there is none."""
+    def information(z):
+        return metrics.METRICS["mutual_information"](z).score
+
+    rng = np.random.default_rng(0)
+    average = np.mean([information(rng.standard_normal((300, 3))) for _ in range(100)])
+    covers = []
+    for _ in range(20):
+        z = rng.standard_normal((300, 3))
+        halves = [information(z[rng.permutation(300)[:150]]) for _ in range(10)]
+        low, high = evaluation.interval(information(z), halves)
+        covers.append((low <= average <= high, low <= 0 <= high))
+    at_this_number, at_the_limit = np.sum(covers, axis=0)
+    assert at_this_number >= 16         # 19 expected, standard deviation 1: 16 is 3 below
+    assert at_the_limit == 0
+
+
 def test_rows_drawn_with_replacement_would_let_a_metric_cheat():
     """Why intervals come from half-samples: copies of a test row in the training part raise kNN above its score."""
     codes, factors = np.random.default_rng(0).uniform(size=(2, 400, 2))
@@ -139,6 +157,7 @@ def test_numbers_and_table(scored):
     assert mig["measured"].keys() == {"examples", "resamples", "seed", "seconds"}
     assert {"scikit-learn", "numpy", "joblib", "python"} <= written["versions"].keys()
     table = report.table(scored)
+    assert "for the score of this many x, its bias included: more x may score outside it" in " ".join(table.split())
     assert f"{scored.results['mig'].score:.3f} [" in table and f"chance {scored.noise_floor['mig']:.3f}" in table
 
 

@@ -310,6 +310,10 @@ def interval(score, halves, level=0.95):
     (Efron's delete-half jackknife; Politis, Romano 1994). Rows drawn with replacement would not do here:
     copies of one row in the training and the test part let a metric cheat, and histograms take repeated rows for
     information. The spread counts, not the place: a half-sample's bias is that of N/2.
+
+    The interval is of what the metric gives on average for N rows, its bias at N included, and not of its limit for
+    ever more rows. Where the bias exceeds the spread, as that of mutual_information does by far, it never covers the
+    limit.
     """
     reach = student.ppf((1 + level) / 2, len(halves) - 1) * np.std(halves, ddof=1)
     return score - reach, score + reach
