@@ -11,8 +11,8 @@ from vae_tf.metrics import information, polarised
 
 SPREADS = """\
 ± is the standard error of a mean over x, and [low, high] a 95 % interval from half-samples of x, for the score of \
-this many x, its bias included: more x may score outside it. Both are of this one trained model: how far apart models of \
-other seeds are, only other seeds tell (--compare)."""
+this many x, its bias included: more x may score outside it. Both are of this one trained model: how far apart models \
+of other seeds are, only other seeds tell (--compare)."""
 SAME = "same at every x"
 SAME_MEANING = "a linear decoder's J is the same at every x: no spread over x, and nothing is known of other seeds"
 SAME_RATIO = 1e-5       # of the score: float32 rounds the same J differently from row to row by less
