@@ -96,14 +96,17 @@ def _images(path, images):
             raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
                              f"got integers from {low} to {high}")
         images = images.astype(np.uint8, copy=False)
-        return images * np.uint8(255) if high <= 1 else images
+        if high <= 1:
+            images *= np.uint8(255)         # in place: images may take most of the memory
+        return images
     images = _floats(path, "images", images, 4)
     low, high = (images.min(), images.max()) if images.size else (0, 1)
     if low < 0 or high > 1:
         hint = "; divide them by 255" if low >= 0 and 1 < high <= 255 else ""
         raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
                          f"got floats in [{low:g}, {high:g}]{hint}")
-    return np.rint(images * 255).astype(np.uint8)
+    images *= 255                           # in place again, on the copy that _floats has made
+    return np.rint(images, out=images).astype(np.uint8)
 
 
 def _floats(path, name, array, rank):

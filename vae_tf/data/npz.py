@@ -63,9 +63,10 @@ def _reason(error):
 
 
 def _memory(archive, member):
-    """Bytes that a member takes once it is read, from its header alone.
+    """Bytes that a member takes while it is read, from its header alone.
 
-    Bytes and bits are used as they are; of other numbers a copy is made in float32 or less, beside the array.
+    Bytes are used as they are. Of other numbers a copy is made in float32, and two of a byte each: the pixels, and
+    whether the numbers are finite.
     """
     if member.flag_bits & 1:
         raise _Unfit("it is encrypted")
@@ -78,7 +79,7 @@ def _memory(archive, member):
         if min(shape, default=0) < 0 or size > member.file_size - file.tell():
             raise _Unfit(f"its header promises {size:,} bytes of shape {shape}, but it has "
                          f"{member.file_size - file.tell():,}")
-    return size * (1 if dtype.itemsize == 1 else 2)
+    return size + (6 * math.prod(shape) if dtype.itemsize > 1 else 0)
 
 
 def _gigabytes(size):
