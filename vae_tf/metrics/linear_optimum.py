@@ -84,10 +84,10 @@ def _against_best_noise(C, latents, beta, noise_variance, objective):
 
 def _of_learned_noise(parts):
     if "noise_variance" not in parts:
-        return (", the one that was learned: with others the objective falls without bound, as the noise variance "
-                "goes to 0")
-    return (f"; {parts['best_noise_excess']:.3g} above the least with any noise variance, which is at "
-            f"{parts['noise_variance'][1]:.4g}: the model's was learned")
+        return ("; the noise variance was learned, and the objective has no least: it falls without bound as that goes "
+                "to 0")
+    return (f"; the noise variance was learned: {parts['best_noise_excess']:.3g} above the least with any, which is at "
+            f"{parts['noise_variance'][1]:.4g}")
 
 
 def _where(parts, score):
