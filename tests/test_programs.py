@@ -22,6 +22,8 @@ SMALL = ("--model=vae", "--dataset=synthetic_linear", "--network=mlp_synthetic",
 
 def start(name, *argv, folder, **options):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+    # A shell that runs the tests in the background ignores Ctrl-C on behalf of its children.
+    options["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
     return subprocess.Popen([sys.executable, ROOT / name, *argv], cwd=folder, start_new_session=True, **options)
 
 

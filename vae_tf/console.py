@@ -3,6 +3,7 @@
 It imports nothing slow, so that a program can call `start` before anything else.
 """
 
+import atexit
 import io
 import os
 import signal
@@ -53,6 +54,17 @@ def start():
         setattr(sys, f"__{name}__", stream)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    atexit.register(_end_by_signal)     # the first to be registered is the last to run
+
+
+_stopped_by: list[int] = []
+
+
+def _end_by_signal():
+    for number in _stopped_by:
+        sys.stdout.flush()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
 
 
 def on_stop(handler):
@@ -81,9 +93,8 @@ def run(program, main):
         main()
     except Interrupted as stop:
         print(f"{program}: stopped by {stop}", file=sys.stderr)
-        sys.stdout.flush()
-        signal.signal(stop.number, signal.SIG_DFL)
-        signal.raise_signal(stop.number)
+        _stopped_by.append(stop.number)
+        sys.exit(128 + stop.number)
 
 
 class StopRequest:
