@@ -5,6 +5,7 @@ p(z) or p(z|u) prior · B batch · N examples. Everything is in nats.
 
 Reading order, each file importing only from those before it:
 
+    checks          arguments that are none, one line each
     devices         several of them, and what a training step needs to know
     distributions   tensors -> distributions: posteriors, priors, likelihoods
     activity        what an active latent is: every rule by name
@@ -16,7 +17,6 @@ Reading order, each file importing only from those before it:
     defaults        what a dataset is trained with, and what theory says of a choice beforehand
     runs            a run's folder: configuration, history, checkpoints
     replicas        several models as one program
-    replicas        several models as one program
     batches         which examples form a step
     train_step      the training step, many of them in one graph
     console         a program's terminal: its streams, requests to stop, progress
@@ -26,6 +26,7 @@ Reading order, each file importing only from those before it:
     metrics         what the papers measure
     export          SavedModels, written and read
     verdicts        how many latents carry information, in words
+    workers         the processes of an evaluation
     evaluation      an exported model, or anybody's codes, scored
     comparison      recipes against each other, over their seeds
     report          the table of scores, the picture of a model
