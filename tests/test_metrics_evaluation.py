@@ -94,6 +94,18 @@ def test_intervals_cover_the_score_at_this_number_of_examples_and_not_its_limit(
     assert at_the_limit == 0
 
 
+def test_halves_do_not_tell_how_a_maximum_spreads():
+    """Why metrics.EXTREMES have no interval: for the maximum of 400 normals, halves claim 95 % and hold 78 %."""
+    rng = np.random.default_rng(0)
+    samples, truth, held = rng.standard_normal((400, 400)), rng.standard_normal((5_000, 400)).max(1).mean(), 0
+    for sample in samples:
+        halves = [rng.permutation(sample)[:200].max() for _ in range(evaluation.RESAMPLES)]
+        low, high = evaluation.interval(sample.max(), halves)
+        held += low <= truth <= high
+    assert held / 400 < 0.9         # a share of 400 varies by sqrt(0.95 * 0.05 / 400) = 0.011
+    assert metrics.EXTREMES == ("irs",)
+
+
 def test_rows_drawn_with_replacement_would_let_a_metric_cheat():
     """Why intervals come from half-samples: copies of a test row in the training part raise kNN above its score."""
     codes, factors = np.random.default_rng(0).uniform(size=(2, 400, 2))

@@ -131,7 +131,7 @@ def define_evaluate_flags(values=flags.FLAGS):
                "Models that differ in their seed alone form a group, and the groups' distances from orthogonality are "
                "compared over seeds. OD-scores are of Jacobians, or of fitted local decoders with --geometry=od_score.")
     group.string("codes", None, "Instead of a model: an .npz file with codes [N,d], factors [N,K] to score them "
-                 "against, and optional stddev [N,d] of the posterior.")
+                 "against, and optional factor_kinds [K] and stddev [N,d] of the posterior.")
     _define_data_flags(group, None, "What to score it on; by default what it was trained on.")
     group.start("Evaluation")
     group.list("metrics", "default", "Comma-separated, of " + ", ".join(metrics.ALL) + "; default: all but "

@@ -247,7 +247,7 @@ def dci_fast(codes, factors, bins=20, kinds=None, seed=0):
 
 def _boosted(z, v, seed):
     learner = GradientBoostingClassifier(random_state=seed).fit(z, v)
-    return learner, learner.feature_importances_
+    return learner, np.abs(learner.feature_importances_)        # rounding makes some of those that are 0 negative
 
 
 def _histogram_boosted(z, v, seed):
