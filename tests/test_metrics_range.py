@@ -47,6 +47,12 @@ def test_what_can_be_squared_is_scored(name):
         assert [large, small] == pytest.approx([one, one], abs=1e-9)
 
 
+def test_what_cannot_be_squared_is_named():
+    codes, factors = np.random.default_rng(0).standard_normal((20, 2)), np.arange(20)[:, np.newaxis] % 2
+    with pytest.raises(InputError, match=r"stddevs: expected values from .*; got at most 1e-200 in column 0"):
+        metrics.mig_posterior(codes, np.full(codes.shape, 1e-200), factors)
+
+
 def test_zeros_are_no_small_numbers():
     assert metrics.mcc(np.zeros((5, 1)), np.arange(5)[:, np.newaxis] / 7).score == 0
     assert metrics.mcc(np.array([[0, 1e-300, 1.0]]).T, np.array([[0, 0.1, 1]]).T).score > 0.9

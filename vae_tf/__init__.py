@@ -6,6 +6,7 @@ p(z) or p(z|u) prior · B batch · N examples. Everything is in nats.
 Reading order, each file importing only from those before it:
 
     checks          arguments that are none, one line each
+    kinds           what kind a factor is, decided once
     devices         several of them, and what a training step needs to know
     distributions   tensors -> distributions: posteriors, priors, likelihoods
     activity        what an active latent is: every rule by name

@@ -42,8 +42,8 @@ def discrete(factors):
     classes = np.array([(column == np.rint(column)).all() and recurs(column) for column in factors.T])
     unclear = np.flatnonzero(classes & (factors != factors[:1]).any(0))
     if len(unclear):
-        warnings.warn(f"factors {unclear.tolist()} are whole numbers that recur, stored as floats: "
-                      "they are taken for classes, not for continuous values, unless their kinds are given",
+        warnings.warn(f"factors {unclear.tolist()} are whole numbers that recur, stored as floats. They are taken for "
+                      "classes. If they are continuous, say so: kinds=, or factor_kinds in a file",
                       stacklevel=4)
     return classes
 

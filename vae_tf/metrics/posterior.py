@@ -214,7 +214,7 @@ def _with_entropies(result, estimated):
 
 def _checked_posterior(means, stddevs, factors=None):
     means, factors = checked(means, factors)
-    stddevs, _ = checked(stddevs)
+    stddevs, _ = checked(stddevs, name="stddevs")
     if stddevs.shape != means.shape or stddevs.min() <= 0:
         raise InputError(f"stddevs: expected values above 0 of shape {means.shape}, as means; "
                          f"got shape {stddevs.shape}, smallest {stddevs.min():g}")

@@ -25,13 +25,15 @@ class Result:
         return f"{self.name} = {self.score:.4g}: {self.meaning}"
 
 
-def checked(codes, factors=None):
+def checked(codes, factors=None, name="codes"):
     """codes as finite float64 [N, d] and factors as finite [N, K], of a size that can be squared.
+
+    name: of the argument that the codes came as.
 
     Raises:
         InputError: which argument, what was expected, what came.
     """
-    codes = _matrix("codes", codes)
+    codes = _matrix(name, codes)
     if factors is None:
         return codes, None
     factors = _matrix("factors", factors, keep_integers=True)
