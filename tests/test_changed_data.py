@@ -24,17 +24,11 @@ def mine(folder, n=40, sign=1.0):
     np.savez(folder / "mine.npz", data=sign * x, factors=np.arange(n) % 3)
 
 
-def test_a_run_does_not_go_on_with_changed_data_and_a_model_says_what_it_is_scored_on(tmp_path):
+def test_a_run_does_not_go_on_with_changed_data(tmp_path):
     mine(tmp_path)
     done = program("train.py", *FLAGS, "--steps=2", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "on mine.npz (32 of 40 examples, chosen at random; the others are held out)" in done.stdout
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    done = program("evaluate.py", "--export=../exported", *SCORED, folder=elsewhere)
-    assert done.returncode == 0, done.stderr
-    said = f"4 examples of the test part of {tmp_path}/mine.npz, none of which was trained on"
-    assert said in " ".join(done.stdout.split())
     mine(tmp_path, sign=-1.0)
     before = sorted(tmp_path.rglob("*"))
     done = program("train.py", *FLAGS, "--steps=4", folder=tmp_path)
@@ -68,9 +62,15 @@ def test_fewer_rows_are_other_data_and_a_moved_file_is_the_same(here):
         run_train(*FLAGS, "--dataset=kept/mine.npz", "--steps=5", "--split=grid")
 
 
-def test_evaluation_says_when_data_are_others_or_missing(here, capsys):
+def test_evaluation_says_what_it_scores_and_when_data_are_others_or_missing(here, capsys, monkeypatch):
     mine(here)
     run_train(*FLAGS, "--steps=2", "--name=trained")
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")          # the card's path of the data does not depend on the current folder
+    run_evaluate("--export=../exported", *SCORED)
+    said = f"4 examples of the test part of {here}/mine.npz, none of which was trained on"
+    assert said in " ".join(capsys.readouterr().out.split())
+    monkeypatch.chdir(here)
     mine(here, n=41)
     run_evaluate("--export=exported/trained", *SCORED)
     said = f"41 examples of {here}/mine.npz, which are not the data that it was trained on (they have changed since)"
