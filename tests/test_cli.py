@@ -382,6 +382,21 @@ def test_recipes_of_evaluations_parse_and_name_factors_that_are_there(recipe):
     assert named and all(f"--flagfile={recipe.relative_to(ROOT)}" in text for text in named)
 
 
+def test_codes_are_scored_against_the_factors_named(tmp_path, capsys):
+    v = np.random.default_rng(0).integers(0, 3, (200, 2))
+    np.savez(tmp_path / "codes.npz", codes=v[:, :1] + 0.1, factors=v, factor_names=["kept", "lost"])
+    scores = {}
+    for asked in ("kept,lost", "kept"):
+        run_evaluate(f"--codes={tmp_path / 'codes.npz'}", f"--factors={asked}", "--metrics=mig", "--jobs=1")
+        numbers = json.loads((tmp_path / "codes.metrics.json").read_text())
+        assert numbers["factors"] == asked.split(",")
+        scores[asked] = numbers["metrics"]["mig"]["score"]
+        assert f"200 codes of 1 latents, against {asked.replace(',', ', ')} alone" in capsys.readouterr().out
+    assert scores["kept"] == pytest.approx(1, abs=1e-9) and scores["kept,lost"] < 0.6
+    with pytest.raises(InputError, match="^factors: expected names of kept, lost; got 'colour'$"):
+        run_evaluate(f"--codes={tmp_path / 'codes.npz'}", "--factors=colour")
+
+
 def test_warnings_are_one_line(tmp_path):
     rng = np.random.default_rng(0)
     v = rng.integers(0, 3, (200, 2))
