@@ -127,14 +127,14 @@ def test_the_memory_limit_counts_every_array(tmp_path):
 
 def test_reading_stays_within_what_was_counted(tmp_path):
     for kind in (np.uint8, np.int64, np.float16, np.float32, np.float64):
-        path = save(tmp_path, images=np.ones((500, 32, 32, 1), kind))
-        counted = 500 * 1024 * (1 if kind == np.uint8 else np.dtype(kind).itemsize + 6)
+        path = save(tmp_path, images=np.ones((2_000, 32, 32, 1), kind))
+        counted = 2_000 * 1024 * (1 if kind == np.uint8 else np.dtype(kind).itemsize + 6)
         npz.read("dataset", path, memory_limit=counted)
         tracemalloc.start()
         data.load(path)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < counted + 500_000         # zipfile and NumPy have buffers of their own
+        assert peak < counted + 1_000_000       # zipfile and NumPy pass pieces of 256 KB
 
 
 @pytest.mark.parametrize(("groups", "files", "left"), [
