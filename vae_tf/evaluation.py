@@ -272,8 +272,8 @@ def _check_codes(codes):
         array = getattr(codes, name)
         if array is not None and np.shape(array) != np.shape(codes.mean):
             raise InputError(f"{name}: expected the shape of the codes, {np.shape(codes.mean)}; got {np.shape(array)}")
-        if name != "prior_mean" and array is not None and not np.all(np.asarray(array) > 0):
-            raise InputError(f"{name}: expected numbers above 0; got {np.min(array)}")
+        if name != "prior_mean" and array is not None and not np.all(np.asarray(array) >= 0):
+            raise InputError(f"{name}: expected numbers from 0 on; got {np.min(array)}")
     if (codes.prior_mean is None) != (codes.prior_stddev is None):
         raise InputError("prior_mean: expected prior_mean and prior_stddev together, or neither; got one")
 
