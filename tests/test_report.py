@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cases import build
 
-from vae_tf import data, evaluation, export, report, verdicts
+from vae_tf import data, evaluation, export, metrics, report, verdicts
 from vae_tf.metrics import Result, information
 
 N = 400
@@ -128,6 +128,12 @@ def test_spreads_say_what_they_are_over():
     assert "0.4500 ± 0.0354 over x" in row(table, "dto")
     assert "0.2095 same at every x" in row(table, "column_cosine") and "±" not in row(table, "column_cosine")
     assert "nothing is known of" in table
+
+
+def test_as_many_labels_are_named_once_where_there_are_few():
+    q = codes(0.1)
+    meaning = metrics.downstream_logistic(q.mean[:150], q.factors[:150]).meaning
+    assert meaning.count("10 labels") == meaning.count("100 labels") == 1
 
 
 @pytest.mark.parametrize(("value", "said"), [(0, "0.000"), (0.5, "0.500"), (0.01, "0.010"), (0.0042, "0.0042"),

@@ -14,7 +14,7 @@ SPREADS = """\
 this many x, its bias included: more x may score outside it. Both are of this one trained model: how far apart models \
 of other seeds are, only other seeds tell (--compare)."""
 SAME = "same at every x"
-SAME_MEANING = "a linear decoder's J is the same at every x: no spread over x, and nothing is known of other seeds"
+SAME_MEANING = "as a linear decoder's J is: there is no spread over x, and nothing is known of other seeds"
 SAME_RATIO = 1e-5       # of the score: float32 rounds the same J differently from row to row by less
 
 
