@@ -48,8 +48,9 @@ def start():
                 os.close(opened)
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         raw = _Stream(descriptor, "w", closefd=False)
-        by_line = name == "stderr" or raw.isatty() or bool(sys.flags.unbuffered)
-        stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding=getattr(getattr(sys, name), "encoding", None),
+        given = getattr(sys, name)      # None for one that was closed
+        by_line = name == "stderr" or raw.isatty() or getattr(given, "write_through", False)
+        stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding=getattr(given, "encoding", None),
                                   errors="backslashreplace", line_buffering=by_line)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
