@@ -24,7 +24,7 @@ def main(flags):
         return compare(flags)
 
     # Export: the SavedModel as a server would load it, and its card.
-    model = loaded("--export", flags.export)
+    model = loaded("--export", flags.export, flags)
     card = model.card
 
     # Data: the test part of what it was trained on, unless flags say otherwise.
@@ -73,18 +73,24 @@ def against(factors):
     return f", against {', '.join(factors)} alone" if factors else ""
 
 
-def loaded(flag, folder):
-    """The newest model in a folder that a flag names."""
+def loaded(flag, folder, flags):
+    """The newest model in a folder that a flag names, with all in its card that scoring needs."""
     try:
-        return export.load(folder)
+        model = export.load(folder, flags.trust_export)
+        export.read_card(model.path, export.SCORED)
     except InputError as error:
-        raise InputError(f"{flag}: {error}; train one with python train.py") from None
+        raise InputError(f"{flag}: {error}") from None
+    return model
 
 
 def test_part(card, flags):
     """A held_out.Scored: what to score on, the settings it came from, and both in words."""
-    name, seed = (card["recipe"][flag] if flags[flag].value is None else flags[flag].value
-                  for flag in ("dataset", "data_seed"))
+    recipe = {"dataset": "", "data_seed": 0, "split": "grid", **card["recipe"]}
+    name, seed = (recipe[flag] if flags[flag].value is None else flags[flag].value for flag in ("dataset", "data_seed"))
+    if not name:
+        raise InputError("--dataset: the model's card does not say what it was trained on; name the data")
+    if flags.dataset is None and name not in data.DATASETS:
+        print(f"Data: {name}, the file that the model's card names; --dataset names another")
     try:
         whole = data.load(name, data_dir=flags.data_dir, seed=seed)
     except InputError as error:
@@ -92,12 +98,12 @@ def test_part(card, flags):
             raise
         raise InputError(f"{error}; the model was trained on these data; "
                          "--dataset names the data to score it on") from None
-    return held_out.test_part(whole, card["recipe"], flags.split, seed)
+    return held_out.test_part(whole, recipe, flags.split, seed)
 
 
 def compare(flags):
     """Recipes held against each other over their seeds, on the test part of the first model's data."""
-    models = {name: loaded("--compare", name) for name in cli.export_names(flags.compare)}
+    models = {name: loaded("--compare", name, flags) for name in cli.export_names(flags.compare)}
     recipes = {name: model.card["recipe"] for name, model in models.items()}
     chosen, first = next(iter(recipes.items()))
     dataset, _, part = test_part(models[chosen].card, flags)

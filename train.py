@@ -4,6 +4,7 @@ if __name__ == "__main__":
     from vae_tf import console
     console.start()     # before the slow imports
 
+import pathlib
 import time
 import warnings
 
@@ -22,6 +23,7 @@ def main(flags):
 
     # Model: q(z|x), p(z), p(x|z) and the objective; one, or one per seed (--replicas) and beta (--sweep_beta).
     configs = cli.configurations(flags, dataset)
+    dataset = cli.scaled_as_init_from(next(iter(configs.values())), dataset)
     models = [cli.build_model(config, dataset) for config in configs.values()]
     run_dirs = [cli.run_folder(flags, config, suffix, write=chief) for suffix, config in configs.items()]
     config, model = next(iter(configs.values())), models[0]
@@ -52,10 +54,12 @@ def main(flags):
     # Export: a SavedModel that a server loads.
     print("At the end, nats per training example:")
     for config, model, name, card, history in zip(configs.values(), models, names, cards, histories, strict=True):
-        path = export.save(f"{flags.export_root}/{name}", model, dataset, card, keep=flags.keep_versions)
+        folder = pathlib.Path(flags.export_root, name)
+        there = export.existing(folder, model, card)
+        path = there or export.save(folder, model, dataset, card, flags.keep_versions, flags.accept_dark)
         last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items()
                          if name in ("reconstruction", "kl"))
-        print(f"  model      {path}: {last}{cli.polarised_line(config, history)}")
+        print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{cli.polarised_line(config, history)}")
     print(f"""  history    {cli.listed(run_dirs, '/history.csv')}, or: tensorboard --logdir={flags.run_root}
 Next, see what it learned:
   python evaluate.py --export={path}""")

@@ -26,10 +26,11 @@ def installed(name):
     return True
 
 
-def answer(model, signature, inputs):
-    """The outputs as arrays by name, or what TensorFlow says is wrong."""
+def answer(model, signature, inputs, tensors=True):
+    """The outputs as arrays by name, or what TensorFlow says is wrong. It casts arrays, but no tensors."""
     try:
-        outputs = model.signatures[signature](**{name: tf.constant(value) for name, value in inputs.items()})
+        outputs = model.signatures[signature](**{name: tf.constant(value) if tensors else value
+                                                 for name, value in inputs.items()})
     except (TypeError, ValueError, tf.errors.OpError) as error:
         return str(error)
     return {name: value.numpy() for name, value in outputs.items()}
@@ -61,6 +62,6 @@ if __name__ == "__main__":
     answers = {"installed": [name for name in ("vae_tf", "keras", "tensorflow_probability") if installed(name)],
                "signatures": {path: sorted(model.signatures) for path, model in models.items()},
                "requests": [answer(models[path], *request) for path, *request in asked["requests"]],
-               "many": many_requests(models[asked["many"][0]], asked["many"][1])}
+               "many": many_requests(models[asked["many"][0]], asked["many"][1]) if "many" in asked else None}
     with open(sys.argv[2], "wb") as file:
         pickle.dump(answers, file)

@@ -421,8 +421,8 @@ def test_replicas_are_runs_of_their_own(folder, capsys):
     # Three steps of 1e-3: float32 rounding is far below, another seed or beta far above.
     np.testing.assert_allclose(other, alone, atol=1e-5)
     assert np.abs(one - alone).max() > 0.01
-    run_train(f"--name={names[3]}", "--beta=4", "--seed=1", *flags)         # is complete, and says so by doing nothing
-    assert json.loads(pathlib.Path("exported", names[3], "2", "assets.extra", "card.json").read_text())["steps"] == 3
+    run_train(f"--name={names[3]}", "--beta=4", "--seed=1", *flags)         # is complete, and there already
+    assert os.listdir(pathlib.Path("exported", names[3])) == ["1"]
 
 
 @pytest.mark.parametrize(("argv", "message"), [

@@ -20,7 +20,8 @@ from vae_tf import distributions, export, jacobians, models
 from vae_tf.errors import InputError
 
 EVERY_MODEL = range(12)         # of CASES: each model on vectors and on images
-SIGNATURES = ["decode", "encode", "jacobian", "reconstruct", "sample", "serving_default", "traverse"]
+SIGNATURES = ["decode", "encode", "encode_factors", "encode_floats", "jacobian", "reconstruct", "sample",
+              "serving_default", "traverse"]
 
 
 def card(case):
@@ -90,6 +91,10 @@ def expected(model, data, jacobian, size):
         "jacobian": ({"z": z}, {"jacobian": jacobian(z)}),
     }
     answers["serving_default"] = answers["encode"]
+    if data.is_image:
+        answers["encode_floats"] = ({"x": x / np.float32(255), **given}, encoded)
+    if model.u_size:
+        answers["encode_factors"] = ({"x": x, "factors": data.factors_at(i).astype(float)}, encoded)
     if not isinstance(model, models.AE):
         z = (model.prior(u).sample(seed=(7, 0)) if u is not None else model.prior().sample(size, seed=(7, 0)))
         answers["sample"] = ({"n": np.int32(size), "seed": np.int32(7), **given},
@@ -161,13 +166,15 @@ def test_a_process_with_tensorflow_alone_gets_what_the_model_in_memory_gives(exp
     compared = 0
     for index in EVERY_MODEL:
         path = exported(index)[2]
-        has = [name for name in SIGNATURES if name != "sample" or CASES[index][0] != "ae"]
+        model, _, shape, *_ = CASES[index]
+        lacks = {"sample": model == "ae", "encode_factors": model != "ivae", "encode_floats": len(shape) != 3}
+        has = [name for name in SIGNATURES if not lacks.get(name)]
         assert outside["signatures"][str(path)] == has
         for size in (1, 3, 64):
             for name, (_, right) in wanted(index, size).items():
                 assert_close(outside["requests"][index, name, size], right, tolerance(CASES[index]))
                 compared += 1
-    assert compared == 3 * (12 * 7 - 2)
+    assert compared == 3 * (12 * 7 - 2 + 6 + 2)        # without two samples, with floats and factors
 
 
 WRONG_OF = (5, 11)      # iVAE on vectors and on images

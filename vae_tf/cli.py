@@ -53,7 +53,7 @@ with _without_native_logs():
         runs,
         training,
     )
-    from vae_tf.errors import InputError
+    from vae_tf.errors import InputError, printable
     from vae_tf.metrics import closed_forms, geometry
 
 # What --quick looks at.
@@ -62,7 +62,7 @@ QUICK_GEOMETRY = 10
 
 # Flags that say where results go or how often, not what the run is.
 OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions",
-          "polarised_every", "data_dir", "epochs", "strategy", "replicas", "sweep_beta")
+          "polarised_every", "data_dir", "epochs", "strategy", "replicas", "sweep_beta", "accept_dark")
 
 
 def define_train_flags(values=flags.FLAGS):
@@ -97,7 +97,7 @@ def define_train_flags(values=flags.FLAGS):
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
                "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
     group.integer("seed", 0, "Of weights, order of examples and noise.", lower_bound=0, upper_bound=2_000_000)
-    group.string("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
+    group.path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
                  "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
     group.integer("replicas", None, "Train as many models as one program, with seeds from --seed on. Each has its own "
                   "run, NAME-seedS, the same as if trained alone.", lower_bound=1)
@@ -107,15 +107,17 @@ def define_train_flags(values=flags.FLAGS):
     group.float("active_threshold", 0.5, "A latent is active, in the polarised KL that history shows, if its mean "
                 "posterior variance is below this many prior variances.")
     group.start("Output")
-    group.string("name", None, "Of the run and the export; MODEL_DATASET by default.")
-    group.string("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
+    group.path("name", None, "Of the run and the export; MODEL_DATASET by default.")
+    group.path("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
                  "run_root/NAME/.")
-    group.string("export_root", "exported", "Folder for the trained model: export_root/NAME/VERSION/.")
+    group.path("export_root", "exported", "Folder for the trained model: export_root/NAME/VERSION/.")
     group.boolean("restart", False, "Start over in a new folder rather than go on with runs/NAME.")
     group.integer("log_every", 50, "Steps per row of history.", lower_bound=1)
     group.integer("checkpoint_every", 1_000, "Steps per checkpoint.", lower_bound=1)
     group.integer("keep_versions", None, "Delete all but so many versions of the model once the new one is there; "
                   "by default none is deleted.", lower_bound=1)
+    group.boolean("accept_dark", False, "The exported model takes batches of images of which no pixel is above 1. By "
+                  "default it refuses them, as floats and masks of 0 and 1 look so, unless training images do too.")
     group.integer("polarised_every", 500, "Steps per look at how far the KL is from its polarised form; 0: none.",
                   lower_bound=0)
     return group.names
@@ -125,14 +127,16 @@ def define_evaluate_flags(values=flags.FLAGS):
     """Define evaluate.py's flags; returns {group: names}, in the order of --help."""
     group = _Group(values)
     group.start("Model")
-    group.string("export", "exported", "Which model: exported/ (the newest of all), exported/NAME (its newest) "
+    group.path("export", "exported", "Which model: exported/ (the newest of all), exported/NAME (its newest) "
                  "or exported/NAME/VERSION.")
-    group.list("compare", None, "Instead of one model: several exports, comma-separated, such as 'exported/vae*'. "
+    group.paths("compare", None, "Instead of one model: several exports, comma-separated, such as 'exported/vae*'. "
                "Models that differ in their seed alone form a group, and the groups' distances from orthogonality are "
                "compared over seeds. OD-scores are of Jacobians, or of fitted local decoders with --geometry=od_score.")
-    group.string("codes", None, "Instead of a model: an .npz file with codes [N,d], factors [N,K] to score them "
-                 "against, and optional factor_kinds [K] and stddev [N,d] of the posterior.")
+    group.path("codes", None, "Instead of a model: an .npz file with codes [N,d], factors [N,K] to score them "
+               "against, and optional factor_kinds [K] and stddev [N,d] of the posterior.")
     _define_data_flags(group, None, "What to score it on; by default what it was trained on.")
+    group.boolean("trust_export", False, "Load a model whose graph has operations that read or write files, run Python "
+                  "or reach other machines. A SavedModel is a program: say so only if you trust where it comes from.")
     group.start("Evaluation")
     group.list("metrics", "default", "Comma-separated, of " + ", ".join(metrics.ALL) + "; default: all but "
                + " and ".join(metrics.HEAVY) + ", which take minutes; all: all.")
@@ -166,8 +170,8 @@ def define_evaluate_flags(values=flags.FLAGS):
 def _define_data_flags(group, dataset, text):
     trained = "; by default as in training" if dataset is None else ""
     group.start("Data")
-    group.string("dataset", dataset, text)
-    group.string("data_dir", None, "Where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
+    group.path("dataset", dataset, text)
+    group.path("data_dir", None, "Where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
     group.integer("data_seed", None if trained else 0, f"Of data that are drawn at random{trained}.", lower_bound=0)
     group.enum("split", None if trained else "auto", data.SPLITS,
                "Which examples are for training and which for scoring. grid: the published train and test parts, or "
@@ -205,8 +209,24 @@ class _Group:
         self._define(flags.DEFINE_float, name, default, text)
         flags.register_validator(name, check, flag_values=self.values)
 
-    def string(self, name, default, text):
+    def path(self, name, default, text):
+        """Text that is not empty: an empty path is an unset variable of a shell, and would mean the root."""
         self._define(flags.DEFINE_string, name, default, text)
+        self._refuse_empty(name)
+
+    def paths(self, name, default, text):
+        """Comma-separated texts of which none is empty."""
+        self._define(flags.DEFINE_list, name, default, text)
+        self._refuse_empty(name)
+
+    def _refuse_empty(self, name):
+        def check(value):
+            given = value if isinstance(value, list) else [value]
+            if value is None or (given and all(part and part.strip() for part in given)):
+                return True
+            raise flags.ValidationError("expected a name or path; got an empty one")
+
+        flags.register_validator(name, check, flag_values=self.values)
 
     def boolean(self, name, default, text):
         self._define(flags.DEFINE_boolean, name, default, text)
@@ -233,7 +253,7 @@ def run(main, define_flags, description):
     def guarded(argv):
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)      # TensorFlow tells its own progress at INFO
-        warnings.showwarning = lambda message, *_: print(f"{program}: warning: {message}", file=sys.stderr)
+        warnings.showwarning = lambda message, *_: print(f"{program}: warning: {printable(message)}", file=sys.stderr)
         try:
             console.run(program, lambda: main(flags.FLAGS))
         except (InputError, OSError, training.NonFiniteError, training.DataError) as error:
@@ -261,7 +281,7 @@ def read(values, argv):
 
 def _fail(program, error):
     line = " ".join(str(error).removeprefix("ERROR:: ").split())
-    print(f"{program}: error: {line}", file=sys.stderr)
+    print(f"{program}: error: {printable(line)}", file=sys.stderr)
     sys.exit(2)
 
 
@@ -295,7 +315,7 @@ def configuration(values, dataset):
             config["init_from"] = str(export.newest(config["init_from"]))
         except InputError as error:
             raise InputError(f"--init_from: {error}") from None
-        recipe = export.read_card(config["init_from"])["recipe"]
+        recipe = export.read_card(config["init_from"], export.TRAINED_FURTHER)["recipe"]
         suited.update({name: recipe[name] for name in ("network", "latents", "likelihood")})
     if values.epochs is not None:
         suited["steps"] = max(1, round(values.epochs * len(dataset) / values.batch_size))
@@ -312,6 +332,21 @@ def configuration(values, dataset):
         raise InputError(f"--batch_size: the stratified estimator needs 2 to {len(dataset)} (the training set); "
                          f"got {config['batch_size']}")
     return config
+
+
+def scaled_as_init_from(config, dataset):
+    """The dataset as the export that --init_from names wants it: with u made of factors by the range of its training.
+
+    Raises:
+        InputError: that export's u cannot be made of this dataset's factors.
+    """
+    if not config["init_from"] or config["model"] != "ivae":
+        return dataset
+    card = export.read_card(config["init_from"])
+    scaled = export.scaled_as_trained(dataset, card, "init_from")
+    if outside := export.outside_of_training(dataset, card):
+        warnings.warn(outside, stacklevel=2)
+    return scaled
 
 
 def build_model(config, dataset):
@@ -424,8 +459,9 @@ def card(config, model, dataset, history):
         "likelihood": config["likelihood"],
         "likelihood_variance": (None if config["likelihood"] == "bernoulli"
                                 else math.exp(float(model.likelihood_layer.log_variance))),
-        "data": {"name": dataset.name, "shape": dataset.shape, "dtype": "uint8" if dataset.is_image else "float32",
-                 "training_examples": len(dataset), "factors": [factor._asdict() for factor in dataset.factors]},
+        "data": {"name": dataset.name, "shape": dataset.shape,
+                 "dtype": "uint8" if dataset.is_image else "float32", "training_examples": len(dataset),
+                 "factors": [factor._asdict() for factor in dataset.factors]},
         "steps": history[-1]["step"], "final_terms": history[-1], "recipe": config, "history": of_history,
         "versions": {name: importlib.metadata.version(name)
                      for name in ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")},

@@ -75,7 +75,7 @@ def measure(models, dataset, *, examples=200, seed=0, fitted=False, progress=Non
     found, grams = {}, {}
     for done, (name, model) in enumerate(models.items(), 1):
         evaluation.check(model, dataset, ())
-        posterior = model.encode(dataset.images_at(indices), u=dataset.u_at(indices) if model.card["u_size"] else None)
+        posterior = model.encode(dataset.images_at(indices), u=model.u_at(dataset, indices))
         mean, width = posterior["mean"], posterior.get("stddev", posterior.get("scale_tril"))
         if fitted and width is None:
             raise InputError(f"export: {name} is an autoencoder, which has no posterior to fit local decoders to; "

@@ -1,4 +1,4 @@
-"""The error that is the user's to mend."""
+"""The error that is the user's to mend, and text from files made safe to print."""
 
 
 class InputError(ValueError):
@@ -6,3 +6,9 @@ class InputError(ValueError):
 
     The programs print it without a traceback; any other error is a bug and shows where.
     """
+
+
+def printable(text):
+    r"""The text with its control characters escaped: a terminal obeys a raw escape, and shows \x1b as it stands."""
+    return "".join(character if character.isprintable() else character.encode("unicode_escape").decode()
+                   for character in str(text))

@@ -109,7 +109,7 @@ def evaluate(model, dataset, names=metrics.DEFAULT, *, examples=10_000, seed=0, 
     indices = np.random.default_rng(seed).permutation(len(dataset))[:drawn(names, examples)]
     encoded, terms = [], []
     for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
-        x, u = dataset.images_at(i), dataset.u_at(i) if model.card["u_size"] else None
+        x, u = dataset.images_at(i), model.u_at(dataset, i)
         encoded.append(model.encode(x, u=u))
         terms.append(model.objective(x, seed=seed * 1_000 + batch, u=u))
     posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
@@ -401,12 +401,18 @@ def check_factors(names, known):
 
 def check(model, dataset, names):
     """Raise InputError for metrics that do not exist, or data that the model cannot take."""
+    from vae_tf import export  # TensorFlow: scoring codes does without
+
     check_names(names)
-    shape, u_size = tuple(model.card["data"]["shape"]), model.card["u_size"]
+    card = export.read_card(model.path, ("data.shape",))
+    shape, u_size = tuple(card["data"]["shape"]), card["u_size"]
     if dataset.shape != shape or u_size not in (0, dataset.u_size):
         raise InputError(f"dataset: the model takes examples of shape {shape}"
                          + (f" and u of size {u_size}" if u_size else "")
                          + f"; got {dataset.name} with shape {dataset.shape} and u of size {dataset.u_size}")
+    export.scaled_as_trained(dataset, card)
+    if outside := export.outside_of_training(dataset, card):
+        warnings.warn(outside, stacklevel=3)
 
 
 def as_json(evaluation, **about):
@@ -460,7 +466,7 @@ def with_geometry(evaluation, model, dataset, names, *, examples=200, seed=0, pr
     if not names:
         return evaluation
     indices = evaluation.indices[:examples]
-    x, u = dataset.images_at(indices), dataset.u_at(indices) if model.card["u_size"] else None
+    x, u = dataset.images_at(indices), model.u_at(dataset, indices)
     posterior = model.encode(x, u=u)
     data = x / np.float32(255) if dataset.is_image else x
     results, skipped = geometry.measure(

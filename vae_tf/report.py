@@ -5,7 +5,7 @@ import textwrap
 
 import numpy as np
 
-from vae_tf import metrics, verdicts
+from vae_tf import metrics, runs, verdicts
 from vae_tf.errors import InputError
 from vae_tf.metrics import information, polarised
 
@@ -80,7 +80,7 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
     from matplotlib import pyplot as plt
 
     indices = evaluation.indices[:columns]
-    x, u = dataset.images_at(indices), dataset.u_at(indices) if model.card["u_size"] else None
+    x, u = dataset.images_at(indices), model.u_at(dataset, indices)
     codes = model.encode(x, u=u)
     labels, order = _row_labels(evaluation, dataset)
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
@@ -107,7 +107,7 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
     if shown != channels:
         title += f"; channels 1 to {shown} of {channels}" if shown > 1 else f"; channel 1 of {channels}"
     figure.suptitle(title, fontsize=9, y=0.91, parse_math=False)
-    figure.savefig(path, dpi=110, bbox_inches="tight")
+    runs.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, bbox_inches="tight"))
     plt.close(figure)
 
 
@@ -198,7 +198,7 @@ def polarised_page(path, title, codes, passive_kl=metrics.PASSIVE_KL, bins=50):
              plt.Line2D([], [], color="crimson", linestyle=":", label="posterior mean, among the samples")]
     figure.legend(handles=[*patches, *lines], loc="upper center", ncols=3 * blocks, fontsize=8, frameon=False,
                   bbox_to_anchor=(0.5, 1 - 0.35 / height))
-    figure.savefig(path, dpi=100)
+    runs.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100))
     plt.close(figure)
 
 

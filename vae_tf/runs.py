@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import secrets
 import sys
 
 import numpy as np
@@ -28,9 +29,10 @@ DAMAGED, FOREIGN = "is damaged", "is of a run with another configuration"
 def write_whole(path, write):
     """Write a file that appears whole or not at all: aside, then renamed. write takes a binary file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    # A name that nobody can foresee, opened only if nothing is there: no link that was planted is followed.
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with open(aside, "wb") as file:
+        with open(aside, "xb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())

@@ -6,7 +6,7 @@ import numpy as np
 
 from vae_tf import kinds
 from vae_tf.data import dataset, npz
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, printable
 
 
 def from_npz(path):
@@ -28,10 +28,10 @@ def from_npz(path):
          else _floats(path, "data", arrays["data"], 2).astype(np.float32))
     if not x.size:
         raise InputError(f"dataset: {path}: expected at least one example of one value, got shape {x.shape}")
-    values = factors = u = None
+    values = factors = u = raw = None
     if "factors" in arrays:
-        values = _matching(path, "factors", arrays["factors"], len(x))
-        names = [str(name) for name in arrays.get("factor_names", [f"v{k + 1}" for k in range(values.shape[1])])]
+        raw = values = _matching(path, "factors", arrays["factors"], len(x))
+        names = [printable(name) for name in arrays.get("factor_names", [f"v{k + 1}" for k in range(values.shape[1])])]
         if len(names) != values.shape[1]:
             raise InputError(f"dataset: {path}: expected {values.shape[1]} factor_names, got {len(names)}")
         given = arrays.get("factor_kinds")
@@ -47,7 +47,7 @@ def from_npz(path):
             values = values.astype(np.int64)
     if "u" in arrays:
         u = _matching(path, "u", arrays["u"], len(x)).astype(np.float32)
-    return dataset.from_arrays(str(path), x, values, factors or (), u)
+    return dataset.from_arrays(str(path), x, values, factors or (), u, raw=raw)
 
 
 def _without_missing(path, arrays):

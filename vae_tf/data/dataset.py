@@ -53,6 +53,8 @@ class Dataset:
         factors_at: indices [B] -> factor values [B, K]: integers 0..size-1, or floats.
         u_at: indices [B] -> auxiliary variables of the iVAE, float32 [B, |u|].
         u_size: |u|; 0 when there is none.
+        u_range: (low, high), each [K]: the values of the factors that became 0 and 1 in u; None where u is not made of
+            factors.
         parts: "train" and "test" as published, as ranges of indices; empty when there are none.
         complete_grid: whether the examples are every combination of the factors, so that none can be held out as new.
         fingerprint: identifies the examples by content, see `fingerprint`; a part keeps that of the whole.
@@ -69,6 +71,7 @@ class Dataset:
     factors_at: Callable[[np.ndarray], np.ndarray] | None = None
     u_at: Callable[[np.ndarray], np.ndarray] | None = None
     u_size: int = 0
+    u_range: tuple[np.ndarray, np.ndarray] | None = None
     parts: dict[str, range] = dataclasses.field(default_factory=dict)
     complete_grid: bool = False
     fingerprint: str = ""
@@ -108,6 +111,19 @@ class Dataset:
         return dataclasses.replace(self, size=len(indices), images_at=within(self.images_at),
                                    factors_at=within(self.factors_at), u_at=within(self.u_at), parts={}, part=None,
                                    posterior_at=within(self.posterior_at))
+
+    def with_u_range(self, low, high):
+        """The dataset with u made of its factors by another range than its own, such as that of training."""
+        if self.u_range is None or self.u_at is None:
+            return self
+        own_u_at, (own_low, own_high) = self.u_at, (np.asarray(end, np.float64) for end in self.u_range)
+        if np.array_equal(own_low, low) and np.array_equal(own_high, high):
+            return self
+
+        def u_at(indices):
+            return scaled(own_low + (own_high - own_low) * own_u_at(indices), low, high)
+
+        return dataclasses.replace(self, u_at=u_at, u_range=(low, high))
 
     def split_of(self, how="auto"):
         """How the parts are made, "grid" or "random": "auto" is "random" for data without parts of their own.
@@ -181,7 +197,7 @@ def one_hot(classes, size):
     return np.eye(size, dtype=np.float32)[classes]
 
 
-def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=()):
+def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=(), raw=None):
     """A Dataset from arrays in memory.
 
     Args:
@@ -192,11 +208,15 @@ def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=()
         u: [N, |u|], or None for the factors scaled to [0, 1].
         parts: published "train" and "test" ranges.
         made_by: what determines the arrays if a program makes them; by default the arrays are their own fingerprint.
+        raw: the factors [N, K] as their owner has them, which u is scaled from; values by default.
     """
-    identity = fingerprint(*(made_by or (array for array in (x, values, u) if array is not None)))
-    if u is None and values is not None:
-        u = scaled(values, values.min(0), values.max(0))
+    raw = values if raw is None else raw
+    identity = fingerprint(*(made_by or (array for array in (x, raw, u) if array is not None)))
+    u_range = None
+    if u is None and raw is not None:
+        u_range = raw.min(0), raw.max(0)
+        u = scaled(raw, *u_range)
     return Dataset(name, len(x), x.shape[1:], x.__getitem__, tuple(factors),
                    None if values is None else values.__getitem__,
-                   None if u is None else u.__getitem__, 0 if u is None else u.shape[1], parts or {},
+                   None if u is None else u.__getitem__, 0 if u is None else u.shape[1], u_range, parts or {},
                    fingerprint=identity)

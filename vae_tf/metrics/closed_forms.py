@@ -204,7 +204,7 @@ def _around(model, dataset, indices, seed, progress):
     output, gauss_newton, exact = (np.concatenate(part).astype(np.float64) for part in zip(*found, strict=True))
     if not all(np.isfinite(part).all() for part in (mean, output, gauss_newton, exact)):
         raise InputError("decoder: expected finite values and derivatives; got NaN or infinite")
-    return Around(model, dataset, indices, dataset.u_at(indices) if model.card["u_size"] else None, x, mean,
+    return Around(model, dataset, indices, model.u_at(dataset, indices), x, mean,
                   _covariance(posterior), posterior.get("prior_mean", np.zeros_like(mean)),
                   posterior.get("prior_stddev", np.ones_like(mean)) ** 2, output, gauss_newton, exact,
                   noise_variance, seed)
@@ -255,7 +255,7 @@ def _encoded(model, dataset, indices):
     """Data [N, n] as the decoder makes them, and the posterior's parts, in float64."""
     examples = dataset.images_at(indices)
     x = (examples / 255 if dataset.is_image else examples.astype(np.float64)).reshape(len(indices), -1)
-    posterior = model.encode(examples, u=dataset.u_at(indices) if model.card["u_size"] else None)
+    posterior = model.encode(examples, u=model.u_at(dataset, indices))
     return x, {name: part.astype(np.float64) for name, part in posterior.items()}
 
 

@@ -1,0 +1,34 @@
+"""The programs, each in a process of its own that is forked from one with TensorFlow imported."""
+
+import multiprocessing
+import os
+import pathlib
+import resource
+import runpy
+import sys
+
+ROOT = pathlib.Path(__file__).parents[1]
+processes = multiprocessing.get_context("forkserver")
+processes.set_forkserver_preload(["vae_tf.cli", "vae_tf.report"])
+
+
+def run(name, *argv, folder, largest=None):
+    """(exit code, stdout, stderr) of `python NAME ARGV` in a folder; no file may become larger than `largest` bytes."""
+    out, error = folder / ".stdout", folder / ".stderr"
+    process = processes.Process(target=_run, args=(name, argv, folder, largest, out, error))
+    process.start()
+    process.join(300)
+    said = out.read_text(), error.read_text()
+    out.unlink()
+    error.unlink()
+    return process.exitcode, *said
+
+
+def _run(name, argv, folder, largest, out, error):
+    os.chdir(folder)
+    for descriptor, path in ((1, out), (2, error)):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
+    if largest:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))      # stands for a disk that is full
+    sys.argv, sys.path[0] = [name, *argv], str(ROOT)
+    runpy.run_path(str(ROOT / name), run_name="__main__")

@@ -1,0 +1,113 @@
+"""What the programs write: whole or not at all, on a full disk and past planted links, and safe to print."""
+
+import json
+import os
+import pathlib
+
+import numpy as np
+import pytest
+from programs import run
+
+from vae_tf import data, export, runs
+
+EVALUATE = ("--examples=20", "--metrics=active_units", "--geometry=", "--theory=", "--jobs=1")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """whole.npz, and part.npz with some of its rows, whose factors have another range."""
+    folder, rng = tmp_path_factory.mktemp("outputs"), np.random.default_rng(0)
+    x = rng.integers(0, 256, (60, 4, 4, 1), np.uint8)
+    factors = np.stack([np.arange(60) ** 2, 10 * (np.arange(60) % 5)], -1)
+    np.savez(folder / "whole.npz", images=x, factors=factors)
+    np.savez(folder / "part.npz", images=x[:30], factors=factors[:30])
+    return folder
+
+
+def train(folder, *argv, largest=None):
+    return run("train.py", "--model=ivae", "--network=linear", "--latents=2", "--batch_size=4", "--log_every=1", *argv,
+               folder=folder, largest=largest)
+
+
+def hidden(folder):
+    return [path for path in folder.rglob(".*") if path.name.startswith(".")]
+
+
+def test_an_export_on_a_full_disk_is_one_line_and_the_same_command_makes_it_once(folder):
+    command = ("--name=m", "--dataset=whole.npz", "--steps=3")
+    code, _, error = train(folder, *command, largest=100_000)
+    last = error.splitlines()[-1]
+    assert code == 2 and "Traceback" not in error, error
+    assert last.startswith("train.py: error: ") and "exported/m: the model could not be exported" in last
+    assert os.listdir(folder / "exported/m") == [] and (folder / "runs/m/checkpoints/000000003.npz").exists()
+    for argv, versions, said in [(command, ["1"], "exported/m/1: "),
+                                 (command, ["1"], "exported/m/1 (was there already)"),
+                                 ((*command[:2], "--steps=4"), ["1", "2"], "exported/m/2: ")]:
+        code, out, error = train(folder, *argv)
+        assert code == 0 and said in out, error
+        assert sorted(os.listdir(folder / "exported/m")) == versions
+    assert not hidden(folder)
+
+
+def test_evaluation_on_a_full_disk_is_one_line_and_a_card_cannot_rule_the_terminal(folder):
+    path = folder / "exported/m/1"
+    if not path.exists():
+        train(folder, "--name=m", "--dataset=whole.npz", "--steps=3")
+    code, out, error = run("evaluate.py", "--export=exported/m/1", *EVALUATE, folder=folder)
+    assert code == 0 and f"Data: {folder / 'whole.npz'}, the file that the model's card names" in out, error
+    sizes = {name: (path / name).stat().st_size for name in ("metrics.json", "polarised.png", "assets.extra/card.json")}
+    limit = max(sizes["metrics.json"], sizes["assets.extra/card.json"]) + 1_000
+    assert limit < sizes["polarised.png"]
+    (path / "polarised.png").unlink()
+
+    card = json.loads((path / export.CARD).read_text())
+    card["model"], card["data"]["name"] = "ivae\x1b[2J", "data\x1b]0;title\x07\x9b31m"
+    (path / export.CARD).write_text(json.dumps(card))
+    code, out, error = run("evaluate.py", "--export=exported/m/1", *EVALUATE, folder=folder, largest=limit)
+    last = error.splitlines()[-1]
+    assert code == 2 and "Traceback" not in error and "\x1b" not in out + error and "\x9b" not in out + error
+    assert r"ivae\x1b[2J" in out and r"data\x1b]0;title\x07\x9b31m" in out
+    assert last.startswith("evaluate.py: error: ") and "exported/m/1/polarised.png could not be written" in last
+    assert not (path / "polarised.png").exists() and not hidden(folder)
+    (path / export.CARD).write_text('{"model": "ivae"}')
+    code, out, error = run("evaluate.py", "--export=exported/m/1", *EVALUATE, folder=folder)
+    assert code == 2 and error.count("\n") == 1 and "card.json: expected an entry u_size; got none; restore" in error
+
+
+def test_a_model_that_is_trained_further_keeps_the_range_of_its_factors(folder):
+    if not (folder / "exported/m/2").exists():
+        train(folder, "--name=m", "--dataset=whole.npz", "--steps=4")
+    newest = sorted(os.listdir(folder / "exported/m"))[-1]
+    code, _, error = train(folder, f"--init_from=exported/m/{newest}", "--name=further", "--dataset=part.npz",
+                           "--steps=1")
+    assert code == 0, error
+    first, further = (export.read_card(folder / "exported" / name) for name in (f"m/{newest}", "further/1"))
+    assert first["u"] == further["u"] == {"names": ["v1", "v2"], "low": [0, 0], "high": [59**2, 40]}
+    assert further["recipe"]["dataset"] == str(folder / "part.npz")
+    assert data.load(folder / "part.npz").u_range[1][0] == 29**2
+
+
+def test_links_that_were_planted_are_not_followed(tmp_path, monkeypatch):
+    victim, path = tmp_path / "victim", tmp_path / "metrics.json"
+    victim.write_text("mine")
+    planted = [tmp_path / f".metrics.json.{os.getpid()}", path]
+    for link in planted:
+        link.symlink_to(victim)
+    runs.write_whole(path, lambda file: file.write(b"new"))
+    assert victim.read_text() == "mine" and path.read_text() == "new" and not path.is_symlink()
+    monkeypatch.setattr("secrets.token_hex", lambda size: "guessed")
+    (tmp_path / ".metrics.json.guessed").symlink_to(victim)
+    with pytest.raises(OSError, match=r"metrics.json could not be written: File exists"):
+        runs.write_whole(path, lambda file: file.write(b"newer"))
+    assert victim.read_text() == "mine" and path.read_text() == "new"
+
+
+@pytest.mark.parametrize(("name", "flag"), [
+    *(("train.py", flag) for flag in ("run_root", "export_root", "data_dir", "dataset", "init_from", "name")),
+    *(("evaluate.py", flag) for flag in ("export", "codes", "compare", "dataset", "data_dir"))])
+def test_an_empty_path_is_refused(tmp_path, name, flag):
+    before = set(pathlib.Path("/").iterdir())
+    code, out, error = run(name, f"--{flag}=", folder=tmp_path)
+    assert (code, out) == (2, "") and error.count("\n") == 1
+    assert error.startswith(f"{name}: error: flag --{flag}=") and "expected a name or path; got an empty one" in error
+    assert set(pathlib.Path("/").iterdir()) == before and not os.listdir(tmp_path)

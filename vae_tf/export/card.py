@@ -1,0 +1,143 @@
+"""assets.extra/card.json: what an export says of itself, read with one check of all its entries.
+
+A card may come from anybody. So it is data alone, checked entry by entry, and its text is safe to print.
+"""
+
+import json
+import numbers
+import pathlib
+
+import numpy as np
+
+from vae_tf import runs
+from vae_tf.errors import InputError, printable
+
+EXTRA = pathlib.Path("assets.extra")
+CARD = EXTRA / "card.json"
+WEIGHTS = EXTRA / "model.weights.h5"
+
+# The cards written now; one with a higher number is of a newer vae_tf.
+FORMAT = 1
+
+# What an entry must be if it is there, {dotted name: type}, and what it is called in an error.
+ENTRIES = {
+    "format": int, "model": str, "u_size": int, "latents": int, "beta": numbers.Real, "likelihood": str, "steps": int,
+    "data": dict, "data.name": str, "data.shape": list, "data.factors": list, "recipe": dict, "recipe.dataset": str,
+    "recipe.data_seed": int, "recipe.split": str, "recipe.network": str, "u": dict, "u.names": list, "u.low": list,
+    "u.high": list, "limits": dict, "limits.rows": int, "weights_sha256": str, "history": dict,
+}
+CALLED = {str: "text", int: "a whole number", numbers.Real: "a number", dict: "an object", list: "a list"}
+MAY_BE_NULL = ("u",)
+
+# What serving and analysis in Python need, and what scoring and training further need besides.
+NEEDED = ("model", "u_size")
+SCORED = ("latents", "beta", "likelihood", "steps", "data.name", "data.shape", "recipe.network")
+TRAINED_FURTHER = ("data.shape", "recipe.model", "recipe.network", "recipe.latents", "recipe.likelihood",
+                   "recipe.prior_mean")
+
+
+def read_card(path, also=()):
+    """What exported/NAME/VERSION says of itself, a dict; control characters of its text are escaped.
+
+    Args:
+        path: the version.
+        also: dotted names of entries that must be there besides those that every card has.
+
+    Raises:
+        InputError: there is no card, or it is damaged; the line names the file, the entry and the remedy.
+    """
+    file = pathlib.Path(path) / CARD
+    try:
+        card = json.loads(file.read_text())
+        wrong = _wrong(card, (*NEEDED, *also))
+    except (OSError, ValueError, RecursionError) as error:        # JSON and Unicode errors are ValueErrors
+        reason = error.strerror if isinstance(error, OSError) else f"not JSON: {error}"
+        wrong = f"it cannot be read ({reason})"
+    if wrong:
+        raise InputError(f"{file}: {wrong}; restore the file, or export the model again with train.py")
+    return _printable(card)
+
+
+def _wrong(card, needed):
+    """What is wrong with a card, or None."""
+    if not isinstance(card, dict):
+        return f"expected a JSON object; got {CALLED.get(type(card), type(card).__name__)}"
+    absent = object()
+    for name in dict.fromkeys((*needed, *ENTRIES)):
+        value, kind = card, ENTRIES.get(name)
+        for part in name.split("."):
+            value = value.get(part, absent) if isinstance(value, dict) else absent
+        if value is absent:
+            if name in needed:
+                return f"expected an entry {name}; got none"
+        elif kind and not (isinstance(value, kind) and not isinstance(value, bool)) and not (
+                value is None and name in MAY_BE_NULL):
+            return f"expected {name} to be {CALLED[kind]}; got {json.dumps(value)[:60]}"
+    if card.get("format", FORMAT) > FORMAT:
+        return f"format {card['format']} is of a newer vae_tf, this one reads {FORMAT}; install the newer one"
+    scale = card.get("u")
+    if scale and not (len(scale.get("names", ())) == len(scale.get("low", ())) == len(scale.get("high", ()))
+                      == card["u_size"]):
+        return f"expected u to have names, low and high of {card['u_size']} factors, as u_size says"
+    return None
+
+
+def _printable(value):
+    if isinstance(value, dict):
+        return {printable(key): _printable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_printable(item) for item in value]
+    return printable(value) if isinstance(value, str) else value
+
+
+def describe(path, **more):
+    """Add to the card of exported/NAME/VERSION, or replace what it says of the same."""
+    card = {**read_card(path), **more}
+    runs.write_whole(pathlib.Path(path) / CARD, lambda file: file.write(json.dumps(card, indent=2).encode()))
+
+
+def scale_of(dataset):
+    """How a dataset's factors became its u, for the card: names, low and high; None if u is not made of factors."""
+    if dataset.u_range is None:
+        return None
+    low, high = (np.asarray(end, np.float64).tolist() for end in dataset.u_range)
+    return {"names": [printable(name) for name in dataset.factor_names], "low": low, "high": high}
+
+
+def scaled_as_trained(dataset, card, argument="dataset"):
+    """The dataset with u on the scale that the model of a card was trained with.
+
+    Without that, the same factors would be another u wherever the range of a file's factors is another. u that is the
+    data's own, rather than made of factors, stays as it is.
+
+    Args:
+        dataset: a data.Dataset.
+        card: of an export.
+        argument: what named the dataset, for the error.
+
+    Raises:
+        InputError: the model's u cannot be made of this dataset's factors.
+    """
+    if not card["u_size"] or dataset.u_range is None or "u" not in card:      # a card without u does not say
+        return dataset
+    scale, name = card["u"], printable(dataset.name)
+    if scale is None:
+        raise InputError(f"{argument}: the model was trained on u of the data's own; {name} has factors alone; give it "
+                         "an array u of the same meaning")
+    names = [printable(factor) for factor in dataset.factor_names]
+    if names != scale["names"]:
+        raise InputError(f"{argument}: the model's u is made of the factors {', '.join(scale['names'])} in this "
+                         f"order; {name} has {', '.join(names)}")
+    return dataset.with_u_range(np.array(scale["low"]), np.array(scale["high"]))
+
+
+def outside_of_training(dataset, card):
+    """What to say of factors beyond the range that the model of a card was trained on, or None."""
+    scale = card.get("u")
+    if not scale or dataset.u_range is None:
+        return None
+    beyond = [f"{name} from {low:g} to {high:g} (in training {start:g} to {end:g})" for name, low, high, start, end
+              in zip(scale["names"], *dataset.u_range, scale["low"], scale["high"], strict=True)
+              if low < start or high > end]
+    return (f"{printable(dataset.name)} has factors outside of the range that the model was trained on: "
+            f"{', '.join(beyond)}; there u is outside of [0, 1]") if beyond else None

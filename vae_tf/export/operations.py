@@ -1,0 +1,92 @@
+"""Whether the graph of a SavedModel touches files, read from saved_model.pb without running any of it.
+
+A SavedModel is a program in TensorFlow's operations. What is refused here are operations that could read or write
+files, run Python or talk to other machines. That is no sandbox: a model may still take all the time and memory there
+is, and TensorFlow is not proof against a graph made to attack it.
+"""
+
+import pathlib
+
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow.python.framework import op_def_registry
+
+from vae_tf.errors import InputError, printable
+
+# Operations with a state that do nothing outside of the model.
+HARMLESS = ("Assert", "AssignVariableOp", "DisableCopyOnRead", "If", "NoOp", "Placeholder", "ReadVariableOp",
+            "StatefulPartitionedCall", "VarHandleOp", "While")
+# Operations that reach outside though TensorFlow counts them as stateless and they take no text.
+REACHES_OUT = ("DebugIdentity", "DebugIdentityV2", "ImmutableConst", "PyFuncStateless", "XlaCustomCall",
+               "XlaCustomCallV2")
+# What reading and writing the variables needs, in the functions that the saver alone calls.
+SAVER = ("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin")
+TEXT = 7        # tensorflow.DataType.DT_STRING; a file's name comes as text
+
+
+def suspicious(path):
+    """The operations of exported/NAME/VERSION that could reach outside of the model, [name, ...], sorted.
+
+    Operations that TensorFlow's registry does not know count. So do those that have a state or handle text, but for
+    a few: whatever opens a file takes its name as text.
+
+    Raises:
+        InputError: saved_model.pb cannot be read.
+    """
+    file = pathlib.Path(path) / "saved_model.pb"
+    try:
+        saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    except (OSError, DecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a SavedModel"
+        raise InputError(f"{file} cannot be read ({reason}); export the model again") from None
+    found = set()
+    for meta_graph in saved.meta_graphs:
+        graph, saver = meta_graph.graph_def, meta_graph.saver_def
+        functions = {function.signature.name: function.node_def for function in graph.library.function}
+        of_saver = {name.split(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
+        saving = _reached([node for node in graph.node if node.name in of_saver], functions)
+        # A function that anything but the saver calls gets no exception.
+        rest = [node for node in graph.node if node.name not in of_saver]
+        rest += [node for name, nodes in functions.items() if name not in saving for node in nodes]
+        elsewhere = _reached(rest, functions)
+        found |= {node.op for node in graph.node if _reaches_out(node.op, functions)}
+        for name, nodes in functions.items():
+            allowed = SAVER if name in saving and name not in elsewhere else ()
+            found |= {node.op for node in nodes if _reaches_out(node.op, functions) and node.op not in allowed}
+    return sorted(found)
+
+
+def check(path):
+    """Raise InputError if a SavedModel has operations that could reach outside of it; the line lists them."""
+    found = suspicious(path)
+    if found:
+        raise InputError(f"{printable(path)}: its graph could reach outside of the model, by the operations "
+                         f"{printable(', '.join(found))}; a SavedModel is a program: load it only if you trust where "
+                         "it comes from, with --trust_export, in Python with trust=True")
+
+
+def _reached(nodes, functions):
+    """Names of the functions that nodes call, and those that these call in turn."""
+    reached, waiting = set(), list(nodes)
+    while waiting:
+        for name in _called(waiting.pop()):
+            if name in functions and name not in reached:
+                reached.add(name)
+                waiting += functions[name]
+    return reached
+
+
+def _called(node):
+    yield node.op       # a function may be called as if it were an operation
+    for attribute in node.attr.values():
+        yield from [attribute.func.name, *(function.name for function in attribute.list.func)]
+
+
+def _reaches_out(name, functions):
+    operation = op_def_registry.get(name)
+    if operation is None:
+        return name not in functions        # whose own operations are looked at
+    if name in REACHES_OUT:
+        return True
+    handles_text = any(argument.type == TEXT for argument in (*operation.input_arg, *operation.output_arg))
+    return (operation.is_stateful or handles_text) and name not in HARMLESS
