@@ -24,8 +24,9 @@ def test_every_test_that_a_document_names_is_there(document):
         assert not test or test in names_in(file), f"docs/{document}.md names {file}::{test}"
 
 
-def test_every_promise_about_a_run_names_its_test():
-    text = (ROOT / "docs" / "training.md").read_text()
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_promise_names_its_test(document):
+    text = (ROOT / "docs" / f"{document}.md").read_text()
     promises = re.findall(r"^- \*\*.*\n(?:  .*\n)*", text, re.MULTILINE)
     assert len(promises) > 10
     for promise in promises:
