@@ -165,7 +165,7 @@ def test_a_second_run_goes_on_is_refused_or_restarts(folder, capsys):
     assert [row.split(",")[0] for row in rows] == ["step", "1", "2", "3", "4", "5"]
     with pytest.raises(InputError, match="is at step 5 already; expected at least as many, got 2"):
         run_train(*base, "--steps=2")
-    with pytest.raises(InputError, match=r"another configuration \(--learning_rate: 0.001 there, 0.5 now\).*--restart"):
+    with pytest.raises(InputError, match=r"another configuration \(--learning_rate: 0.003 there, 0.5 now\).*--restart"):
         run_train(*base, "--steps=5", "--learning_rate=0.5")
     run_train(*base, "--steps=5", "--learning_rate=0.5", "--restart")
     assert sorted(p.name for p in (folder / "runs").iterdir()) == ["vae_synthetic_linear", "vae_synthetic_linear-2"]
