@@ -1,0 +1,62 @@
+"""A program's streams and signals, in processes that import nothing slow."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+PRINTING = """
+import sys
+from vae_tf import console
+console.start()
+print("\\u00b1", "x" * 100_000)
+print("said", file=sys.stderr)
+assert all(open("/dev/null").fileno() > 2 for _ in range(3))      # no file takes a standard stream's place
+open(sys.argv[1], "w").write("worked")
+"""
+STOPPED = """
+import atexit, os, sys
+from vae_tf import console
+console.start()
+
+def main():
+    atexit.register(print, "tidied up")
+    try:
+        os.kill(os.getpid(), int(sys.argv[1]))
+    finally:
+        print("left")
+
+console.run("program", main)
+print("never")
+"""
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full 2>/dev/full", ">&- 2>&- <&-", "2>/dev/full | true", ">/dev/null"])
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_what_cannot_be_printed_is_dropped(tmp_path, redirection, locale):
+    (tmp_path / "program.py").write_text(PRINTING)
+    command = f"set -o pipefail; {sys.executable} {tmp_path}/program.py {tmp_path}/done {redirection}"
+    done = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True,
+                          env={"PYTHONPATH": str(ROOT), "LC_ALL": locale, "PYTHONUTF8": "0",
+                               "PYTHONCOERCECLOCALE": "0", "PATH": "/usr/bin:/bin"})
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "done").read_text() == "worked"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_stopped_program_tidies_up_and_ends_by_the_signal(number):
+    done = subprocess.run([sys.executable, "-c", STOPPED, str(int(number))], cwd=ROOT, capture_output=True, text=True,
+                          preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))     # a shell may ignore it
+    assert done.returncode == -number
+    assert done.stdout.splitlines() == ["left", "tidied up"]
+    assert done.stderr.splitlines() == [f"program: stopped by {number.name}"]
+
+
+def test_ctrl_c_amid_imports_ends_the_process_without_a_word():
+    done = subprocess.run([sys.executable, "-c", "import os\nfrom vae_tf import console\nconsole.start()\n"
+                           "os.kill(os.getpid(), 2)\nprint('never')"], cwd=ROOT, capture_output=True, text=True,
+                          preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
