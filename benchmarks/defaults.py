@@ -2,38 +2,55 @@
 
     python benchmarks/defaults.py [--datasets=synthetic_linear,...] [--models=vae,...] [--networks=mlp_tcl,...]
                                   [--most_steps=N] [--seed=0]
+    python benchmarks/defaults.py --replicas=8 --datasets=synthetic_linear --models=vae,full_covariance_vae
 
 It prints a line of a Markdown table per run: the settings, the KL, and how many latents are active (a mean KL of at
 least 0.01 nats on training examples). A run goes the way of train.py, without checkpoints and export.
+With --replicas it prints the distance to orthogonality (DtO) of the decoder for as many seeds instead.
 """
 
 import argparse
+import itertools
 import math
 
 import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from vae_tf import cli, data, defaults, models, networks, objectives
+from vae_tf import cli, data, defaults, jacobians, metrics, models, networks, objectives
 
 EXAMPLES = 2_000
 ACTIVE_KL = 0.01
 
 
-def trained(*argv, most_steps=None):
-    """Train as `train.py ARGV` would, with at most `most_steps` steps; returns (config, model, dataset, history)."""
+def all_trained(*argv, most_steps=None):
+    """Train as `train.py ARGV` would, with at most `most_steps` steps: (configurations, models, dataset, histories)."""
     values = flags.FlagValues()
     cli.define_train_flags(values)
-    cli.read(values, ["train.py", "--polarised_every=0", *argv])
+    cli.read(values, ["train.py", "--polarised_every=0", "--log_every=500", *argv])
     dataset = data.load(values.dataset, data_dir=values.data_dir, seed=values.data_seed)
     dataset = dataset.split(values.split, "train", values.data_seed)
-    config = cli.configuration(values, dataset)
+    configs = list(cli.configurations(values, dataset).values())
     if most_steps:
-        config["steps"] = min(config["steps"], most_steps)
-    model = cli.build_model(config, dataset)
-    strategy = tf.distribute.get_strategy()
-    history, = cli.fit([config], [model], dataset, [None], values, strategy)
+        configs = [{**config, "steps": min(config["steps"], most_steps)} for config in configs]
+    built = [cli.build_model(config, dataset) for config in configs]
+    histories = cli.fit(configs, built, dataset, [None] * len(built), values, tf.distribute.get_strategy())
+    return configs, built, dataset, histories
+
+
+def trained(*argv, most_steps=None):
+    """The configuration, model, dataset and history of one run."""
+    (config,), (model,), dataset, (history,) = all_trained(*argv, most_steps=most_steps)
     return config, model, dataset, history
+
+
+def orientation(*argv, most_steps=None):
+    """The DtO [S] of the decoders of several seeds, around the posterior means of 500 training examples."""
+    _, built, dataset, _ = all_trained(*argv, most_steps=most_steps)
+    indices = np.arange(min(500, len(dataset)))
+    x = models.unit_range(tf.constant(dataset.images_at(indices)))
+    u = tf.constant(dataset.u_at(indices)) if built[0].u_size else None
+    return [metrics.dto(jacobians.gram(model.decoder, model.posterior(x, u).mean())).score for model in built]
 
 
 def active_latents(model, dataset):
@@ -66,7 +83,15 @@ def main():
     parser.add_argument("--networks", default="")
     parser.add_argument("--most_steps", type=int)
     parser.add_argument("--seed", default="0")
+    parser.add_argument("--replicas", type=int)
     given = parser.parse_args()
+    if given.replicas:
+        for dataset, model in itertools.product(given.datasets.split(","), given.models.split(",")):
+            found = orientation(f"--dataset={dataset}", f"--model={model}", f"--seed={given.seed}",
+                                f"--replicas={given.replicas}", most_steps=given.most_steps)
+            print(f"{dataset} {model}: DtO {np.mean(found):.3f} ± {np.std(found, ddof=1):.3f}, "
+                  f"{min(found):.3f} to {max(found):.3f}", flush=True)
+        return
     print("| dataset | model | network | s² | rate | steps | reconstruction | KL | active | said before training |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for dataset in given.datasets.split(","):
