@@ -393,7 +393,7 @@ def test_codes_are_scored_against_the_factors_named(tmp_path, capsys):
         scores[asked] = numbers["metrics"]["mig"]["score"]
         assert f"200 codes of 1 latents, against {asked.replace(',', ', ')} alone" in capsys.readouterr().out
     assert scores["kept"] == pytest.approx(1, abs=1e-9) and scores["kept,lost"] < 0.6
-    with pytest.raises(InputError, match="^factors: expected names of kept, lost; got 'colour'$"):
+    with pytest.raises(InputError, match=r"^factors: expected names of kept, lost; got 'colour'$"):
         run_evaluate(f"--codes={tmp_path / 'codes.npz'}", "--factors=colour")
 
 
