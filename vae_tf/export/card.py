@@ -24,7 +24,8 @@ ENTRIES = {
     "format": int, "model": str, "u_size": int, "latents": int, "beta": numbers.Real, "likelihood": str, "steps": int,
     "data": dict, "data.name": str, "data.shape": list, "data.factors": list, "recipe": dict, "recipe.dataset": str,
     "recipe.data_seed": int, "recipe.split": str, "recipe.network": str, "u": dict, "u.names": list, "u.low": list,
-    "u.high": list, "limits": dict, "limits.rows": int, "weights_sha256": str, "history": dict,
+    "u.high": list, "limits": dict, "limits.rows": int, "limits.jacobian_rows": int,
+    "weights_sha256": str, "history": dict,
 }
 CALLED = {str: "text", int: "a whole number", numbers.Real: "a number", dict: "an object", list: "a list"}
 MAY_BE_NULL = ("u",)

@@ -58,7 +58,7 @@ class Exported:
         most = self.card.get("limits", {}).get("jacobian_rows" if name == "jacobian" else "rows")
         if most is None or name == "sample" or len({len(tensors[key]) for key in tensors if key in BY_ROW}) > 1:
             return 2**31        # as one request, which is refused if need be
-        return max(1, most // max(1, len(tensors["values"]))) if name == "traverse" else most
+        return max(1, most // max(1, len(tensors["values"])) if name == "traverse" else most)
 
     def _call_with(self, name, u, **inputs):
         """A signature that takes u too if the model is an iVAE."""
