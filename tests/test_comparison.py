@@ -60,6 +60,7 @@ def test_recipes_with_other_numbers_of_active_latents_are_compared_by_angles():
 def test_one_seed_twice_is_no_repetition_and_dead_models_come_first():
     dead = verdicts.judge(np.zeros((9, 2)), np.ones((9, 2)))
     measured = {**models([0.1, 0.2, 0.1]), "d": Measured(dead, 0, {}, verdicts.words(dead))}
+    assert "\x1b" not in "".join(comparison.report({"A\x1b[2J": {"m0": 0}}, measured))      # clears a terminal
     lines = comparison.report({"A": {"m0": 0, "m1": 1, "m2": 0}, "B": {"d": 0}}, measured)
     assert "m2: the recipe and seed of m0" in lines[0] and "d: No latent says anything about x" in lines[1]
     assert lines[3].split()[:4] == ["A", "2", "of", "3"] and "0.15 ± 0.0707" in lines[3]

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.stats
 
 from vae_tf import activity, checks, evaluation, metrics, verdicts
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, printable
 
 VERDICT_EXAMPLES = 1_000        # that say which latents carry information, at least
 LEVEL = 0.05                    # a smaller p answers the question
@@ -150,8 +150,9 @@ def report(groups, measured):
     lines.append("  mean ± standard deviation over seeds; 0: the columns are orthogonal. `latents`: how many have "
                  f"mean s_j^2 / s_pj^2 < {activity.NARROW_VARIANCE:g}.")
     tested = math.comb(sum(bool(models) for models in kept.values()), 2)
-    return lines + [f"  {answer(one, kept[one], other, kept[other], tested)}"
-                    for one, other in itertools.combinations(kept, 2)]
+    lines += [f"  {answer(one, kept[one], other, kept[other], tested)}"
+              for one, other in itertools.combinations(kept, 2)]
+    return [printable(line) for line in lines]
 
 
 def _mean_and_spread(values):

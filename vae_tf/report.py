@@ -6,7 +6,7 @@ import textwrap
 import numpy as np
 
 from vae_tf import metrics, runs, verdicts
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, printable
 from vae_tf.metrics import information, polarised
 
 SPREADS = """\
@@ -113,7 +113,7 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
 
 def title_of(card):
     """What a model is called in a picture; its path may be anything."""
-    return f"{card['model']} on {card['data']['name']}, {card['latents']} latents, {card['steps']:,} steps"
+    return printable(f"{card['model']} on {card['data']['name']}, {card['latents']} latents, {card['steps']:,} steps")
 
 
 def _row_labels(evaluation, dataset):
@@ -131,7 +131,7 @@ def _row_labels(evaluation, dataset):
         known = [None] * len(size)
     for j, best in enumerate(known):
         if best is not None:
-            labels[j] += f"\n{dataset.factors[best[0]].name} {best[1]:.0%}"
+            labels[j] += f"\n{printable(dataset.factors[best[0]].name)} {best[1]:.0%}"
     return labels, np.argsort(-size)
 
 
