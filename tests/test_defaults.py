@@ -8,6 +8,7 @@ import rounding
 import tensorflow as tf
 from absl import flags
 from cases import NEEDS_MNIST, build, dataset
+from test_cli import run_train
 
 from vae_tf import cli, data, defaults, devices, networks, replicas, theory, training
 
@@ -47,6 +48,12 @@ def test_collapse_of_a_linear_model_is_said_before_training():
                                  "--likelihood_variance=0.5") == ""
     message = said(square, "--model=vae", "--latents=3")
     assert message.startswith("2 of 3 latents will be active") and message.endswith("they vary in no more directions")
+
+
+def test_train_says_it(tmp_path):
+    with pytest.warns(UserWarning, match="^all 2 latents will be passive"):
+        run_train("--model=vae", "--dataset=synthetic_linear", "--likelihood_variance=0.5", "--steps=1",
+                  f"--run_root={tmp_path}", f"--export_root={tmp_path / 'exported'}")
 
 
 def test_other_networks_are_warned_of_where_ignoring_z_is_a_local_optimum():
