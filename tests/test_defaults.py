@@ -67,6 +67,23 @@ def test_other_networks_are_warned_of_where_ignoring_z_is_a_local_optimum():
         assert said(curved, "--likelihood_variance=0.5", *argv) == ""
 
 
+@pytest.mark.parametrize("angle", [0.0, 0.3, np.pi / 4])
+def test_what_a_turned_linear_model_costs(angle):
+    """excess / beta = 1/2 log(1 + k sin^2(2 t)) of docs/defaults.md, against the terms of the objective."""
+    first, second, beta, variance = 1 / 3, 1 / 12, 4.0, 0.01
+    C = np.diag([first, second])
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+    def objective(D):
+        reconstruction, kl = theory.linear_terms(C, D, *theory.linear_encoder(D, beta, variance), variance)
+        return reconstruction + beta * kl
+
+    D = np.diag(np.sqrt([first - beta * variance, second - beta * variance]))
+    k = (first - second)**2 / (4 * first * second)
+    assert (objective(D @ turn) - objective(D)) / beta == pytest.approx(np.log(1 + k * np.sin(2 * angle)**2) / 2,
+                                                                       rel=1e-9, abs=1e-12)
+
+
 @pytest.mark.parametrize("name", ["synthetic_linear", "synthetic_nonlinear", "nonstationary_sources",
                                   pytest.param("linear_mixture_digits", marks=NEEDS_MNIST)])
 def test_no_model_is_predicted_to_collapse_by_default(name):
