@@ -5,7 +5,7 @@ the requests that warm a server up, and the Keras weights to go on training with
 
     signatures      what the graph computes, what it refuses, and how much one request may ask
     card            what an export says of itself, and the scale of its factors
-    versions        the folders: written, found, pruned
+    folders         the versions: written, found, pruned
     operations      whether a stranger's graph touches files
     exported        a SavedModel as NumPy functions
 """
@@ -22,8 +22,8 @@ from vae_tf.export.card import (
     scaled_as_trained,
 )
 from vae_tf.export.exported import Exported, load
+from vae_tf.export.folders import check_writable, existing, load_weights, newest, save, versions
 from vae_tf.export.operations import suspicious
-from vae_tf.export.versions import check_writable, existing, load_weights, newest, save, versions
 
 __all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_writable", "describe",
            "existing", "load", "load_weights", "newest", "outside_of_training", "read_card", "save",

@@ -9,7 +9,7 @@ import tensorflow as tf
 from vae_tf.errors import InputError, printable
 from vae_tf.export import operations
 from vae_tf.export.card import read_card, scaled_as_trained
-from vae_tf.export.versions import newest
+from vae_tf.export.folders import newest
 
 # Inputs with a row per example.
 BY_ROW = ("x", "z", "u", "factors")
