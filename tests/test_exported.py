@@ -220,7 +220,7 @@ def test_a_part_of_the_data_is_scored_on_the_scale_of_training(loaded):
     wider = data.dataset.from_arrays("wider", X[rows], 2 * FACTORS[rows], factors)
     with pytest.warns(UserWarning, match=r"wider has factors outside .*: shape from 0 to 6 \(in training 0 to 3\)"):
         evaluation.evaluate(loaded, wider, ("active_units",), examples=len(rows))
-    np.testing.assert_allclose(loaded.u_at(wider, i), 2 * whole.u_at(rows) + [3 / 8, 0], atol=1e-6)
+    np.testing.assert_allclose(loaded.u_at(wider, i), 2 * whole.u_at(rows) - [3 / 8, 0], atol=1e-6)
     turned = data.dataset.from_arrays("turned", X[rows], FACTORS[rows], factors[::-1])
     with pytest.raises(InputError, match=r"factors size, shape in this order; turned has shape, size"):
         evaluation.evaluate(loaded, turned, ("active_units",))
