@@ -226,8 +226,9 @@ def test_an_export_is_trained_further_and_scored_on_other_data(folder):
     described = export.load("exported/second").card
     assert written["dataset"] == described["evaluated"]["dataset"] == "one.npz"
     assert described["evaluated"]["examples"] == 40 and described["data"]["name"] == "other.npz"
-    assert described["metrics"] == {name: metric["score"] for name, metric in written["metrics"].items()}
-    assert {"mig", "active_units", "elbo"} <= set(described["metrics"])
+    assert described["metrics"] == {name: metric["score"] for name, metric in written["metrics"].items()
+                                    if "no_meaning" not in metric}       # two steps leave a model nearly dead
+    assert {"active_units", "elbo"} <= set(described["metrics"]) and "mig" in written["metrics"]
     with pytest.raises(InputError, match=r"the model takes examples of shape \(4,\) and u of size 2; got wide.npz"):
         run_evaluate("--export=exported/second", "--dataset=wide.npz", *scored)
 
