@@ -1,0 +1,58 @@
+"""How often the interval of a score covers the score's mean over samples: `python benchmarks/intervals.py`, 2 minutes.
+
+For each kind of codes, 150 samples of 1,000 rows are drawn and scored, each with the half-samples of
+`evaluation.interval`. A 95 % interval should cover the mean of the 150 scores in .95 of the cases. It does not for
+`irs`, which rests on extremes, and that is why `irs` has none.
+"""
+
+import numpy as np
+
+from vae_tf import evaluation, metrics
+
+SAMPLES, ROWS, HALVES = 150, 1_000, 20
+SIZES = np.array((3, 6, 10, 8, 8))      # of five factors
+
+
+def noisy(U, rng):
+    """Each factor in a latent of its own, with normal noise of half its standard deviation."""
+    return U + 0.5 * rng.standard_normal(U.shape)
+
+
+def heavy_tailed(U, rng):
+    """The same with noise of Student's t, 3 degrees of freedom."""
+    return U + 0.3 * rng.standard_t(3, U.shape)
+
+
+def rotated(U, rng):
+    """All factors in every latent."""
+    return U @ np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0] + 0.1 * rng.standard_normal(U.shape)
+
+
+SCORES = {
+    "mig": metrics.mig,
+    "mcc": metrics.mcc,
+    "irs": lambda codes, factors: metrics.irs(metrics.sampler(codes, factors)),
+}
+
+
+def covered(score, codes_of):
+    """The share of samples whose interval covers the mean score, and that mean."""
+    centres, reaches = [], []
+    for sample in range(SAMPLES):
+        rng = np.random.default_rng(sample)
+        factors = np.stack([rng.integers(0, size, ROWS) for size in SIZES], -1)
+        codes = codes_of((factors - (SIZES - 1) / 2) / np.sqrt((SIZES**2 - 1) / 12), rng)
+        halves = [score(codes[rows], factors[rows]).score
+                  for rows in (rng.permutation(ROWS)[:ROWS // 2] for _ in range(HALVES))]
+        centres.append(score(codes, factors).score)
+        reaches.append(evaluation.interval(centres[-1], halves)[1] - centres[-1])
+    return np.mean(np.abs(np.array(centres) - np.mean(centres)) <= reaches), np.mean(centres)
+
+
+if __name__ == "__main__":
+    error = np.sqrt(0.95 * 0.05 / SAMPLES)
+    print(f"covered, of {SAMPLES} samples of {ROWS:,} rows; .95 +- {error:.3f} is claimed")
+    for name, score in SCORES.items():
+        for codes_of in (noisy, heavy_tailed, rotated):
+            share, mean = covered(score, codes_of)
+            print(f"  {name:<4} {codes_of.__name__:<13} {share:.3f}   (score {mean:.3f})")
