@@ -69,57 +69,59 @@ def define_train_flags(values=flags.FLAGS):
     """Define train.py's flags; returns {group: names}, in the order of --help."""
     group = _Group(values)
     group.start("Model")
-    group.enum("model", "ivae", models.MODELS, "What to train.")
+    group.enum("model", "ivae", models.MODELS, "Kind of model to train.")
     group.enum("network", None, networks.NETWORKS, "Encoder and decoder; by default one that suits the dataset.")
     group.integer("latents", None, "Size of z; by default one that suits the dataset.", lower_bound=1)
     group.enum("likelihood", None, distributions.LIKELIHOODS,
                "p(x|z); bernoulli for images and gaussian for vectors by default.")
-    group.float("likelihood_variance", None,
-                "Variance of the gaussian likelihood, per pixel; where gaussian_learned starts; by default one that "
-                "suits the dataset.")
+    group.float("likelihood_variance", None, "Variance of the gaussian likelihood, per pixel or entry of a vector; the "
+                "variance of gaussian_learned starts there; by default one that suits the dataset.")
     group.float("beta", None, "Weight of the KL term (of the total correlation in beta_tcvae); "
                 "by default 4 for beta_vae, 6 for beta_tcvae, else 1.", positive=False)
-    group.integer("beta_warmup_steps", 0, "beta grows linearly from 0 over as many steps.", lower_bound=0)
+    group.integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0.", lower_bound=0)
     group.enum("tc_estimator", "weighted", objectives.TC_ESTIMATORS, "Minibatch estimator of q(z) in beta_tcvae.")
     group.enum("prior_mean", "zero", models.PRIOR_MEANS, "Mean of p(z|u) in ivae.")
     _define_data_flags(group, "dsprites", f"One of {', '.join(data.DATASETS)}, or the path of an .npz file "
                        "with images [N,H,W,C] or data [N,n], optional factors [N,K] and u.")
     group.start("Training")
-    group.integer("steps", None, "Updates in all; by default what suits the dataset.", lower_bound=1)
-    group.float("epochs", None, "The same in passes over the training data, instead of --steps.")
-    group.integer("batch_size", 64, "Examples per update.", lower_bound=1)
-    group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule.")
-    group.float("learning_rate", None, "Its step size; by default one that suits the dataset and the network.")
-    group.float("clip_gradients", 0, "Scale the gradient of a step down to this norm where it is longer; 0: never.",
-                positive=False)
+    group.integer("steps", None, "Number of updates in all; by default one that suits the dataset.", lower_bound=1)
+    group.float("epochs", None, "Length of training in passes over the training data, instead of --steps.")
+    group.integer("batch_size", 64, "Number of examples per update.", lower_bound=1)
+    group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule for the weights.")
+    group.float("learning_rate", None, "Step size of the optimizer; by default one that suits the dataset and the "
+                "network.")
+    group.float("clip_gradients", 0, "Largest norm of a step's gradient, which is scaled down to it where it is longer; "
+                "0 never scales it.", positive=False)
     group.enum("precision", "float32", networks.DTYPES,
-               "Of the layers; weights and results stay float32.")
+               "Number format in which layers compute; weights and results stay float32.")
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
                "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
-    group.integer("seed", 0, "Of weights, order of examples and noise.", lower_bound=0, upper_bound=2_000_000)
+    group.integer("seed", 0, "Seed for the initial weights, the order of examples and the noise.",
+                  lower_bound=0, upper_bound=2_000_000)
     group.path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
-                 "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
-    group.integer("replicas", None, "Train as many models as one program, with seeds from --seed on. Each has its own "
-                  "run, NAME-seedS, the same as if trained alone.", lower_bound=1)
-    group.list("sweep_beta", None, "Train one model per value of beta, comma-separated, as one program: NAME-betaB.")
+               "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
+    group.integer("replicas", None, "Train this number of models as one program, with seeds from --seed on. Each has "
+                  "its own run, NAME-seedS, the same as if it were trained alone.", lower_bound=1)
+    group.list("sweep_beta", None, "Train one model for each of these values of beta, comma-separated, as one program; "
+               "their runs are called NAME-betaB.")
     group.enum("strategy", "auto", devices.STRATEGIES, "How devices share the work; the result does not depend on it. "
-               "auto: the machines of TF_CONFIG, the TPU of TPU_NAME, all GPUs, or one device.")
+               "auto takes the machines of TF_CONFIG, the TPU of TPU_NAME, all GPUs, or one device.")
     group.float("active_threshold", 0.5, "A latent is active, in the polarised KL that history shows, if its mean "
                 "posterior variance is below this many prior variances.")
     group.start("Output")
-    group.path("name", None, "Of the run and the export; MODEL_DATASET by default.")
+    group.path("name", None, "Name of the run and of the export; MODEL_DATASET by default.")
     group.path("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
-                 "run_root/NAME/.")
+               "run_root/NAME/.")
     group.path("export_root", "exported", "Folder for the trained model: export_root/NAME/VERSION/.")
     group.boolean("restart", False, "Start over in a new folder rather than go on with runs/NAME.")
-    group.integer("log_every", 50, "Steps per row of history.", lower_bound=1)
-    group.integer("checkpoint_every", 1_000, "Steps per checkpoint.", lower_bound=1)
-    group.integer("keep_versions", None, "Delete all but so many versions of the model once the new one is there; "
-                  "by default none is deleted.", lower_bound=1)
+    group.integer("log_every", 50, "Number of steps that one row of history covers.", lower_bound=1)
+    group.integer("checkpoint_every", 1_000, "Number of steps from one checkpoint to the next.", lower_bound=1)
+    group.integer("keep_versions", None, "Number of versions of the model that are kept once the new one is there; "
+                  "older ones are deleted. By default none is deleted.", lower_bound=1)
     group.boolean("accept_dark", False, "The exported model takes batches of images of which no pixel is above 1. By "
                   "default it refuses them, as floats and masks of 0 and 1 look so, unless training images do too.")
-    group.integer("polarised_every", 500, "Steps per look at how far the KL is from its polarised form; 0: none.",
-                  lower_bound=0)
+    group.integer("polarised_every", 500, "Number of steps between two measurements of how far the KL is from its "
+                  "polarised form; 0 measures nothing.", lower_bound=0)
     return group.names
 
 
@@ -127,43 +129,43 @@ def define_evaluate_flags(values=flags.FLAGS):
     """Define evaluate.py's flags; returns {group: names}, in the order of --help."""
     group = _Group(values)
     group.start("Model")
-    group.path("export", "exported", "Which model: exported/ (the newest of all), exported/NAME (its newest) "
-                 "or exported/NAME/VERSION.")
-    group.paths("compare", None, "Instead of one model: several exports, comma-separated, such as 'exported/vae*'. "
-               "Models that differ in their seed alone form a group, and the groups' distances from orthogonality are "
-               "compared over seeds. OD-scores are of Jacobians, or of fitted local decoders with --geometry=od_score.")
-    group.path("codes", None, "Instead of a model: an .npz file with codes [N,d], factors [N,K] to score them "
-               "against, and optional factor_kinds [K] and stddev [N,d] of the posterior.")
-    _define_data_flags(group, None, "What to score it on; by default what it was trained on.")
+    group.path("export", "exported", "Model to score: exported/ (the newest of all), exported/NAME (its newest version) "
+               "or exported/NAME/VERSION.")
+    group.paths("compare", None, "Compare several exports, comma-separated, such as 'exported/vae*', instead of scoring "
+                "one. Models that differ in their seed alone form a group, and the groups' distances from orthogonality "
+                "are compared over seeds. OD-scores are of Jacobians, or of fitted local decoders with "
+                "--geometry=od_score.")
+    group.path("codes", None, "Score the codes of an .npz file instead of a model: codes [N,d], factors [N,K] to score "
+               "them against, and optional factor_names [K], factor_kinds [K] and stddev [N,d] of the posterior.")
+    _define_data_flags(group, None, "Data to score the model on; by default those that it was trained on.")
     group.boolean("trust_export", False, "Load a model whose graph has operations that read or write files, run Python "
-                  "or reach other machines. A SavedModel is a program: say so only if you trust where it comes from.")
+                  "or reach other machines. A SavedModel is a program: set this only if you trust where it comes from.")
     group.start("Evaluation")
-    group.list("metrics", "default", "Comma-separated, of " + ", ".join(metrics.ALL) + "; default: all but "
-               + " and ".join(metrics.HEAVY) + ", which take minutes; all: all.")
-    group.integer("examples", 10_000, "How many a metric estimates from, drawn from the test part; half as many again "
-                  "are drawn for metrics that learn, to be tested on.", lower_bound=2)
-    group.boolean("quick", False, f"A first look: at most {QUICK_EXAMPLES:,} examples, "
+    group.list("metrics", "default", "Metrics to compute, comma-separated, of " + ", ".join(metrics.ALL) + ". Instead "
+               "of names, default takes all but " + " and ".join(metrics.HEAVY) + ", which take minutes, and all takes "
+               "all of them.")
+    group.integer("examples", 10_000, "Number of examples that a metric estimates from, drawn from the test part; half "
+                  "as many again are drawn for metrics that learn, to be tested on.", lower_bound=2)
+    group.boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, "
                   "and no interval for the slow metrics.")
     group.enum("latents", "all", evaluation.LATENTS,
-               "Which codes the metrics get; active: without the passive latents, "
-               "whose posterior is the prior.")
+               "Latents whose codes the metrics get; active leaves out the passive ones, whose posterior is the prior.")
     group.list("factors", None, "Names of the factors that every metric is to look at, comma-separated, such as "
                "scale,orientation,x,y; all by default.")
-    group.integer("samples_per_value", None, "Samples of z for " + " and ".join(metrics.PER_VALUE) + ", for each value "
-                  "of the factor that has most values; 10,000 samples in all by default.", lower_bound=1)
+    group.integer("samples_per_value", None, "Number of samples of z that " + " and ".join(metrics.PER_VALUE) + " take "
+                  "for each value of the factor that has most values; 10,000 samples in all by default.", lower_bound=1)
     group.float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
-                "below so many nats.")
-    group.integer("jobs", None, "Metrics computed at a time; by default as many as there are processors.",
+                "below this many nats.")
+    group.integer("jobs", None, "Number of metrics computed at a time; by default as many as there are processors.",
                   lower_bound=1)
     group.list("geometry", ",".join(name for name in geometry.GEOMETRY if name not in geometry.FITTED),
                "Metrics of the decoder around posterior means, comma-separated, of " + ", ".join(geometry.GEOMETRY)
                + "; the last " + str(len(geometry.FITTED)) + " fit local decoders, which takes minutes.")
-    group.list("theory", ",".join(closed_forms.THEORY), "The model held against closed forms around posterior means, "
-               "comma-separated, of " + ", ".join(closed_forms.THEORY) + "; those that do not apply say why.")
-    group.integer("geometry_examples", 200, "Around how many of the examples, for --geometry and --theory; "
-                  f"{QUICK_GEOMETRY} at most with --quick.",
-                  lower_bound=1)
-    group.integer("seed", 0, "Of the choice of examples and of the noise.", lower_bound=0, upper_bound=2_000_000)
+    group.list("theory", ",".join(closed_forms.THEORY), "Comparisons of the model with closed forms around posterior "
+               "means, comma-separated, of " + ", ".join(closed_forms.THEORY) + "; those that do not apply say why.")
+    group.integer("geometry_examples", 200, "Number of examples around which --geometry and --theory look at the "
+                  f"decoder; {QUICK_GEOMETRY} at most with --quick.", lower_bound=1)
+    group.integer("seed", 0, "Seed for the choice of examples and for the noise.", lower_bound=0, upper_bound=2_000_000)
     return group.names
 
 
@@ -171,8 +173,9 @@ def _define_data_flags(group, dataset, text):
     trained = "; by default as in training" if dataset is None else ""
     group.start("Data")
     group.path("dataset", dataset, text)
-    group.path("data_dir", None, "Where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
-    group.integer("data_seed", None if trained else 0, f"Of data that are drawn at random{trained}.", lower_bound=0)
+    group.path("data_dir", None, "Folder where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
+    group.integer("data_seed", None if trained else 0, "Seed for data that are drawn at random, and for a random split"
+                  f"{trained}.", lower_bound=0)
     group.enum("split", None if trained else "auto", data.SPLITS,
                "Which examples are for training and which for scoring. grid: the published train and test parts, or "
                "else the whole for both; random: 80, 10 and 10 % for training, validation and test; auto: grid for a "
