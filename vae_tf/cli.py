@@ -90,8 +90,8 @@ def define_train_flags(values=flags.FLAGS):
     group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule for the weights.")
     group.float("learning_rate", None, "Step size of the optimizer; by default one that suits the dataset and the "
                 "network.")
-    group.float("clip_gradients", 0, "Largest norm of a step's gradient, which is scaled down to it where it is longer; "
-                "0 never scales it.", positive=False)
+    group.float("clip_gradients", 0, "Largest norm of a step's gradient, which is scaled down to it where it is "
+                "longer; 0 never scales it.", positive=False)
     group.enum("precision", "float32", networks.DTYPES,
                "Number format in which layers compute; weights and results stay float32.")
     group.enum("jit_compile", "auto", ("auto", "true", "false"),
@@ -129,11 +129,11 @@ def define_evaluate_flags(values=flags.FLAGS):
     """Define evaluate.py's flags; returns {group: names}, in the order of --help."""
     group = _Group(values)
     group.start("Model")
-    group.path("export", "exported", "Model to score: exported/ (the newest of all), exported/NAME (its newest version) "
-               "or exported/NAME/VERSION.")
-    group.paths("compare", None, "Compare several exports, comma-separated, such as 'exported/vae*', instead of scoring "
-                "one. Models that differ in their seed alone form a group, and the groups' distances from orthogonality "
-                "are compared over seeds. OD-scores are of Jacobians, or of fitted local decoders with "
+    group.path("export", "exported", "Model to score: exported/ (the newest of all), exported/NAME (its newest "
+               "version) or exported/NAME/VERSION.")
+    group.paths("compare", None, "Compare several exports, comma-separated, such as 'exported/vae*', instead of "
+                "scoring one. Models that differ in their seed alone form a group, and the groups' distances from "
+                "orthogonality are compared over seeds. OD-scores are of Jacobians, or of fitted local decoders with "
                 "--geometry=od_score.")
     group.path("codes", None, "Score the codes of an .npz file instead of a model: codes [N,d], factors [N,K] to score "
                "them against, and optional factor_names [K], factor_kinds [K] and stddev [N,d] of the posterior.")
