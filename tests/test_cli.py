@@ -369,6 +369,7 @@ def test_recipes_parse_build_and_say_where_they_come_from(recipe, monkeypatch):
     else:
         dataset = data.load(values.dataset)
     config = cli.configuration(values, dataset)
+    assert config["likelihood"] != "gaussian" or values.likelihood_variance, "a paper's variance is no default of ours"
     assert cli.build_model(config, dataset).count_params()
 
 
