@@ -80,9 +80,9 @@ def define_train_flags(values=flags.FLAGS):
                 "by default 4 for beta_vae, 6 for beta_tcvae, else 1.", positive=False)
     group.integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0.", lower_bound=0)
     group.enum("tc_estimator", "weighted", objectives.TC_ESTIMATORS, "Minibatch estimator of q(z) in beta_tcvae.")
-    group.enum("prior_mean", "zero", models.PRIOR_MEANS, "Mean of p(z|u) in ivae.")
-    _define_data_flags(group, "dsprites", f"One of {', '.join(data.DATASETS)}, or the path of an .npz file "
-                       "with images [N,H,W,C] or data [N,n], optional factors [N,K] and u.")
+    group.enum("prior_mean", "zero", models.PRIOR_MEANS, "Mean of the prior p(z|u) in ivae.")
+    _define_data_flags(group, "dsprites", f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
+                       "of an .npz file with images [N,H,W,C] or data [N,n], and optional factors [N,K] and u.")
     group.start("Training")
     group.integer("steps", None, "Number of updates in all; by default one that suits the dataset.", lower_bound=1)
     group.float("epochs", None, "Length of training in passes over the training data, instead of --steps.")
@@ -137,9 +137,9 @@ def define_evaluate_flags(values=flags.FLAGS):
                 "--geometry=od_score.")
     group.path("codes", None, "Score the codes of an .npz file instead of a model: codes [N,d], factors [N,K] to score "
                "them against, and optional factor_names [K], factor_kinds [K] and stddev [N,d] of the posterior.")
-    _define_data_flags(group, None, "Data to score the model on; by default those that it was trained on.")
     group.boolean("trust_export", False, "Load a model whose graph has operations that read or write files, run Python "
                   "or reach other machines. A SavedModel is a program: set this only if you trust where it comes from.")
+    _define_data_flags(group, None, "Data to score the model on; by default those that it was trained on.")
     group.start("Evaluation")
     group.list("metrics", "default", "Metrics to compute, comma-separated, of " + ", ".join(metrics.ALL) + ". Instead "
                "of names, default takes all but " + " and ".join(metrics.HEAVY) + ", which take minutes, and all takes "
