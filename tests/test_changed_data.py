@@ -33,7 +33,8 @@ def test_a_run_does_not_go_on_with_changed_data(tmp_path):
     before = sorted(tmp_path.rglob("*"))
     done = program("train.py", *FLAGS, "--steps=4", folder=tmp_path)
     assert done.returncode == 2 and not done.stdout
-    line, = done.stderr.splitlines()
+    assert done.stderr.count("\n") == 1, done.stderr
+    line = done.stderr
     assert line.startswith("train.py: error: runs/vae_mine was trained on other data than mine.npz holds now")
     assert "--restart" in line and sorted(tmp_path.rglob("*")) == before
 
@@ -102,6 +103,7 @@ def test_a_catalogue_that_cannot_be_reached_is_one_line(tmp_path, monkeypatch):
         monkeypatch.setenv(name.upper(), "http://127.0.0.1:9")
     done = program("train.py", "--dataset=mnist", folder=tmp_path)
     assert done.returncode == 2 and not done.stdout
-    line, = done.stderr.splitlines()
+    assert done.stderr.count("\n") == 1, done.stderr
+    line = done.stderr
     assert line.startswith(f"train.py: error: dataset: mnist is not prepared at {tmp_path}/tfds/mnist/")
     assert "point --data_dir or TFDS_DATA_DIR at where it is" in line

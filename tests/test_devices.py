@@ -143,6 +143,9 @@ def test_two_workers_give_the_result_of_one(tmp_path):
     one, two = (np.load(tmp_path / "runs" / name / "checkpoints" / "000000010.npz") for name in ("alone", "shared"))
     assert one.files == two.files
     for name in one.files:
+        if one[name].dtype.kind == "U":                                            # which run the checkpoint is of
+            assert one[name] == two[name]
+            continue
         # Ten steps of 1e-3; another noise or batch would show at that size.
         np.testing.assert_allclose(one[name], two[name], rtol=1e-4, atol=1e-5, err_msg=name)
     alone, shared = (tf.saved_model.load(f"{tmp_path}/exported/{name}/1") for name in ("alone", "shared"))

@@ -66,6 +66,8 @@ def fit(model, dataset, optimizer, *, seed=0, run_dir=None, callbacks=(), **opti
     """
     strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
     with strategy.scope():
+        if tf.distribute.has_strategy() and not optimizer.built:        # it belongs to where it was made: make it here
+            optimizer = type(optimizer).from_config(optimizer.get_config())
         program = replicas.Single(model, optimizer, seed)
         return _fit(program, dataset, strategy, [run_dir], callbacks, **options)[0]
 
