@@ -1,3 +1,4 @@
+import functools
 import os
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -5,8 +6,25 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import pytest
 import tensorflow as tf
 
 # Two devices for the tests of strategies; everything else uses the first.
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0],
                                            [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def each_catalogue_is_read_once():
+    """TFDS takes two seconds to read MNIST, which many tests ask for; its arrays are copied by whoever uses them."""
+    from vae_tf.data import catalogue
+
+    read = catalogue._read
+
+    @functools.cache
+    def once(name, split, data_dir, environment):
+        return read(name, split, data_dir)
+
+    catalogue._read = lambda name, split, data_dir: once(name, split, data_dir, os.environ.get("TFDS_DATA_DIR"))
+    yield
+    catalogue._read = read
