@@ -194,7 +194,7 @@ def wrong(data):
         "x is too large": (("reconstruct", {"x": np.concatenate([x, x], 1), "u": u}), of_x),
         "u has another size": (("encode", {"x": x, "u": u[:, 1:]}), rf"tensor u \[.*expected shape \[\?,{FACTORS}\]"),
         "u has other rows": (("encode", {"x": x, "u": u[:1]}), "u: expected as many rows as x has"),
-        "no u": (("encode", {"x": x}), "missing a required argument: 'u'"),
+        "no u": (("encode", {"x": x}), r"missing a required (keyword-only )?argument: 'u'"),
         "x of another type": (("encode", {"x": x.astype(np.float64), "u": u}),
                               f"input #1.* expected to be a {'uint8' if data.is_image else 'float'} tensor"),
         "something else": (("encode", {"x": x, "u": u, "y": u}), "unexpected keyword argument 'y'"),
