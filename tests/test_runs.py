@@ -1,7 +1,6 @@
 """Checkpoints: which are kept, which are passed over, which are refused."""
 
 import os
-import pathlib
 
 import numpy as np
 import pytest
