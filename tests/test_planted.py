@@ -1,0 +1,29 @@
+"""Faults of files and images seen from outside: a link that was planted, and images whose channels no picture has."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+from test_cli import ROOT, program
+
+SCORED = ("--metrics=active_units", "--geometry=", "--theory=", "--jobs=1")
+
+
+def test_a_planted_link_is_not_followed_and_seven_channels_do_not_end_an_evaluation(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (40, 16, 16, 7), np.uint8)
+    np.savez(tmp_path / "mine.npz", images=images, factors=np.arange(40) % 3)
+    (tmp_path / "runs/planted").mkdir(parents=True)
+    other = tmp_path / "other"
+    other.write_text("somebody else's")
+    training = subprocess.Popen([sys.executable, ROOT / "train.py", "--model=vae", "--dataset=mine.npz", "--steps=2",
+                                 "--batch_size=4", "--name=planted"], cwd=tmp_path, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
+    # The program imports for seconds before it writes; the first release wrote through a link of this name.
+    (tmp_path / f"runs/planted/.config.json.{training.pid}").symlink_to(other)
+    said, _ = training.communicate(timeout=300)
+    assert training.returncode == 0, said
+    assert other.read_text() == "somebody else's"
+    done = program("evaluate.py", *SCORED, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "exported/planted/1/overview.png").exists()
