@@ -1,7 +1,8 @@
 import functools
 import os
+from unittest import mock
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"      # whatever the shell says: the programs' output is compared
 # The tests' matrices are small: more threads only wait for each other. Before NumPy is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -12,6 +13,13 @@ import tensorflow as tf
 # Two devices for the tests of strategies; everything else uses the first.
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0],
                                            [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+@pytest.fixture(autouse=True)
+def each_test_leaves_the_environment_as_it_was():
+    """tf2onnx turns TensorFlow's logs on, which programs started by later tests would print."""
+    with mock.patch.dict(os.environ):
+        yield
 
 
 @pytest.fixture(autouse=True, scope="session")

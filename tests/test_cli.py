@@ -304,9 +304,7 @@ def test_bad_input_of_evaluate(folder, arguments, message):
 
 
 def program(name, *argv, folder):
-    # Other tests import packages that change this variable, and a program leaves the user's choice of logs alone.
-    return subprocess.run([sys.executable, ROOT / name, *argv], cwd=folder, capture_output=True, text=True, timeout=300,
-                          env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"})
+    return subprocess.run([sys.executable, ROOT / name, *argv], cwd=folder, capture_output=True, text=True, timeout=300)
 
 
 def test_programs_end_with_one_line_and_a_code(tmp_path):
