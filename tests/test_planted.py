@@ -1,6 +1,5 @@
 """Faults of files and images seen from outside: a link that was planted, and images whose channels no picture has."""
 
-import os
 import subprocess
 import sys
 
