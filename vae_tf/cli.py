@@ -60,9 +60,6 @@ with _without_native_logs():
 QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
 
-# Flags that say where results go or how often, not what the run is.
-OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions",
-          "polarised_every", "data_dir", "epochs", "strategy", "replicas", "sweep_beta", "accept_dark")
 
 
 def define_train_flags(values=flags.FLAGS):
@@ -311,7 +308,7 @@ def configuration(values, dataset):
     """
     by_heading = values.flags_by_module_dict()
     config = {flag.name: flag.value for heading in ("Model", "Data", "Training") for flag in by_heading[heading]
-              if flag.name not in OUTPUT}
+              if flag.name not in runs.OUTPUT}
     suited = defaults.suited(dataset)
     if config["init_from"]:
         try:

@@ -23,6 +23,9 @@ from vae_tf.errors import InputError
 
 KEPT_CHECKPOINTS = 2
 RUN = "run"                 # the array of a checkpoint that says which run wrote it
+# train.py's flags that say where results go, how often or how many runs there are, not what a run is.
+OUTPUT = ("name", "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions",
+          "polarised_every", "data_dir", "epochs", "strategy", "replicas", "sweep_beta", "accept_dark")
 DAMAGED, FOREIGN = "is damaged", "is of a run with another configuration"
 
 

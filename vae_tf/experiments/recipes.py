@@ -1,0 +1,98 @@
+"""flags/PAPER/NAME.flags, and flags after it, as a dict: what a run is, whatever the words that asked for it.
+
+TensorFlow is not needed, so values are told apart by their look alone: 1e-3 and 0.001 are the same number.
+"""
+
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import vae_tf
+from vae_tf import runs
+from vae_tf.errors import InputError
+
+CHECKOUT = pathlib.Path(vae_tf.__file__).parents[1]
+PROGRAM = CHECKOUT / "train.py"
+
+Value = int | float | str
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    """A recipe, read.
+
+    flags: {name: value} of what a run is, but for its seed and its length.
+    epochs, steps: its length, at most one of them; neither where the dataset's default counts.
+    output: {name: value} of flags that say how often to log, or the like.
+    seed: the first seed.
+    """
+
+    name: str
+    flags: Mapping[str, Value]
+    epochs: float | None = None
+    steps: int | None = None
+    output: Mapping[str, Value] = dataclasses.field(default_factory=dict)
+    seed: int = 0
+
+
+def read(name: str, extra: Iterable[str] = ()) -> Recipe:
+    """The recipe flags/<name>.flags with further flags after it; of flags that are given twice the last counts.
+
+    Raises:
+        InputError: there is no such recipe, or something in it is no flag.
+    """
+    if not PROGRAM.exists():
+        raise InputError(f"recipes: expected a checkout of the repository, with train.py and flags/ beside vae_tf/; "
+                         f"got {CHECKOUT}, which has none; clone the repository and install it with pip install -e .")
+    path = CHECKOUT / "flags" / f"{name}.flags"
+    if not path.exists():
+        known = sorted(str(each.relative_to(path.parents[len(pathlib.Path(name).parts) - 1]).with_suffix(""))
+                       for each in path.parent.glob("*.flags"))
+        raise InputError(f"recipe: expected a file flags/NAME.flags, such as {', '.join(known) or 'base'}; "
+                         f"got {name!r}")
+    found: dict[str, Any] = {}
+    for flag, value in [*_of_file(path), *(_parsed("flags", text) for text in extra)]:
+        if flag in ("steps", "epochs"):         # the one given last counts, as in train.py
+            found.pop({"steps": "epochs", "epochs": "steps"}[flag], None)
+        found[flag] = value
+    epochs, steps, seed = (found.pop(each, None) for each in ("epochs", "steps", "seed"))
+    output = {flag: found.pop(flag) for flag in runs.OUTPUT if flag in found}
+    return Recipe(name, dict(sorted(found.items())), epochs, steps, output, seed or 0)
+
+
+def _of_file(path):
+    """(name, value) of the flags in a flagfile, those of flagfiles within it in their place."""
+    try:
+        lines = path.read_text().splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: expected a file of flags; {error.strerror}") from None
+    for line in (line.strip() for line in lines):
+        if line and not line.startswith(("#", "//")):
+            name, value = _parsed(path, line)
+            if name == "flagfile":
+                yield from _of_file(CHECKOUT / str(value))
+            else:
+                yield name, value
+
+
+def _parsed(where, text):
+    """("beta", 0.001) of "--beta=1e-3"; a flag without a value is true."""
+    name, equals, value = text.lstrip("-").partition("=")
+    if not text.startswith("-") or not name or " " in name:
+        raise InputError(f"{where}: expected a flag such as --beta=4; got {text!r}")
+    return name, plain(value) if equals else "true"
+
+
+def plain(value: str) -> Value:
+    """The number that a text stands for, a whole one as int; the text itself if it is none."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    return int(number) if number.is_integer() else number
+
+
+def as_arguments(flags: Mapping[str, Value]) -> list[str]:
+    """["--beta=4", ...] of {"beta": 4, ...}."""
+    return [f"--{name}={value}" for name, value in flags.items()]

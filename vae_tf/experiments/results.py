@@ -1,0 +1,127 @@
+"""results/**/*.json: what was measured, one small file per run, named for people and found by its content.
+
+A result is a dict:
+
+    schema         SCHEMA
+    recipe, flags  the recipe's name, and its flags without seed and length (recipes.Recipe.flags)
+    seed, steps, epochs
+    configuration  the run's config.json: all that it depends on, the data's fingerprint included
+    numerics       NUMERICS when it was trained
+    command        what trains the same model
+    versions, machine, seconds     seconds {"training", "scoring"}; training is None for a run that others made
+    verdict        {"state", "words", "informative", "kl"}
+    metrics        {name: {"score", "interval", ...} or {"skipped": why}}; the name is followed by the flags of
+                   evaluate.py that it was measured with, if any
+    polarised_regime               {name: {"score", ...}}, as in metrics.json
+    history        {column: numbers}, thinned to at most ROWS rows
+
+That of an experiment which trains nothing has `experiment`, the table's name, and `source`, a digest of the code that
+measured it, in place of recipe to configuration, and no verdict or history.
+"""
+
+import hashlib
+import json
+import pathlib
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from vae_tf import runs
+from vae_tf.experiments.tables import Metric
+
+SCHEMA = 1
+# Raised when the same configuration trains to other numbers than before; tests/test_experiments.py has golden losses.
+NUMERICS = 1
+ROWS = 100
+
+Result = dict[str, Any]
+REQUIRED: dict[str, Any] = {"numerics": int, "metrics": dict, "versions": dict, "machine": str, "seconds": dict}
+OF_RUN: dict[str, Any] = {"recipe": str, "flags": dict, "seed": int, "steps": int, "epochs": (int, float), "configuration": dict,
+          "command": str}
+OF_EXPERIMENT: dict[str, Any] = {"experiment": str, "source": str}
+
+
+def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
+    """Write a result, whole or not at all, in place of an older one of the same run; returns its path."""
+    path = pathlib.Path(folder) / place(result)
+    text = json.dumps({"schema": SCHEMA, **result}, indent=1, allow_nan=False) + "\n"
+    runs.write_whole(path, lambda file: file.write(text.encode()))
+    return path
+
+
+def place(result: Result) -> pathlib.Path:
+    """Where a result lies below results/: PAPER/RECIPE-DIGEST-seedS-STEPS.json, or NAME.json of an experiment."""
+    if "experiment" in result:
+        return pathlib.Path(f"{result['experiment']}.json")
+    told = json.dumps(result["flags"], sort_keys=True)
+    digest = hashlib.sha256(told.encode()).hexdigest()[:6]
+    return pathlib.Path(f"{result['recipe']}-{digest}-seed{result['seed']}-{result['steps']}.json")
+
+
+def read_all(folder: str | pathlib.Path) -> list[Result]:
+    """Every result below a folder, in the order of their paths; a damaged file is passed over with a warning."""
+    found = []
+    for path in sorted(pathlib.Path(folder).rglob("*.json")):
+        if path.name.startswith("."):       # being written
+            continue
+        try:
+            result = json.loads(path.read_text())
+            wrong = _wrong(result)
+        except (OSError, ValueError, RecursionError) as error:
+            wrong = f"it cannot be read ({error})"
+        if wrong:
+            print(f"warning: {path} is passed over: {wrong}", file=sys.stderr)
+        else:
+            found.append(result)
+    return found
+
+
+def _wrong(result):
+    """What is wrong with a result, or None."""
+    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
+        return f"expected a result of schema {SCHEMA}"
+    for name, kind in {**REQUIRED, **(OF_EXPERIMENT if "experiment" in result else OF_RUN)}.items():
+        if not isinstance(result.get(name), kind):
+            return f"expected an entry {name}; got {str(result.get(name))[:40]!r}"
+    return None
+
+
+def of_cell(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS) -> list[Result]:
+    """The results of a recipe's flags, by seed: those of the longest training of which there are any."""
+    same = [result for result in found if result.get("flags") == flags and result["numerics"] == numerics]
+    longest = max((result["steps"] for result in same), default=None)
+    return sorted((result for result in same if result["steps"] == longest), key=lambda result: result["seed"])
+
+
+def of_experiment(found: Iterable[Result], name: str) -> list[Result]:
+    """The result of an experiment that trains nothing: one, or none."""
+    return [result for result in found if result.get("experiment") == name and result["numerics"] == NUMERICS]
+
+
+def measured_as(metric: Metric) -> str | None:
+    """The key in a result's `metrics` of what a metric reads; None if it reads something else, such as history."""
+    head, _, rest = metric.read.partition(".")
+    return " ".join([rest.partition(".")[0], *sorted(metric.evaluate)]) if head == "metrics" else None
+
+
+def value(result: Result, metric: Metric) -> Any:
+    """What a metric reads in a result: a number, a list of numbers, or None where it was not measured.
+
+    metric.read is a path of dotted names; a whole number counts in a list, from the end if it is negative. What has
+    no meaning for the model that was measured (see `verdicts`) is None too.
+    """
+    parts = metric.read.split(".")
+    if key := measured_as(metric):
+        parts[1] = key
+    at: Any = result
+    for part in parts:
+        if isinstance(at, dict) and "no_meaning" in at:
+            return None
+        if isinstance(at, dict):
+            at = at.get(part)
+        elif isinstance(at, list) and re.fullmatch(r"-?\d+", part) and -len(at) <= int(part) < len(at):
+            at = at[int(part)]
+        else:
+            return None
+    return at

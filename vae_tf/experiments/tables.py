@@ -1,0 +1,301 @@
+"""tables/NAME.toml: what a paper prints in a table or figure, and how each of its cells is measured here.
+
+A table is data alone, so adding one needs no code. `read` gives a Table, and names the mistake in a file that is none.
+"""
+
+import dataclasses
+import pathlib
+import tomllib
+from collections.abc import Mapping
+from typing import Any
+
+from vae_tf.errors import InputError
+
+FOLDER = pathlib.Path(__file__).parent / "tables"
+BETTER = ("higher", "lower", "neither")
+SHORTENED = ("quick", "standard")       # budgets that cells describe; "full" is the recipe as it stands
+BUDGETS = (*SHORTENED, "full")
+FIGURES = ("scatter", "lines", "bars", "histograms")
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A number that is read out of a result.
+
+    read: its path in the result, such as "metrics.dto.score"; see results.value.
+    better: which direction is better, of BETTER.
+    evaluate: flags of evaluate.py with which it is measured, such as --examples=5000.
+    """
+
+    name: str
+    label: str
+    better: str
+    read: str
+    evaluate: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """How a cell is shortened: passes over the data or steps (None: as the recipe says), and how many seeds."""
+
+    epochs: float | None = None
+    steps: int | None = None
+    seeds: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One model of a table: a recipe, trained with some seeds, and the numbers that the paper prints for it.
+
+    recipe: flags/<recipe>.flags; None in an experiment that trains nothing, which a function measures.
+    flags: of train.py, after those of the recipe.
+    printed: {name of a metric: (number, its spread or None)}; empty where a figure prints no number.
+    budgets: {"quick" or "standard": Budget}; a budget that is missing does not run the cell.
+    needs: what must be downloaded first, and how; "" for nothing.
+    read: {name of a metric: path}, where this cell reads it from another place than the others do.
+    """
+
+    row: str
+    column: str
+    recipe: str | None = None
+    flags: tuple[str, ...] = ()
+    printed: Mapping[str, tuple[float, float | None]] = dataclasses.field(default_factory=dict)
+    budgets: Mapping[str, Budget] = dataclasses.field(default_factory=dict)
+    needs: str = ""
+    read: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A drawing of a table's numbers.
+
+    kind: of FIGURES.
+    x, y: names of metrics; x may be the name of a flag, such as beta.
+    series: what tells the lines or colours apart, "row" or "column".
+    """
+
+    kind: str
+    x: str
+    y: tuple[str, ...]
+    series: str = "column"
+    title: str = ""
+    log_x: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table or figure of a paper.
+
+    name: of its file, which names it everywhere.
+    where: where it is printed, such as "Table 2".
+    shows: what it shows, in a sentence.
+    seeds: of every cell at budget "full".
+    spread: what the printed +- is.
+    measure: "module:function" of an experiment that trains nothing, or None.
+    """
+
+    name: str
+    title: str
+    paper: str
+    where: str
+    shows: str
+    metrics: Mapping[str, Metric]
+    cells: tuple[Cell, ...]
+    seeds: int = 1
+    spread: str = ""
+    measure: str | None = None
+    figures: tuple[Figure, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def numbers(self) -> list[tuple[Cell, str]]:
+        """(cell, name of a metric) of every number to measure: those printed, or all metrics where none is."""
+        return [(cell, name) for cell in self.cells for name in (cell.printed or self.metrics)]
+
+    def metric(self, cell: Cell, name: str) -> Metric:
+        """A metric as a cell reads it."""
+        return dataclasses.replace(self.metrics[name], read=cell.read.get(name, self.metrics[name].read))
+
+
+def names() -> list[str]:
+    """The names of all tables, sorted."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def load(name: str) -> Table:
+    """The table of a name.
+
+    Raises:
+        InputError: there is no such table, or its file is none.
+    """
+    if name not in names():
+        raise InputError(f"NAME: expected a table or figure, one of {', '.join(names())}; got {name!r}")
+    return read(FOLDER / f"{name}.toml")
+
+
+def read(path: str | pathlib.Path) -> Table:
+    """The table that a file describes.
+
+    Raises:
+        InputError: the file and the entry, what was expected, what came.
+    """
+    path = pathlib.Path(path)
+    try:
+        data = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise InputError(f"{path}: expected a table in TOML; {error.strerror}") from None
+    except ValueError as error:         # of TOML, or of Unicode
+        raise InputError(f"{path}: expected a table in TOML; {error}") from None
+    try:
+        return _table(path.stem, data)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _table(name, data):
+    entries = _Entries("", data)
+    metrics = {key: _metric(key, value) for key, value in entries.take("metrics", dict).items()}
+    if not metrics:
+        raise InputError("metrics: expected at least one [metrics.NAME]; got none")
+    cells = tuple(_cell(f"cells[{i}]", value, metrics) for i, value in enumerate(entries.take("cells", list)))
+    figures = tuple(_figure(f"figures[{i}]", value, metrics) for i, value in enumerate(entries.take("figures", list,
+                                                                                                    [])))
+    texts = {key: entries.take(key, str) for key in ("title", "paper", "where", "shows")}
+    table = Table(name=name, metrics=metrics, cells=cells, figures=figures, seeds=_positive(entries, "seeds", 1),
+                  spread=entries.take("spread", str, ""), measure=entries.take("measure", str, None),
+                  notes=entries.texts("notes"), **texts)
+    entries.done()
+    _check_measured(table)
+    return table
+
+
+def _check_measured(table):
+    """Raise InputError unless every cell says, in one way, how it is measured."""
+    if table.measure is not None and table.measure.count(":") != 1:
+        raise InputError(f"measure: expected module:function; got {table.measure!r}")
+    if not table.cells:
+        raise InputError("cells: expected at least one [[cells]]; got none")
+    for i, cell in enumerate(table.cells):
+        if (cell.recipe is None) == (table.measure is None):
+            raise InputError(f"cells[{i}].recipe: expected a recipe, or a function to measure the whole table; got "
+                             + ("neither" if cell.recipe is None else f"{cell.recipe!r} and {table.measure!r}"))
+    places = [(cell.row, cell.column) for cell in table.cells]
+    for i, place in enumerate(places):
+        if place in places[:i]:
+            raise InputError(f"cells[{i}]: expected one cell per row and column; got {' / '.join(place)} again")
+
+
+def _metric(name, data):
+    entries = _Entries(f"metrics.{name}", data)
+    better = entries.take("better", str)
+    if better not in BETTER:
+        raise InputError(f"metrics.{name}.better: expected one of {', '.join(BETTER)}; got {better!r}")
+    metric = Metric(name, entries.take("label", str), better, entries.take("read", str),
+                    entries.flags("evaluate"))
+    entries.done()
+    return metric
+
+
+def _cell(where, data, metrics):
+    entries = _Entries(where, data)
+    printed = {name: _printed(f"{where}.printed.{name}", value)
+               for name, value in entries.take("printed", dict, {}).items()}
+    read = entries.take("read", dict, {})
+    for entry, given in (("printed", printed), ("read", read)):
+        for name in given:
+            if name not in metrics:
+                raise InputError(f"{where}.{entry}: expected names of {', '.join(metrics)}; got {name!r}")
+    budgets = {name: _budget(f"{where}.{name}", value) for name in SHORTENED
+               if (value := entries.take(name, dict, None)) is not None}
+    cell = Cell(row=entries.take("row", str), column=entries.take("column", str),
+                recipe=entries.take("recipe", str, None), flags=entries.flags("flags"), printed=printed,
+                budgets=budgets, needs=entries.take("needs", str, ""), read=read)
+    entries.done()
+    return cell
+
+
+def _printed(where, value):
+    numbers = value if isinstance(value, list) else [value]
+    if len(numbers) not in (1, 2) or not all(_is(number, float) for number in numbers):
+        raise InputError(f"{where}: expected a number, or [number, spread]; got {value!r}")
+    return float(numbers[0]), float(numbers[1]) if len(numbers) == 2 else None
+
+
+def _budget(where, data):
+    entries = _Entries(where, data)
+    epochs = entries.take("epochs", float, None)
+    steps, seeds = (_positive(entries, name, None) for name in ("steps", "seeds"))
+    if epochs is not None and (epochs <= 0 or steps is not None):
+        raise InputError(f"{where}: expected epochs above 0, or steps, not both; got epochs = {epochs}"
+                         + (f" and steps = {steps}" if steps else ""))
+    entries.done()
+    return Budget(epochs, steps, seeds)
+
+
+def _figure(where, data, metrics):
+    entries = _Entries(where, data)
+    figure = Figure(entries.take("kind", str), entries.take("x", str), entries.texts("y"),
+                    entries.take("series", str, "column"), entries.take("title", str, ""),
+                    entries.take("log_x", bool, False))
+    entries.done()
+    for name, value, choices in (("kind", figure.kind, FIGURES), ("series", figure.series, ("row", "column")),
+                                 *(("y", name, tuple(metrics)) for name in figure.y)):
+        if value not in choices:
+            raise InputError(f"{where}.{name}: expected one of {', '.join(choices)}; got {value!r}")
+    return figure
+
+
+def _positive(entries, name, default):
+    value = entries.take(name, int, default)
+    if value is not None and value < 1:
+        raise InputError(f"{entries.at(name)}: expected a whole number above 0; got {value}")
+    return value
+
+
+def _is(value, kind):
+    kinds = (int, float) if kind is float else (kind,)
+    return isinstance(value, kinds) and (kind is bool or not isinstance(value, bool))
+
+
+KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table",
+         list: "a list"}
+REQUIRED: Any = object()
+
+
+class _Entries:
+    """The entries of one table in TOML, taken one by one; `done` refuses those that nobody took."""
+
+    def __init__(self, where, data):
+        if not isinstance(data, dict):
+            raise InputError(f"{where}: expected a table of entries; got {data!r}")
+        self.where, self.data, self.known = where, data, []
+
+    def at(self, name):
+        return f"{self.where}.{name}" if self.where else name
+
+    def take(self, name, kind, default=REQUIRED):
+        self.known.append(name)
+        value = self.data.get(name, default)
+        if value is REQUIRED:
+            raise InputError(f"{self.at(name)}: expected {KINDS[kind]}; got nothing")
+        if value is not default and not _is(value, kind):
+            raise InputError(f"{self.at(name)}: expected {KINDS[kind]}; got {value!r}")
+        return value
+
+    def texts(self, name):
+        values = self.take(name, list, [])
+        for value in values:
+            if not isinstance(value, str):
+                raise InputError(f"{self.at(name)}: expected a list of texts; got {value!r} in it")
+        return tuple(values)
+
+    def flags(self, name):
+        values = self.texts(name)
+        for value in values:
+            if not value.startswith("--") or value.startswith("--flagfile"):
+                raise InputError(f"{self.at(name)}: expected flags such as --latents=10; got {value!r}")
+        return values
+
+    def done(self):
+        for name in self.data:
+            if name not in self.known:
+                raise InputError(f"{self.at(name)}: there is no such entry; choices: {', '.join(self.known)}")
