@@ -37,8 +37,8 @@ ROWS = 100
 
 Result = dict[str, Any]
 REQUIRED: dict[str, Any] = {"numerics": int, "metrics": dict, "versions": dict, "machine": str, "seconds": dict}
-OF_RUN: dict[str, Any] = {"recipe": str, "flags": dict, "seed": int, "steps": int, "epochs": (int, float), "configuration": dict,
-          "command": str}
+OF_RUN: dict[str, Any] = {"recipe": str, "flags": dict, "seed": int, "steps": int, "epochs": (int, float),
+                          "configuration": dict, "command": str}
 OF_EXPERIMENT: dict[str, Any] = {"experiment": str, "source": str}
 
 

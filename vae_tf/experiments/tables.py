@@ -7,9 +7,9 @@ import dataclasses
 import pathlib
 import tomllib
 from collections.abc import Mapping
-from typing import Any
 
 from vae_tf.errors import InputError
+from vae_tf.experiments.entries import Entries, is_a, positive
 
 FOLDER = pathlib.Path(__file__).parent / "tables"
 BETTER = ("higher", "lower", "neither")
@@ -25,6 +25,7 @@ class Metric:
     read: its path in the result, such as "metrics.dto.score"; see results.value.
     better: which direction is better, of BETTER.
     evaluate: flags of evaluate.py with which it is measured, such as --examples=5000.
+    decimals: of the printed numbers; without a printed spread, half of the last one is the spread.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Metric:
     better: str
     read: str
     evaluate: tuple[str, ...] = ()
+    decimals: int = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +65,26 @@ class Cell:
     budgets: Mapping[str, Budget] = dataclasses.field(default_factory=dict)
     needs: str = ""
     read: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A claim that the paper makes in words, or in an order, so that it can be seen to hold or not.
+
+    says: the claim, in a sentence.
+    metric: the name of what it is about, its mean over seeds.
+    low, high: the bounds within which it is to lie in every cell, or in those of `rows` and `columns`.
+    rising: groups of columns from group to group of which the metric is to rise, in every row or in those of `rows`;
+        no bounds then.
+    """
+
+    says: str
+    metric: str
+    low: float | None = None
+    high: float | None = None
+    rising: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +127,7 @@ class Table:
     spread: str = ""
     measure: str | None = None
     figures: tuple[Figure, ...] = ()
+    checks: tuple[Check, ...] = ()
     notes: tuple[str, ...] = ()
 
     def numbers(self) -> list[tuple[Cell, str]]:
@@ -152,17 +175,19 @@ def read(path: str | pathlib.Path) -> Table:
 
 
 def _table(name, data):
-    entries = _Entries("", data)
+    entries = Entries("", data)
     metrics = {key: _metric(key, value) for key, value in entries.take("metrics", dict).items()}
     if not metrics:
         raise InputError("metrics: expected at least one [metrics.NAME]; got none")
     cells = tuple(_cell(f"cells[{i}]", value, metrics) for i, value in enumerate(entries.take("cells", list)))
-    figures = tuple(_figure(f"figures[{i}]", value, metrics) for i, value in enumerate(entries.take("figures", list,
-                                                                                                    [])))
+    figures = tuple(_figure(f"figures[{i}]", value, metrics)
+                    for i, value in enumerate(entries.take("figures", list, [])))
+    checks = tuple(_check(f"checks[{i}]", value, metrics, cells)
+                   for i, value in enumerate(entries.take("checks", list, [])))
     texts = {key: entries.take(key, str) for key in ("title", "paper", "where", "shows")}
-    table = Table(name=name, metrics=metrics, cells=cells, figures=figures, seeds=_positive(entries, "seeds", 1),
-                  spread=entries.take("spread", str, ""), measure=entries.take("measure", str, None),
-                  notes=entries.texts("notes"), **texts)
+    table = Table(name=name, metrics=metrics, cells=cells, figures=figures, checks=checks,
+                  seeds=positive(entries, "seeds", 1), spread=entries.take("spread", str, ""),
+                  measure=entries.take("measure", str, None), notes=entries.texts("notes"), **texts)
     entries.done()
     _check_measured(table)
     return table
@@ -185,18 +210,18 @@ def _check_measured(table):
 
 
 def _metric(name, data):
-    entries = _Entries(f"metrics.{name}", data)
+    entries = Entries(f"metrics.{name}", data)
     better = entries.take("better", str)
     if better not in BETTER:
         raise InputError(f"metrics.{name}.better: expected one of {', '.join(BETTER)}; got {better!r}")
     metric = Metric(name, entries.take("label", str), better, entries.take("read", str),
-                    entries.flags("evaluate"))
+                    entries.flags("evaluate"), entries.take("decimals", int, 2))
     entries.done()
     return metric
 
 
 def _cell(where, data, metrics):
-    entries = _Entries(where, data)
+    entries = Entries(where, data)
     printed = {name: _printed(f"{where}.printed.{name}", value)
                for name, value in entries.take("printed", dict, {}).items()}
     read = entries.take("read", dict, {})
@@ -215,15 +240,15 @@ def _cell(where, data, metrics):
 
 def _printed(where, value):
     numbers = value if isinstance(value, list) else [value]
-    if len(numbers) not in (1, 2) or not all(_is(number, float) for number in numbers):
+    if len(numbers) not in (1, 2) or not all(is_a(number, float) for number in numbers):
         raise InputError(f"{where}: expected a number, or [number, spread]; got {value!r}")
     return float(numbers[0]), float(numbers[1]) if len(numbers) == 2 else None
 
 
 def _budget(where, data):
-    entries = _Entries(where, data)
+    entries = Entries(where, data)
     epochs = entries.take("epochs", float, None)
-    steps, seeds = (_positive(entries, name, None) for name in ("steps", "seeds"))
+    steps, seeds = (positive(entries, name, None) for name in ("steps", "seeds"))
     if epochs is not None and (epochs <= 0 or steps is not None):
         raise InputError(f"{where}: expected epochs above 0, or steps, not both; got epochs = {epochs}"
                          + (f" and steps = {steps}" if steps else ""))
@@ -232,7 +257,7 @@ def _budget(where, data):
 
 
 def _figure(where, data, metrics):
-    entries = _Entries(where, data)
+    entries = Entries(where, data)
     figure = Figure(entries.take("kind", str), entries.take("x", str), entries.texts("y"),
                     entries.take("series", str, "column"), entries.take("title", str, ""),
                     entries.take("log_x", bool, False))
@@ -244,58 +269,26 @@ def _figure(where, data, metrics):
     return figure
 
 
-def _positive(entries, name, default):
-    value = entries.take(name, int, default)
-    if value is not None and value < 1:
-        raise InputError(f"{entries.at(name)}: expected a whole number above 0; got {value}")
-    return value
+def _check(where, data, metrics, cells):
+    entries = Entries(where, data)
+    check = Check(entries.take("says", str), entries.take("metric", str), entries.take("low", float, None),
+                  entries.take("high", float, None), _groups(entries), entries.texts("rows"), entries.texts("columns"))
+    entries.done()
+    if (check.low is None and check.high is None) == (not check.rising):
+        raise InputError(f"{where}: expected bounds (low, high, or both), or groups of columns in `rising`")
+    ordered = [name for group in check.rising for name in group]
+    for name, value, choices in (("metric", check.metric, tuple(metrics)),
+                                 *(("rows", row, [cell.row for cell in cells]) for row in check.rows),
+                                 *(("columns", column, [cell.column for cell in cells])
+                                   for column in (*check.columns, *ordered))):
+        if value not in choices:
+            raise InputError(f"{where}.{name}: expected one of {', '.join(dict.fromkeys(choices))}; got {value!r}")
+    return check
 
 
-def _is(value, kind):
-    kinds = (int, float) if kind is float else (kind,)
-    return isinstance(value, kinds) and (kind is bool or not isinstance(value, bool))
-
-
-KINDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false", dict: "a table",
-         list: "a list"}
-REQUIRED: Any = object()
-
-
-class _Entries:
-    """The entries of one table in TOML, taken one by one; `done` refuses those that nobody took."""
-
-    def __init__(self, where, data):
-        if not isinstance(data, dict):
-            raise InputError(f"{where}: expected a table of entries; got {data!r}")
-        self.where, self.data, self.known = where, data, []
-
-    def at(self, name):
-        return f"{self.where}.{name}" if self.where else name
-
-    def take(self, name, kind, default=REQUIRED):
-        self.known.append(name)
-        value = self.data.get(name, default)
-        if value is REQUIRED:
-            raise InputError(f"{self.at(name)}: expected {KINDS[kind]}; got nothing")
-        if value is not default and not _is(value, kind):
-            raise InputError(f"{self.at(name)}: expected {KINDS[kind]}; got {value!r}")
-        return value
-
-    def texts(self, name):
-        values = self.take(name, list, [])
-        for value in values:
-            if not isinstance(value, str):
-                raise InputError(f"{self.at(name)}: expected a list of texts; got {value!r} in it")
-        return tuple(values)
-
-    def flags(self, name):
-        values = self.texts(name)
-        for value in values:
-            if not value.startswith("--") or value.startswith("--flagfile"):
-                raise InputError(f"{self.at(name)}: expected flags such as --latents=10; got {value!r}")
-        return values
-
-    def done(self):
-        for name in self.data:
-            if name not in self.known:
-                raise InputError(f"{self.at(name)}: there is no such entry; choices: {', '.join(self.known)}")
+def _groups(entries):
+    groups = entries.take("rising", list, [])
+    if not all(isinstance(group, list) and group and all(isinstance(name, str) for name in group) for group in groups):
+        raise InputError(f"{entries.at('rising')}: expected lists of columns, such as [['VAE'], ['AE']]; "
+                         f"got {groups!r}")
+    return tuple(tuple(group) for group in groups)
