@@ -31,7 +31,7 @@ def main(flags):
     dataset, settings, part = test_part(card, flags)
     evaluation.check_factors(flags.factors, dataset.factor_names)
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
-          f"{card['steps']:,} steps on {card['data']['name']}), "
+          f"{format(card['steps'], ',') + ' steps' if card['steps'] else 'untrained'} on {card['data']['name']}), "
           f"scored on {min(evaluation.drawn(asked['names'], asked['examples']), len(dataset)):,} {part}"
           f"{against(flags.factors)}")
 

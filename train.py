@@ -37,7 +37,7 @@ def main(flags):
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
     started = time.perf_counter()
     histories = cli.fit(list(configs.values()), models, dataset, run_dirs, flags, strategy)
-    if not histories[0] or histories[0][-1]["step"] < config["steps"]:
+    if (histories[0][-1]["step"] if histories[0] else 0) < config["steps"]:
         print(f"Stopped, the checkpoint is {runs.newest(run_dirs[0])}. The same command goes on from there.")
         return
     if not chief:
@@ -52,17 +52,18 @@ def main(flags):
     print("\n".join(verdicts.closing_lines(judged, dict(zip(names, cards, strict=True)))))
 
     # Export: a SavedModel that a server loads.
-    print("At the end, nats per training example:")
+    if config["steps"]:
+        print("At the end, nats per training example:")
     for config, model, name, card, history in zip(configs.values(), models, names, cards, histories, strict=True):
         folder = pathlib.Path(flags.export_root, name)
         there = export.existing(folder, model, card)
         path = there or export.save(folder, model, dataset, card, flags.keep_versions, flags.accept_dark)
-        last = ", ".join(f"{name} {value:.2f}" for name, value in history[-1].items()
-                         if name in ("reconstruction", "kl"))
+        last = ", ".join(f"{name} {value:.2f}" for name, value in card["final_terms"].items()
+                         if name in ("reconstruction", "kl")) or "untrained"
         print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{cli.polarised_line(config, history)}")
-    print(f"""  history    {cli.listed(run_dirs, '/history.csv')}, or: tensorboard --logdir={flags.run_root}
-Next, see what it learned:
-  python evaluate.py --export={path}""")
+    if config["steps"]:
+        print(f"  history    {cli.listed(run_dirs, '/history.csv')}, or: tensorboard --logdir={flags.run_root}")
+    print(f"Next, see what it {'learned' if config['steps'] else 'is'}:\n  python evaluate.py --export={path}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from cases import NEEDS_MNIST
 
 import evaluate
 import train
-from vae_tf import cli, data, evaluation, export, models, networks
+from vae_tf import cli, data, evaluation, export, models, networks, training
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -239,6 +239,46 @@ def test_of_steps_and_epochs_the_last_counts(tmp_path):
     for argv, steps in [(["--epochs=0.5"], 391), (["--steps=7", "--epochs=2"], 1562), (["--epochs=2", "-steps=7"], 7),
                         ([f"--flagfile={tmp_path / 'a.flags'}", "--steps=7"], 7), ([], 30_000)]:
         assert cli.configuration(parsed(cli.define_train_flags, *argv), dataset)["steps"] == steps
+
+
+def test_a_model_without_beta_leaves_out_that_of_a_flagfile(tmp_path):
+    (tmp_path / "a.flags").write_text("--model=beta_vae\n--beta=0.5\n--latents=3\n")
+    recipe = f"--flagfile={tmp_path / 'a.flags'}"
+    for argv, beta in [((recipe, "--model=ae"), None), ((recipe, "--model", "vae"), None), ((recipe,), 0.5),
+                       ((recipe, "--model=full_covariance_vae"), 0.5), ((recipe, "--model=ae", "--beta=2"), 2)]:
+        values = parsed(cli.define_train_flags, *argv)
+        assert (values.beta, values.latents) == (beta, 3)
+
+
+def test_an_untrained_model_is_exported_and_scored_as_such(folder, capsys):
+    asked = ("--model=vae", "--dataset=synthetic_linear", "--steps=0")
+    run_train(*asked, "--replicas=2")
+    said = capsys.readouterr().out
+    assert "vae_synthetic_linear-seed1 is untrained: its weights are random." in said and "history" not in said
+    loaded, name = data.load("synthetic_linear"), "vae_synthetic_linear-seed1"
+    config = json.loads(pathlib.Path(f"runs/{name}/config.json").read_text())
+    fresh = cli.build_model(config, loaded)
+    exported = export.load(f"exported/{name}")
+    assert exported.card["steps"] == config["steps"] == 0
+    x = loaded.images_at(np.arange(5))
+    np.testing.assert_allclose(exported.encode(x)["mean"], fresh.posterior(x).mean(), atol=1e-6)
+    run_evaluate(f"--export=exported/{name}", "--quick", "--metrics=mcc", "--jobs=1")
+    said = capsys.readouterr().out
+    assert "untrained on synthetic_linear" in said and "0 steps" not in said
+    run_train(*asked[:2], "--steps=3", "--seed=1", f"--name={name}")            # goes on from the untrained model
+    assert export.load(f"exported/{name}").card["steps"] == 3
+    with pytest.raises(InputError, match="is at step 3 already; expected at least as many, got 0"):
+        run_train(*asked, "--seed=1", f"--name={name}")
+
+
+def test_the_optimizer_s_epsilon_joins_the_configuration_only_where_it_is_set():
+    loaded = data.load("synthetic_linear")
+    given, left = (cli.configuration(parsed(cli.define_train_flags, *argv), loaded)
+                   for argv in (["--optimizer_epsilon=1e-8"], []))
+    assert given == {**left, "optimizer_epsilon": 1e-8}
+    assert [training.optimizer("adam", 1e-3, epsilon=e).epsilon for e in (1e-8, None)] == [1e-8, 1e-7]
+    with pytest.raises(InputError, match=r"optimizer_epsilon: sgd divides by nothing; .*: adam, adagrad, rmsprop"):
+        training.optimizer("sgd", 1e-3, epsilon=0.1)
 
 
 def npz(folder, **arrays):

@@ -82,16 +82,19 @@ def test_datasets_agree_with_what_they_say(name):
     assert name == "dsprites" or not np.array_equal(other.images_at(i), x)
 
 
-def test_synthetic_linear_is_a_rotated_stretched_square():
-    ds = data.load("synthetic_linear")
+@pytest.mark.parametrize(("name", "ratio"), [("synthetic_linear", 2), ("synthetic_linear_1_0", 1),
+                                             ("synthetic_linear_1_2", 1.2), ("synthetic_linear_1_5", 1.5)])
+def test_synthetic_linear_is_a_rotated_stretched_square(name, ratio):
+    ds = data.load(name)
+    assert ds.name == name
     i = np.arange(len(ds))
     x, v = ds.images_at(i).astype(float), ds.factors_at(i).astype(float)
     assert len(ds) == 50_000 and x.shape[1] == 3
     transform, *_ = np.linalg.lstsq(v, x, rcond=None)
     np.testing.assert_allclose(v @ transform, x, atol=1e-6)
-    np.testing.assert_allclose(transform @ transform.T, np.diag([4, 1]), atol=1e-6)      # orthogonal, lengths 2 and 1
+    np.testing.assert_allclose(transform @ transform.T, np.diag([ratio**2, 1]), atol=1e-6)     # orthogonal
     axis = np.array([1, -1, 1]) / np.sqrt(3)
-    np.testing.assert_allclose(transform @ axis, np.array([2, -1]) / np.sqrt(3), atol=1e-6)   # the axis stays put
+    np.testing.assert_allclose(transform @ axis, np.array([ratio, -1]) / np.sqrt(3), atol=1e-6)  # the axis stays put
 
 
 def test_rotation():

@@ -26,6 +26,15 @@ def test_data_without_parts_of_their_own_are_split_at_random():
     assert parts[2] != examples(numbered().split("auto", "test", seed=4))
 
 
+def test_nine_tenths_are_for_training_if_asked():
+    whole = numbered()
+    train, validation, test = (examples(whole.split("random_90_10", part, seed=3)) for part in data.dataset.PARTS)
+    assert len(train) == 90 and sorted(train + test) == list(range(100)) and validation == test
+    scored = held_out.test_part(whole, recipe(whole, "random_90_10"))
+    assert examples(scored.dataset) == examples(whole.split("random_90_10", "test"))
+    assert scored.settings["trained_on"] == 0
+
+
 def test_complete_grids_and_published_parts_keep_their_convention():
     published = numbered(parts={"train": range(70), "test": range(70, 100)})
     assert examples(published.split("auto", "train")) == list(range(70))
@@ -43,7 +52,7 @@ def test_too_few_examples_to_split_are_refused():
     for n in range(8, 40):
         assert min(len(numbered(n).split("random", part)) for part in data.dataset.PARTS) > 0
     assert len(numbered(4).split("grid", "train")) == 4
-    with pytest.raises(InputError, match="split: expected one of auto, grid, random; got 'bogus'"):
+    with pytest.raises(InputError, match="split: expected one of auto, grid, random, random_90_10; got 'bogus'"):
         numbered().split("bogus", "train")
     with pytest.raises(InputError, match="part: expected one of train, validation, test; got 'all'"):
         numbered().split("auto", "all")
@@ -51,6 +60,7 @@ def test_too_few_examples_to_split_are_refused():
 
 @pytest.mark.parametrize(("whole", "how", "said"), [
     (numbered(), "auto", "mine (80 of 100 examples, chosen at random; the others are held out)"),
+    (numbered(), "random_90_10", "mine (90 of 100 examples, chosen at random; the others are held out)"),
     (numbered(), "grid", "mine (all 100 examples: --split=grid holds none out)"),
     (numbered(parts={"train": range(70), "test": range(70, 100)}), "auto",
      "mine (70 of 100 examples, the published train part; the others are held out)"),

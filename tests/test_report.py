@@ -95,13 +95,13 @@ def test_an_ivae_is_judged_against_its_own_prior():
     ("beta_vae", "bernoulli", "Try a --beta below 4, a beta that grows slowly"),
     ("ae", "gaussian", "another --seed")])
 def test_what_to_do_about_it(model, likelihood, said):
-    card = {"model": model, "beta": 4.0, "likelihood": likelihood, "likelihood_variance": 0.5}
+    card = {"model": model, "beta": 4.0, "likelihood": likelihood, "likelihood_variance": 0.5, "steps": 100}
     assert said in verdicts.advice(card)
 
 
 def test_training_names_dead_models_first():
     dead, alive = (verdicts.judge(codes(width).mean, codes(width).stddev) for width in (1.0, 0.1))
-    card = {"model": "beta_vae", "beta": 4.0, "likelihood": "gaussian", "likelihood_variance": 0.5}
+    card = {"model": "beta_vae", "beta": 4.0, "likelihood": "gaussian", "likelihood_variance": 0.5, "steps": 100}
     lines = verdicts.closing_lines({"a": alive, "b": dead, "c": alive}, dict.fromkeys("abc", card))
     assert lines[0].startswith("b: No latent says anything about x") and "--beta below 4" in lines[0]
     assert lines[1] == "2 of 3 models are alive: 3 of 3 latents carry information about x."

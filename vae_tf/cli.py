@@ -60,6 +60,8 @@ with _without_native_logs():
 QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
 
+# Flags that a configuration has only where they are set: it equals those from before there was such a flag.
+ONLY_WHERE_SET = ("optimizer_epsilon",)
 
 
 def define_train_flags(values=flags.FLAGS):
@@ -74,19 +76,23 @@ def define_train_flags(values=flags.FLAGS):
     group.float("likelihood_variance", None, "Variance of the gaussian likelihood, per pixel or entry of a vector; the "
                 "variance of gaussian_learned starts there; by default one that suits the dataset.")
     group.float("beta", None, "Weight of the KL term (of the total correlation in beta_tcvae); "
-                "by default 4 for beta_vae, 6 for beta_tcvae, else 1.", positive=False)
+                "by default 4 for beta_vae, 6 for beta_tcvae, else 1. A --model without beta ignores that of a "
+                "--flagfile.", positive=False)
     group.integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0.", lower_bound=0)
     group.enum("tc_estimator", "weighted", objectives.TC_ESTIMATORS, "Minibatch estimator of q(z) in beta_tcvae.")
     group.enum("prior_mean", "zero", models.PRIOR_MEANS, "Mean of the prior p(z|u) in ivae.")
     _define_data_flags(group, "dsprites", f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
                        "of an .npz file with images [N,H,W,C] or data [N,n], and optional factors [N,K] and u.")
     group.start("Training")
-    group.integer("steps", None, "Number of updates in all; by default one that suits the dataset.", lower_bound=1)
+    group.integer("steps", None, "Number of updates in all; by default one that suits the dataset. 0 exports the "
+                  "untrained model, whose weights are random.", lower_bound=0)
     group.float("epochs", None, "Length of training in passes over the training data, instead of --steps.")
     group.integer("batch_size", 64, "Number of examples per update.", lower_bound=1)
     group.enum("optimizer", "adam", training.OPTIMIZERS, "Update rule for the weights.")
     group.float("learning_rate", None, "Step size of the optimizer; by default one that suits the dataset and the "
                 "network.")
+    group.float("optimizer_epsilon", None, "Number that adam, adagrad and rmsprop add to what they divide by; 1e-7 by "
+                "default.")
     group.float("clip_gradients", 0, "Largest norm of a step's gradient, which is scaled down to it where it is "
                 "longer; 0 never scales it.", positive=False)
     group.enum("precision", "float32", networks.DTYPES,
@@ -175,8 +181,9 @@ def _define_data_flags(group, dataset, text):
                   f"{trained}.", lower_bound=0)
     group.enum("split", None if trained else "auto", data.SPLITS,
                "Which examples are for training and which for scoring. grid: the published train and test parts, or "
-               "else the whole for both; random: 80, 10 and 10 % for training, validation and test; auto: grid for a "
-               f"complete grid of factors and for data with published parts, random for all other data{trained}.")
+               "else the whole for both; random: 80, 10 and 10 % for training, validation and test; random_90_10: 90 "
+               "and 10 % for training and test; auto: grid for a complete grid of factors and for data with published "
+               f"parts, random for all other data{trained}.")
 
 
 class _Group:
@@ -265,9 +272,12 @@ def run(main, define_flags, description):
 def read(values, argv):
     """Parse argv into values, flagfiles included; of --steps and --epochs the one given last counts.
 
+    A flagfile's beta is left out if a --model outside of the file names a model without one.
+
     Raises:
         flags.Error: an unknown flag, a value that does not fit, or something that is no flag.
     """
+    outside = {arg.lstrip("-").partition("=")[0] for arg in argv}
     argv = values.read_flags_from_files(argv)
     rest = values(argv)
     if rest[1:]:
@@ -276,6 +286,8 @@ def read(values, argv):
     lengths = [name for name in given if name in ("steps", "epochs")]
     if len(set(lengths)) > 1:
         values[{"steps": "epochs", "epochs": "steps"}[lengths[-1]]].value = None
+    if "model" in outside and "beta" not in outside and not issubclass(models.MODELS[values.model], models.BetaVAE):
+        values["beta"].value = None
     return rest
 
 
@@ -308,7 +320,7 @@ def configuration(values, dataset):
     """
     by_heading = values.flags_by_module_dict()
     config = {flag.name: flag.value for heading in ("Model", "Data", "Training") for flag in by_heading[heading]
-              if flag.name not in runs.OUTPUT}
+              if flag.name not in runs.OUTPUT and (flag.name not in ONLY_WHERE_SET or flag.value is not None)}
     suited = defaults.suited(dataset)
     if config["init_from"]:
         try:
@@ -429,7 +441,8 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
         return objectives.polarised(model.posterior(x, u), model.prior(u), config["active_threshold"])
 
     with strategy.scope() if shared else contextlib.nullcontext():
-        optimizer = training.optimizer(config["optimizer"], config["learning_rate"], config["precision"])
+        optimizer = training.optimizer(config["optimizer"], config["learning_rate"], config["precision"],
+                                       config.get("optimizer_epsilon"))
         model = build_model(config, dataset) if shared else built[0]
     options = {"steps": config["steps"], "batch_size": config["batch_size"],
                "warmup_steps": config["beta_warmup_steps"], "clip_gradients": config["clip_gradients"],
@@ -462,7 +475,8 @@ def card(config, model, dataset, history):
         "data": {"name": dataset.name, "shape": dataset.shape,
                  "dtype": "uint8" if dataset.is_image else "float32", "training_examples": len(dataset),
                  "factors": [factor._asdict() for factor in dataset.factors]},
-        "steps": history[-1]["step"], "final_terms": history[-1], "recipe": config, "history": of_history,
+        "steps": config["steps"], "final_terms": history[-1] if history else {}, "recipe": config,
+        "history": of_history,
         "versions": {name: importlib.metadata.version(name)
                      for name in ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")},
     }

@@ -15,8 +15,8 @@ from vae_tf import models
 # place (docs/defaults.md).
 RECOMMENDED = {
     "dsprites": {"network": "conv_locatello", "latents": 10, "steps": 4_000},
-    "synthetic_linear": {"network": "linear", "latents": 2, "steps": 30_000, "likelihood_variance": 0.01,
-                         "learning_rate": 3e-3},
+    **{f"synthetic_linear{ratio}": {"network": "linear", "latents": 2, "steps": 30_000, "likelihood_variance": 0.01,
+                                    "learning_rate": 3e-3} for ratio in ("", "_1_0", "_1_2", "_1_5")},
     "synthetic_nonlinear": {"network": "mlp_synthetic", "latents": 2, "steps": 20_000, "likelihood_variance": 5e-4,
                             "learning_rate": 3e-3},
     "nonstationary_sources": {"network": "mlp_tcl", "latents": 5, "steps": 12_500, "likelihood_variance": 3e-4},

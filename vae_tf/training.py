@@ -25,12 +25,18 @@ WATCHED_EXAMPLES = 500
 CALL_SECONDS = 0.5          # of training per call from Python, between which a request to stop is seen
 
 
-def optimizer(name, learning_rate, precision="float32"):
-    """A Keras optimizer, a key of OPTIMIZERS; float16 needs its loss scaled, lest small gradients vanish."""
+def optimizer(name, learning_rate, precision="float32", epsilon=None):
+    """A Keras optimizer, a key of OPTIMIZERS; float16 needs its loss scaled, lest small gradients vanish.
+
+    epsilon is added to what the step is divided by; None for Keras' 1e-7.
+    """
     checks.choice("optimizer", name, OPTIMIZERS)
     checks.number("learning_rate", learning_rate, above=0)
     checks.choice("precision", precision, networks.DTYPES)
-    made = OPTIMIZERS[name](learning_rate)
+    if epsilon is not None and name == "sgd":
+        raise InputError(f"optimizer_epsilon: sgd divides by nothing; got {epsilon}; optimizers with it: "
+                         f"{', '.join(kind for kind in OPTIMIZERS if kind != 'sgd')}")
+    made = OPTIMIZERS[name](learning_rate, **({} if epsilon is None else {"epsilon": epsilon}))
     return keras.optimizers.LossScaleOptimizer(made) if precision == "mixed_float16" else made
 
 
@@ -103,7 +109,7 @@ def fit_replicas(models, dataset, optimizer, *, seeds, run_dirs=None, **options)
 
 def _fit(program, dataset, strategy, run_dirs, callbacks, *, steps, batch_size, warmup_steps=0, clip_gradients=0,
          jit_compile=False, log_every=50, checkpoint_every=1000, watch=None, watch_every=500):
-    checks.whole("steps", steps, 1)
+    checks.whole("steps", steps, 0)
     checks.whole("batch_size", batch_size, 1)
     checks.whole("warmup_steps", warmup_steps, 0)
     checks.number("clip_gradients", clip_gradients, 0)

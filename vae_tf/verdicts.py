@@ -102,6 +102,8 @@ def _verb(stem, count, plural, singular):
 
 def advice(card):
     """What may revive a dead model, from the card of its export; one sentence."""
+    if not card["steps"]:
+        return "It is untrained: a number of --steps above 0 trains it."
     if card["model"] == "ae":
         return "Train longer, with another --seed, or with another --network."
     weaker = (f"a --beta below {card['beta']:g}" if card["model"] not in ("vae", "beta_tcvae")
@@ -132,6 +134,8 @@ def why_no_meaning(verdict, name):
 
 def closing_lines(verdicts, cards):
     """What train.py says of the models it trained, dead ones first: {name: Verdict}, {name: card of the export}."""
+    if not any(card["steps"] for card in cards.values()):
+        return [f"{name} is untrained: its weights are random." for name in verdicts]
     worst = [name for state in ("dead", "nearly dead") for name, verdict in verdicts.items() if verdict.state == state]
     lines = [f"{name}: {words(verdicts[name])} {advice(cards[name])}" for name in worst]
     alive = [name for name in verdicts if name not in worst]

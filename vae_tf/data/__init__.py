@@ -8,12 +8,17 @@ from vae_tf.errors import InputError
 DATASETS = {
     "dsprites": lambda data_dir, seed: dsprites.load(),
     "synthetic_linear": lambda data_dir, seed: synthetic.synthetic_linear(seed),
+    "synthetic_linear_1_0": lambda data_dir, seed: synthetic.synthetic_linear(seed, 1.0, "synthetic_linear_1_0"),
+    "synthetic_linear_1_2": lambda data_dir, seed: synthetic.synthetic_linear(seed, 1.2, "synthetic_linear_1_2"),
+    "synthetic_linear_1_5": lambda data_dir, seed: synthetic.synthetic_linear(seed, 1.5, "synthetic_linear_1_5"),
     "synthetic_nonlinear": lambda data_dir, seed: synthetic.synthetic_nonlinear(seed),
     "nonstationary_sources": lambda data_dir, seed: synthetic.nonstationary_sources(seed),
     "linear_mixture": lambda data_dir, seed: synthetic.linear_mixture(seed),
     "linear_mixture_digits": lambda data_dir, seed: synthetic.linear_mixture(
-        seed, A=catalogue.mnist_digits(data_dir).reshape(10, -1).T / 255, name="linear_mixture_digits"),
-    "translated_digit": lambda data_dir, seed: synthetic.translated_digit(catalogue.mnist_digits(data_dir)[3], seed),
+        seed, A=catalogue.mnist_digits(data_dir).reshape(10, -1).T / 255, examples=1_000,
+        name="linear_mixture_digits"),
+    "translated_digit": lambda data_dir, seed: synthetic.translated_digit(catalogue.mnist_digits(data_dir)[3], seed,
+                                                                              examples=1_000),
     "mnist": lambda data_dir, seed: catalogue.labelled_images("mnist", data_dir),
     "fashion_mnist": lambda data_dir, seed: catalogue.labelled_images("fashion_mnist", data_dir),
 }

@@ -10,7 +10,7 @@ import numpy as np
 from vae_tf import checks
 from vae_tf.errors import InputError
 
-SPLITS = ("auto", "grid", "random")
+SPLITS = ("auto", "grid", "random", "random_90_10")
 PARTS = ("train", "validation", "test")
 FEWEST_TO_SPLIT = 8         # examples: fewer would leave one of the random parts empty
 
@@ -30,8 +30,8 @@ class Factor(typing.NamedTuple):
 class Part(typing.NamedTuple):
     """Which part of a dataset another one is.
 
-    name is one of PARTS; how is "grid" or "random", see Dataset.indices_of; whole is the number of examples of which
-    the part has `indices`.
+    name is one of PARTS; how is one of SPLITS but "auto", see Dataset.indices_of; whole is the number of examples of
+    which the part has `indices`.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Dataset:
         return dataclasses.replace(self, u_at=u_at, u_range=(low, high))
 
     def split_of(self, how="auto"):
-        """How the parts are made, "grid" or "random": "auto" is "random" for data without parts of their own.
+        """How the parts are made: "auto" is "grid" for data with parts of their own or a complete grid, else "random".
 
         Raises:
             InputError: no such split.
@@ -141,6 +141,7 @@ class Dataset:
             part: one of PARTS.
             how: "grid": the published train and test parts (test is validation too), or else the whole for every
                 part, as is usual for factors of variation. "random": 80, 10 and 10 % at random (rolinek 8.4).
+                "random_90_10": 90 % for training and 10 % for test, which is validation too (bonheme Table 2).
                 "auto": "grid" for a complete grid and where there are published parts, else "random".
             seed: of the random parts.
 
@@ -156,6 +157,8 @@ class Dataset:
                              f"{self.name} has {self.size}; --split=grid trains and scores on all of them")
         order = np.random.default_rng(seed).permutation(self.size)
         train, test = round(0.8 * self.size), round(0.9 * self.size)
+        if self.split_of(how) == "random_90_10":
+            return order[:test] if part == "train" else order[test:]
         return {"train": order[:train], "validation": order[train:test], "test": order[test:]}[part]
 
     def split(self, how, part, seed=0):

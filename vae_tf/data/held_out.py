@@ -27,7 +27,7 @@ def of_training(dataset):
     elif size == part.whole:
         said = f"all {size:,} examples: --split=grid holds none out"
     else:
-        chosen = "chosen at random" if part.how == "random" else "the published train part"
+        chosen = "the published train part" if part.how == "grid" else "chosen at random"
         said = f"{size:,} of {part.whole:,} examples, {chosen}; the others are held out"
     return f"{dataset.name} ({said})"
 

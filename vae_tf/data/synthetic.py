@@ -24,12 +24,12 @@ def rotation(axis, angle):
     return np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K
 
 
-def synthetic_linear(seed=0, ratio=2.0):
+def synthetic_linear(seed=0, ratio=2.0, name="synthetic_linear"):
     """Unit square, one axis stretched by `ratio`, in R^3, rotated by 45 degrees about (1, -1, 1) (rolinek 8.5)."""
     v, factors = _unit_square(np.random.default_rng(seed))
     embedded = np.pad(v * [ratio, 1], [(0, 0), (0, 1)])
     x = embedded @ rotation([1, -1, 1], np.pi / 4).T
-    return dataset.from_arrays("synthetic_linear", x.astype(np.float32), v.astype(np.float32), factors,
+    return dataset.from_arrays(name, x.astype(np.float32), v.astype(np.float32), factors,
                                made_by=("synthetic_linear", VERSION, seed, ratio))
 
 
