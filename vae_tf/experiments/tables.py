@@ -15,6 +15,7 @@ FOLDER = pathlib.Path(__file__).parent / "tables"
 BETTER = ("higher", "lower", "neither")
 SHORTENED = ("quick", "standard")       # budgets that cells describe; "full" is the recipe as it stands
 BUDGETS = (*SHORTENED, "full")
+SERIES = ("row", "column", "cell")
 FIGURES = ("scatter", "lines", "bars", "histograms")
 
 
@@ -93,7 +94,7 @@ class Figure:
 
     kind: of FIGURES.
     x, y: names of metrics; x may be the name of a flag, such as beta.
-    series: what tells the lines or colours apart, "row" or "column".
+    series: what tells the lines or colours apart, of SERIES.
     """
 
     kind: str
@@ -102,6 +103,7 @@ class Figure:
     series: str = "column"
     title: str = ""
     log_x: bool = False
+    log_y: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,9 +262,9 @@ def _figure(where, data, metrics):
     entries = Entries(where, data)
     figure = Figure(entries.take("kind", str), entries.take("x", str), entries.texts("y"),
                     entries.take("series", str, "column"), entries.take("title", str, ""),
-                    entries.take("log_x", bool, False))
+                    entries.take("log_x", bool, False), entries.take("log_y", bool, False))
     entries.done()
-    for name, value, choices in (("kind", figure.kind, FIGURES), ("series", figure.series, ("row", "column")),
+    for name, value, choices in (("kind", figure.kind, FIGURES), ("series", figure.series, SERIES),
                                  *(("y", name, tuple(metrics)) for name in figure.y)):
         if value not in choices:
             raise InputError(f"{where}.{name}: expected one of {', '.join(choices)}; got {value!r}")
