@@ -148,6 +148,20 @@ def calibrated(dataset, A):
     return A.T @ inverse
 
 
+def test_circles_lie_in_their_cells():
+    ds = data.load("circles")
+    i = np.arange(len(ds))
+    x, v = ds.images_at(i).astype(float), ds.factors_at(i)
+    assert len(ds) == 1_800 == np.prod(ds.factor_sizes) and ds.split_of() == "grid"
+    for (row, column, circle, angle), point in zip(v[::37], x[::37], strict=True):
+        turn = np.exp(2j * np.pi * angle / 100) * (1.5, 3.0)[circle]
+        np.testing.assert_allclose(point, [8 * (column - 1) + turn.real, 8 * (row - 1) + turn.imag], atol=1e-5)
+    # What the betas of allen's Figure 2 lie between: the variances of circles about their centres, and of all points.
+    around = [x[(v[:, :3] == [1, 1, circle]).all(1)].var(0) for circle in (0, 1)]
+    np.testing.assert_allclose(around, [[1.125] * 2, [4.5] * 2], rtol=1e-5)
+    assert 0.55 < around[0][0] < 2.2 < 3.8 < around[1][0] < x.var(0).max() < 60
+
+
 def test_linear_mixture_and_its_posterior():
     ds, A = data.load("linear_mixture"), np.full((128, 2), 0.5)
     A[0, 0] = A[1, 1] = 1

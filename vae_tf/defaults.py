@@ -20,6 +20,8 @@ RECOMMENDED = {
     "synthetic_nonlinear": {"network": "mlp_synthetic", "latents": 2, "steps": 20_000, "likelihood_variance": 5e-4,
                             "learning_rate": 3e-3},
     "nonstationary_sources": {"network": "mlp_tcl", "latents": 5, "steps": 12_500, "likelihood_variance": 3e-4},
+    "circles": {"network": "mlp_synthetic", "latents": 2, "steps": 20_000, "likelihood_variance": 1.0,
+                "learning_rate": 3e-3},
     # sikka has s^2 = 1, the variance of the noise in the data; the step counts are the paper's 1000 epochs of 1,000
     # examples.
     "linear_mixture": {"network": "linear", "latents": 2, "steps": 15_625, "likelihood_variance": 1.0},

@@ -13,6 +13,7 @@ DATASETS = {
     "synthetic_linear_1_5": lambda data_dir, seed: synthetic.synthetic_linear(seed, 1.5, "synthetic_linear_1_5"),
     "synthetic_nonlinear": lambda data_dir, seed: synthetic.synthetic_nonlinear(seed),
     "nonstationary_sources": lambda data_dir, seed: synthetic.nonstationary_sources(seed),
+    "circles": lambda data_dir, seed: synthetic.circles(),
     "linear_mixture": lambda data_dir, seed: synthetic.linear_mixture(seed),
     "linear_mixture_digits": lambda data_dir, seed: synthetic.linear_mixture(
         seed, A=catalogue.mnist_digits(data_dir).reshape(10, -1).T / 255, examples=1_000,

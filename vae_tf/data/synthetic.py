@@ -1,5 +1,5 @@
-"""Synthetic data with known factors: embedded unit squares (rolinek), non-stationary sources (Khemakhem), mixed sources
-and shifted digits, whose true posterior is known (sikka)."""
+"""Synthetic data with known factors: embedded unit squares (rolinek), non-stationary sources (Khemakhem), circles
+(allen), mixed sources and shifted digits, whose true posterior is known (sikka)."""
 
 import dataclasses
 
@@ -72,6 +72,32 @@ def nonstationary_sources(seed=0, segments=40, per_segment=1_000, sources=5):
     return dataset.from_arrays("nonstationary_sources", x.astype(np.float32), s.astype(np.float32), factors,
                                dataset.one_hot(segment, segments),
                                made_by=("nonstationary_sources", VERSION, seed, segments, per_segment, sources))
+
+
+def circles(cells=3, spacing=8.0, radii=(1.5, 3.0), points=100):
+    """Points on concentric circles, a set of circles in each cell of a square grid, in the plane (allen Figure 2).
+
+    The figure is Rezende and Viola's (2018) and gives no numbers. These suit the betas that it prints, for a Gaussian
+    likelihood of variance 1: about its centre a circle of radius r has the variance r^2 / 2 along each axis, 1.1 and
+    4.5, and all points together have 45.5. Each is used where beta is below it: .55, 2.2, 3.8 and 60 lie between them.
+    Nothing is drawn at random.
+
+    Args:
+        cells: in each row and column of the grid.
+        spacing: from centre to centre.
+        radii: of the circles about each centre.
+        points: evenly spaced on each circle.
+    """
+    sizes = cells, cells, len(radii), points
+    v = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), -1)
+    angle = 2 * np.pi * v[:, 3] / points
+    centre = spacing * (v[:, 1::-1] - (cells - 1) / 2)                 # x from the column, y from the row
+    x = centre + np.take(radii, v[:, 2])[:, np.newaxis] * np.stack([np.cos(angle), np.sin(angle)], -1)
+    factors = tuple(dataset.Factor(name, size, kind) for name, size, kind in zip(
+        ("row", "column", "circle", "angle"), sizes, ("ordinal", "ordinal", "ordinal", "cyclic"), strict=True))
+    made = dataset.from_arrays("circles", x.astype(np.float32), v, factors,
+                               made_by=("circles", VERSION, cells, spacing, radii, points))
+    return dataclasses.replace(made, complete_grid=True)
 
 
 def _mixed(A, examples, seed):
