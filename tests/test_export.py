@@ -16,9 +16,8 @@ from cases import CASES, EXAMPLES, FACTORS, IDS, LATENTS, build, dataset
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
-from vae_tf import distributions, export, jacobians, models
+from vae_tf import distributions, export, jacobians, models, runs
 from vae_tf.errors import InputError
-from vae_tf.export import folders
 
 EVERY_MODEL = range(12)         # of CASES: each model on vectors and on images
 SIGNATURES = ["decode", "encode", "encode_factors", "encode_floats", "jacobian", "reconstruct", "sample",
@@ -289,7 +288,7 @@ def test_only_so_many_versions_are_kept_and_what_killed_exports_left_goes(tmp_pa
     folder = tmp_path / "model"
     for name in (".writing-dead", ".removing-1-dead", ".writing-alive", ".another"):
         (folder / name / "variables").mkdir(parents=True)
-    with folders._locked(folder / ".writing-alive"):
+    with runs.locked(folder / ".writing-alive"):
         for version in (1, 2, 3):
             assert saved(tmp_path, CASES[12], seed=version, keep=2)[2].name == str(version)
             assert not {".writing-dead", ".removing-1-dead"} & set(os.listdir(folder))

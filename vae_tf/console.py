@@ -141,7 +141,7 @@ class Progress:
         now = time.monotonic()
         self.first = self.first or (row["step"], now)      # the first chunk holds the compilation
         since, elapsed = row["step"] - self.first[0], now - self.first[1]
-        left = f"{_clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
+        left = f"{clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
         rate = f"{self.replicas * row['examples_per_second']:,.0f} examples/s"
         terms = [f"{name} {value:.4g}" for name, value in row.items() if name not in ("step", "examples_per_second")]
         line = "  ".join([f"step {row['step']:,}/{self.steps:,}", *terms, rate, left])
@@ -156,6 +156,7 @@ class Progress:
             print(file=sys.stderr)
 
 
-def _clock(seconds):
+def clock(seconds):
+    """Seconds as 4:05, or as 1:04:05 from an hour on."""
     minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}" if minutes >= 60 else f"{minutes}:{seconds:02d}"

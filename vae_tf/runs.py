@@ -8,7 +8,9 @@
 Every file appears whole or not at all.
 """
 
+import contextlib
 import csv
+import fcntl
 import hashlib
 import json
 import os
@@ -44,6 +46,28 @@ def write_whole(path, write):
         raise OSError(error.errno, f"{path} could not be written: {error.strerror or error}") from error
     finally:
         aside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(folder, wait=True):
+    """Hold a folder's lock; gives whether it is held: no file system need have locks.
+
+    The system drops it when the process dies.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except (FileNotFoundError, NotADirectoryError):
+        yield False
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        held = True
+    except OSError:
+        held = False
+    try:
+        yield held
+    finally:
+        os.close(descriptor)
 
 
 def write_config(run, config):

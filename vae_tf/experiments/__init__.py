@@ -6,6 +6,13 @@ Reading order, each file importing only from those before it:
     tables       tables/NAME.toml: what a paper prints, and how each cell is measured here
     recipes      flags/PAPER/NAME.flags as a dict of flags
     results      results/**/*.json: what was measured, one file per run
+    listing      what a terminal shows of tables
+    scheduling   tasks handed to dask.distributed
+    progress     how far tasks are
+    planning     what is left to do for a table
+    finding      runs and exports that are there already
+    running      one task: found or trained, scored, written
+    measured     experiments that train nothing
 
-These import neither TensorFlow nor Keras, so that a list of all tables takes a second.
+All before planning import neither TensorFlow nor Keras, so that a list of all tables takes a second.
 """

@@ -4,8 +4,10 @@ TensorFlow is not needed, so values are told apart by their look alone: 1e-3 and
 """
 
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Mapping
 from typing import Any
 
 import vae_tf
@@ -22,7 +24,7 @@ Value = int | float | str
 class Recipe:
     """A recipe, read.
 
-    flags: {name: value} of what a run is, but for its seed and its length.
+    flags: {name: value} of what a run is, but for its seed and its length; steps is among them where it is 0.
     epochs, steps: its length, at most one of them; neither where the dataset's default counts.
     output: {name: value} of flags that say how often to log, or the like.
     seed: the first seed.
@@ -36,7 +38,8 @@ class Recipe:
     seed: int = 0
 
 
-def read(name: str, extra: Iterable[str] = ()) -> Recipe:
+@functools.cache
+def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
     """The recipe flags/<name>.flags with further flags after it; of flags that are given twice the last counts.
 
     Raises:
@@ -56,7 +59,9 @@ def read(name: str, extra: Iterable[str] = ()) -> Recipe:
         if flag in ("steps", "epochs"):         # the one given last counts, as in train.py
             found.pop({"steps": "epochs", "epochs": "steps"}[flag], None)
         found[flag] = value
-    epochs, steps, seed = (found.pop(each, None) for each in ("epochs", "steps", "seed"))
+    # An untrained model is no shorter run of a trained one: its length says what it is.
+    epochs, seed = found.pop("epochs", None), found.pop("seed", None)
+    steps = found.pop("steps", None) if found.get("steps") != 0 else None
     output = {flag: found.pop(flag) for flag in runs.OUTPUT if flag in found}
     return Recipe(name, dict(sorted(found.items())), epochs, steps, output, seed or 0)
 
@@ -93,6 +98,27 @@ def plain(value: str) -> Value:
     return int(number) if number.is_integer() else number
 
 
-def as_arguments(flags: Mapping[str, Value]) -> list[str]:
-    """["--beta=4", ...] of {"beta": 4, ...}."""
-    return [f"--{name}={value}" for name, value in flags.items()]
+def flags_or_none(name: str, extra: tuple[str, ...] = ()) -> Mapping[str, Value] | None:
+    """The flags of a recipe, or None if it cannot be read."""
+    try:
+        return read(name, extra).flags
+    except InputError:
+        return None
+
+
+def arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> list[str]:
+    """All flags that train.py gets for a recipe, without its flagfiles: they work in any folder.
+
+    length: a flag that says how long, "" for the recipe's own.
+    """
+    recipe = read(name, extra)
+    length = "" if "steps" in recipe.flags else length
+    own = {"epochs": recipe.epochs, "steps": recipe.steps} if not length else {}
+    given = {**recipe.flags, **recipe.output, "seed": recipe.seed, **own}
+    return [f"--{flag}={value}" for flag, value in given.items() if value is not None] + [length] * bool(length)
+
+
+def command(name: str, extra: tuple[str, ...] = (), *, seed: int, length: str = "") -> str:
+    """What a person types to train one run of a recipe."""
+    given = [f"--flagfile=flags/{name}.flags", *extra, *[length] * bool(length), f"--seed={seed}"]
+    return shlex.join(["python", "train.py", *given])

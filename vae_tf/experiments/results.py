@@ -33,7 +33,7 @@ from vae_tf.experiments.tables import Metric
 SCHEMA = 1
 # Raised when the same configuration trains to other numbers than before; tests/test_experiments.py has golden losses.
 NUMERICS = 1
-ROWS = 100
+ROWS = 50
 
 Result = dict[str, Any]
 REQUIRED: dict[str, Any] = {"numerics": int, "metrics": dict, "versions": dict, "machine": str, "seconds": dict}
@@ -46,6 +46,7 @@ def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
     """Write a result, whole or not at all, in place of an older one of the same run; returns its path."""
     path = pathlib.Path(folder) / place(result)
     text = json.dumps({"schema": SCHEMA, **result}, indent=1, allow_nan=False) + "\n"
+    text = re.sub(r"\[[^][{}\"]+\]", lambda numbers: " ".join(numbers[0].split()), text)      # a list per line
     runs.write_whole(path, lambda file: file.write(text.encode()))
     return path
 

@@ -3,6 +3,7 @@
 A table is data alone, so adding one needs no code. `read` gives a Table, and names the mistake in a file that is none.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 import tomllib
@@ -115,7 +116,8 @@ class Table:
     shows: what it shows, in a sentence.
     seeds: of every cell at budget "full".
     spread: what the printed +- is.
-    measure: "module:function" of an experiment that trains nothing, or None.
+    measure: "module:function" of an experiment that trains nothing, or None; the function takes no arguments and
+        returns {name: {"score": number, ...}}, which becomes `metrics` of the result.
     """
 
     name: str
@@ -136,6 +138,14 @@ class Table:
         """(cell, name of a metric) of every number to measure: those printed, or all metrics where none is."""
         return [(cell, name) for cell in self.cells for name in (cell.printed or self.metrics)]
 
+    def length(self, cell: Cell, budget: str, seeds: int | None = None) -> tuple[str, int] | None:
+        """A cell's length as a flag of train.py, "" for the recipe's own, and its number of seeds; None: not run."""
+        chosen = Budget() if budget == "full" else cell.budgets.get(budget)
+        if chosen is None:
+            return None
+        flag = (f"--epochs={chosen.epochs:g}" if chosen.epochs else f"--steps={chosen.steps}" if chosen.steps else "")
+        return flag, seeds or chosen.seeds or self.seeds
+
     def metric(self, cell: Cell, name: str) -> Metric:
         """A metric as a cell reads it."""
         return dataclasses.replace(self.metrics[name], read=cell.read.get(name, self.metrics[name].read))
@@ -155,6 +165,15 @@ def load(name: str) -> Table:
     if name not in names():
         raise InputError(f"NAME: expected a table or figure, one of {', '.join(names())}; got {name!r}")
     return read(FOLDER / f"{name}.toml")
+
+
+def readable() -> dict[str, Table]:
+    """All tables that can be read, by name; for what a mistake in one must not keep others from."""
+    found = {}
+    for name in names():
+        with contextlib.suppress(InputError):
+            found[name] = load(name)
+    return found
 
 
 def read(path: str | pathlib.Path) -> Table:

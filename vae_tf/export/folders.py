@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -14,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
+from vae_tf import runs
 from vae_tf.errors import InputError
 from vae_tf.export import signatures
 from vae_tf.export.card import CARD, EXTRA, FORMAT, TRAINED_FURTHER, WEIGHTS, read_card, scale_of
@@ -106,38 +106,19 @@ def _aside(folder):
     Its writer holds a lock on it, which the system drops when the process dies. So what a killed export left behind is
     told from what is still being written, and deleted here.
     """
-    with _locked(folder):
+    with runs.locked(folder):
         for left in [*folder.glob(f"{WRITING}*"), *folder.glob(f"{REMOVING}*")]:
-            with _locked(left, wait=False) as dead:
+            with runs.locked(left, wait=False) as dead:
                 if dead:
                     shutil.rmtree(left, ignore_errors=True)
         aside = pathlib.Path(tempfile.mkdtemp(prefix=WRITING, dir=folder))
         held = contextlib.ExitStack()
-        held.enter_context(_locked(aside))
+        held.enter_context(runs.locked(aside))
     with held:
         try:
             yield aside
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _locked(folder, wait=True):
-    """Hold a folder's lock; gives whether it is held: no file system need have locks."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except (FileNotFoundError, NotADirectoryError):
-        yield False
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        held = True
-    except OSError:
-        held = False
-    try:
-        yield held
-    finally:
-        os.close(descriptor)
 
 
 def _claim(folder, aside):

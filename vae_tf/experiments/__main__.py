@@ -1,0 +1,103 @@
+"""Reproduce the papers' tables and figures: `python -m vae_tf.experiments` lists them, with a NAME it runs one.
+
+What is there already is reused: results, trained models and checkpoints, whoever made them.
+"""
+
+if __name__ == "__main__":
+    from vae_tf import console
+    console.start()     # before the slow imports
+
+import argparse
+import sys
+
+from vae_tf import console
+from vae_tf.errors import InputError, printable
+from vae_tf.experiments import listing, progress, results, scheduling, tables
+
+PROGRAM = "python -m vae_tf.experiments"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message):
+        fail(message)
+
+
+def fail(message):
+    print(f"{PROGRAM}: error: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+    sys.exit(2)
+
+
+def positive(text):
+    """A whole number above 0."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    return int(text)
+
+
+def parser():
+    made = Parser(prog=PROGRAM, description=__doc__.replace("`", ""), allow_abbrev=False)
+    made.add_argument("name", nargs="?", metavar="NAME", help="The table or figure to run; without it, all are listed.")
+    made.add_argument("--budget", choices=tables.BUDGETS, default="full", help="full trains as long as the paper does, "
+                      "with as many seeds; quick and standard are shortened, as the table's file says. [full]")
+    made.add_argument("--seeds", type=positive, help="Number of seeds per cell; by default what the budget says.")
+    made.add_argument("--jobs", type=positive, help="Number of tasks at a time on this machine; by default one per "
+                      "processor, or 1 where there is a GPU.")
+    made.add_argument("--scheduler", metavar="ADDRESS", help="Address of a dask scheduler, such as tcp://host:8786, "
+                      "whose workers share this folder; by default a cluster is started on this machine.")
+    made.add_argument("--results", default="results", help="Folder for results, one JSON file per run. [results]")
+    made.add_argument("--run_root", default="runs", help="Folder for histories and checkpoints. [runs]")
+    made.add_argument("--export_root", default="exported", help="Folder for trained models. [exported]")
+    made.add_argument("--adopt", action="append", default=[], metavar="FOLDER", help="A folder with runs/ and "
+                      "exported/ of train.py: what equals a wanted run is taken from there, and nothing there is "
+                      "changed. May be given several times.")
+    return made
+
+
+def run(asked):
+    """Run a table: what is left of it, after what is there."""
+    table = tables.load(asked.name)
+    scheduling.distributed()        # before the slow imports
+    found = results.read_all(asked.results)
+    from vae_tf import cli  # noqa: F401  quietens TensorFlow's import
+    from vae_tf.experiments import planning
+
+    places = planning.Places(asked.run_root, asked.export_root, asked.results, tuple(asked.adopt))
+    jobs = asked.jobs or planning.usual_jobs()
+    plan = planning.plan(table, found, budget=asked.budget, seeds=asked.seeds, jobs=jobs, places=places)
+    for problem in plan.problems:
+        print(f"warning: {problem}", file=sys.stderr)
+    left = sum(max(1, len(task.seeds)) for task in plan.tasks)
+    print(f"{table.name}: {table.title}, {table.paper}, {table.where}. {plan.finished} runs are finished, {left} left.")
+    outcomes = {}
+    if plan.tasks:
+        shown = progress.Progress(plan.tasks, found)
+        try:
+            outcomes = scheduling.run(plan.tasks, asked.scheduler, min(jobs, len(plan.tasks)), shown.show)
+        except KeyboardInterrupt:
+            shown.end()
+            print("Stopped; checkpoints are written. The same command goes on from there.", file=sys.stderr)
+            raise
+        shown.end()
+    print("\n".join(listing.numbers(table, results.read_all(asked.results))))
+    failed = sum(state != "done" for state, _ in outcomes.values())
+    if failed:
+        print(f"{PROGRAM}: error: {failed} of {len(outcomes)} tasks failed, see above; the same command tries them "
+              "again", file=sys.stderr)
+        sys.exit(1)
+
+
+def main():
+    asked = parser().parse_args()
+    try:
+        if asked.name:
+            run(asked)
+        else:
+            print("\n".join(listing.all_tables(results.read_all(asked.results))))
+    except (InputError, OSError) as error:
+        fail(error)
+
+
+if __name__ == "__main__":
+    console.run(PROGRAM, main)

@@ -1,0 +1,89 @@
+"""Runs and exports that are there already, whoever made them and whatever they are called, by their configuration."""
+
+import json
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from vae_tf import export, runs
+from vae_tf.errors import InputError
+from vae_tf.experiments.planning import Places, covers, same_run
+
+
+def run_roots(places: Places) -> list[pathlib.Path]:
+    """The folders that hold runs: run_root, and runs/ of every folder to adopt from."""
+    return [pathlib.Path(places.run_root), *(pathlib.Path(each, "runs") for each in places.adopt)]
+
+
+def export_roots(places: Places) -> list[pathlib.Path]:
+    """The folders that hold exports: export_root, and exported/ of every folder to adopt from."""
+    return [pathlib.Path(places.export_root), *(pathlib.Path(each, "exported") for each in places.adopt)]
+
+
+def exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, Any]]:
+    """{exported/NAME/VERSION: its card} of every export that says how it was trained."""
+    found = {}
+    for path in sorted(card.parents[1] for root in roots for card in root.glob(f"*/*/{export.CARD}")):
+        try:
+            found[path] = export.read_card(path, ("recipe", "steps"))
+        except InputError:      # damaged, or not ours: as good as not there
+            continue
+    return found
+
+
+def export_of(config: Mapping[str, Any], cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
+    """The export of a run, of its own length or else of the longest there is beyond; None if there is none."""
+    lengths = {path: card["recipe"]["steps"] for path, card in cards.items()
+               if covers(config, card["recipe"])}
+    exact = [path for path, steps in lengths.items() if steps == config["steps"]]
+    return max(exact, default=max(lengths, key=lambda path: lengths[path], default=None))
+
+
+def folders_of(config: Mapping[str, Any], roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:
+    """The folders of a run, whatever its length there."""
+    found = []
+    for path in sorted(path for root in roots for path in root.glob("*/config.json")):
+        try:
+            stored = json.loads(path.read_text())
+        except (OSError, ValueError):
+            continue
+        if same_run(config, stored):
+            found.append(path.parent)
+    return found
+
+
+def history_of(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
+    """A run's history up to some steps, and the folder it is in; no rows if no folder has them all."""
+    for folder in folders:
+        rows = runs.read_history(folder, steps)
+        if rows and rows[-1]["step"] == steps:
+            return folder, rows
+    return None, []
+
+
+def replicas_of(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
+    """How many runs were trained as one program with this one: those beside it that tell the very same rate."""
+    siblings = folder.parent.glob(f"{folder.name.rpartition('-seed')[0]}-seed*") if "-seed" in folder.name else ()
+    rate, step = rows[-1]["examples_per_second"], rows[-1]["step"]
+    return max(1, sum(any(row["step"] == step and row["examples_per_second"] == rate for row in
+                          runs.read_history(sibling, step)[-1:]) for sibling in siblings))
+
+
+def bring(config: Mapping[str, Any], folder: pathlib.Path, roots: Iterable[pathlib.Path]) -> None:
+    """Have a run go on in `folder` from the furthest checkpoint that any folder holds of it.
+
+    Checkpoints are copied, never taken from where they are: that run may still be at work, or be somebody's own.
+    """
+    steps = {path: max((step for step in runs.checkpoints(path) if step <= config["steps"]), default=0)
+             for path in {folder, *folders_of(config, roots)}}
+    furthest = max(steps, key=lambda path: steps[path])
+    if steps[furthest] <= steps[folder]:
+        return
+    runs.write_config(folder, config)
+    for name in ("history.csv", *(f"checkpoints/{step:09d}.npz" for step in runs.checkpoints(furthest)
+                                  if step <= config["steps"])):
+        try:
+            content = (furthest / name).read_bytes()
+        except FileNotFoundError:       # its own run has gone on, and tidied up
+            continue
+        runs.write_whole(folder / name, lambda file, content=content: file.write(content))

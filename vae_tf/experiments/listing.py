@@ -1,0 +1,112 @@
+"""What a terminal shows of tables: the list of all, and the numbers of one."""
+
+import statistics
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from vae_tf.console import clock
+from vae_tf.experiments import recipes, results, tables
+
+WIDTH = 110
+
+
+def all_tables(found: Sequence[results.Result]) -> list[str]:
+    """Lines that say of every table what it shows, how much of it is measured, and its cost at budget "full"."""
+    lines = []
+    for name, table in tables.readable().items():
+        numbers = table.numbers()
+        measured = sum(any(value is not None for value in values(table, cell, metric, found))
+                       for cell, metric in numbers)
+        runs = sum(len(of_cell(table, cell, found)) for cell in table.cells)
+        of = f"{measured} of {len(numbers)} numbers measured" + (f", {runs} runs" if runs and not table.measure else "")
+        lines += [f"{name}  {table.paper}, {table.where}: {table.title}",
+                  *textwrap.wrap(table.shows, WIDTH, initial_indent="    ", subsequent_indent="    "),
+                  f"    {of}; {cost(table, found)}"]
+    lines += tables_with_mistakes()
+    return [*lines, "", "python -m vae_tf.experiments NAME runs one; --budget=quick takes minutes; --help says more"]
+
+
+def tables_with_mistakes() -> list[str]:
+    """A line for every table that cannot be read."""
+    lines = []
+    for name in sorted(set(tables.names()) - tables.readable().keys()):
+        try:
+            tables.load(name)
+        except tables.InputError as error:
+            lines.append(f"{name}  cannot be read: {error}")
+    return lines
+
+
+def of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> list[results.Result]:
+    """The results that a cell shows, one per seed."""
+    if not cell.recipe:
+        return results.of_experiment(found, table.name)
+    flags = recipes.flags_or_none(cell.recipe, cell.flags)
+    return results.of_cell(found, flags) if flags else []
+
+
+def values(table: tables.Table, cell: tables.Cell, name: str, found: Sequence[results.Result]) -> list[Any]:
+    """What the results of a cell hold of a metric, one per seed."""
+    return [results.value(result, table.metric(cell, name)) for result in of_cell(table, cell, found)]
+
+
+def cost(table: tables.Table, found: Sequence[results.Result]) -> str:
+    """What a table costs at its full length, in hours of one process, as the seconds of results tell."""
+    if table.measure:
+        seconds = [result["seconds"]["scoring"] for result in results.of_experiment(found, table.name)]
+        return f"{clock(seconds[0])} on {machines(table, found)}" if seconds else "its cost is not known"
+    known, unknown = 0.0, 0
+    for cell in table.cells:
+        per_seed = seconds_of_cell(table, cell, found)
+        known, unknown = known + table.seeds * (per_seed or 0), unknown + (per_seed is None)
+    if unknown == len(table.cells):
+        return "its cost is not known"
+    return (f"{'more than ' * bool(unknown)}{known / 3600:.1f} hours of one process on {machines(table, found)}"
+            + (f" ({unknown} of {len(table.cells)} cells not known)" if unknown else ""))
+
+
+def seconds_of_cell(table, cell, found):
+    """Seconds per seed of a cell at the length of its recipe, or None."""
+    of = [result for result in of_cell(table, cell, found) if result["seconds"].get("training") is not None
+          and result["epochs"]]
+    if not of:
+        return None
+    recipe = recipes.read(cell.recipe, cell.flags)
+    ratio = {result["seed"]: (recipe.epochs / result["epochs"] if recipe.epochs else recipe.steps / result["steps"]
+                              if recipe.steps else 1) for result in of}
+    return statistics.mean(result["seconds"]["training"] / result["seconds"]["replicas"] * ratio[result["seed"]]
+                           + result["seconds"]["scoring"] for result in of)
+
+
+def machines(table, found):
+    """The kinds of machines that a table's results come from."""
+    return " and ".join(sorted({result["machine"] for cell in table.cells for result in of_cell(table, cell, found)}))
+
+
+def numbers(table: tables.Table, found: Sequence[results.Result]) -> list[str]:
+    """A table's numbers beside the printed ones: mean, standard deviation over seeds, seeds and length."""
+    head = ("", "", "", "paper", "here", "seeds", "length")
+    rows = [head]
+    for cell, name in table.numbers():
+        metric = table.metrics[name]
+        of = [value for value in values(table, cell, name, found) if isinstance(value, int | float)]
+        shown = of_cell(table, cell, found)
+        length = f"{shown[0]['epochs']:g} epochs" if of and "epochs" in shown[0] else ""
+        rows.append((cell.row, cell.column, metric.label, spread(cell.printed.get(name), metric.decimals),
+                     spread(mean_of(of), metric.decimals) if of else "not run", str(len(of)) if of else "", length))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
+    return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def mean_of(of):
+    """(mean, standard deviation over seeds) of numbers; of one number the deviation is None."""
+    return statistics.mean(of), statistics.stdev(of) if len(of) > 1 else None
+
+
+def spread(number, decimals):
+    """A number and its spread as text."""
+    if number is None:
+        return "-"
+    mean, deviation = number
+    return f"{mean:.{decimals}f}" + (f" +- {deviation:.{decimals}f}" if deviation is not None else "")

@@ -1,0 +1,90 @@
+"""How far the tasks of an experiment are, and how long they will still take."""
+
+import pathlib
+import re
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from vae_tf.console import clock
+from vae_tf.experiments import recipes, results
+
+EVERY = 30      # seconds between lines where there is no terminal
+TAIL = 2_000    # bytes at the end of a log that say how far a task is
+
+
+class Progress:
+    """One line on a terminal, rewritten; elsewhere a line now and then. A line that stays for each task that ends."""
+
+    def __init__(self, tasks: Sequence[Any], found: Iterable[results.Result]):
+        self.tasks = {task.label: task for task in tasks}
+        self.known = {task.label: seconds_per_run(task, found) for task in tasks}
+        self.seen: dict[str, tuple[float, int]] = {}        # when a task's steps were first seen, and how many
+        self.ended: set[str] = set()
+        self.started = time.monotonic()
+        self.shown = 0.0
+        self.live = sys.stderr.isatty()
+
+    def show(self, outcomes: Mapping[str, tuple[str, str]], logs: Mapping[str, str], workers: int) -> None:
+        """See scheduling.run."""
+        now = time.monotonic()
+        for label in outcomes.keys() - self.ended:
+            state, why = outcomes[label]
+            self._print(f"{state:<7} {label}{f': {why}' if why else ''} ({clock(now - self.started)})", stays=True)
+            self.ended.add(label)
+        if self.live or now - self.shown >= EVERY:
+            self.shown = now
+            reached = {label: steps_in(logs[label]) for label in self.tasks.keys() - outcomes.keys()}
+            at_work = [f"{label} at step {steps:,} of {self.tasks[label].steps:,}"
+                       for label, steps in sorted(reached.items()) if steps]
+            parts = [f"{len(outcomes)} of {len(self.tasks)} tasks done", *at_work[:2], self.left(reached, now, workers)]
+            self._print("; ".join(parts), stays=not self.live)
+
+    def left(self, reached: Mapping[str, int], now: float, workers: int) -> str:
+        """The time left, in words, as the paces of tasks at work and of earlier results tell."""
+        seconds, unknown = [], 0
+        for label, steps in reached.items():
+            task = self.tasks[label]
+            since, first = self.seen.setdefault(label, (now, steps)) if steps else (now, 0)
+            training, scoring = self.known[label]
+            if steps > first:
+                training = (now - since) / (steps - first)
+            unknown += training is None and task.steps > 0
+            seconds.append((training or 0) * (task.steps - steps) + (scoring or 0) * len(task.seeds))
+        if not seconds or unknown == len(seconds):
+            return "time left not known yet"
+        least = max(sum(seconds) / workers, *seconds)
+        return f"{'at least ' * bool(unknown)}{clock(least)} left"
+
+    def end(self) -> None:
+        """Leave the terminal's line."""
+        if self.live:
+            print(end="\r\033[K", file=sys.stderr, flush=True)
+
+    def _print(self, line, stays):
+        start, end = ("\r\033[K", "\n" if stays else "") if self.live else ("", "\n")
+        print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
+
+
+def seconds_per_run(task: Any, found: Iterable[results.Result]) -> tuple[float | None, float | None]:
+    """Seconds per step of a task's training, all its seeds together, and of one seed's scoring; None if not known."""
+    flags = recipes.read(task.recipe, task.flags).flags if task.recipe else None
+    seconds = [{**result["seconds"], "steps": result["steps"]} for result in found if result.get("flags") == flags]
+    training = [each["training"] / each["steps"] / each["replicas"] for each in seconds
+                if each["training"] and each["steps"]]
+    scoring = [each["scoring"] for each in seconds if each["scoring"]]
+    return (sum(training) / len(training) * len(task.seeds) if training else None,
+            sum(scoring) / len(scoring) if scoring else None)
+
+
+def steps_in(log: str) -> int:
+    """The step that the end of a log tells; 0 if it tells none."""
+    try:
+        with pathlib.Path(log).open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - TAIL))
+            tail = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return 0
+    told = re.findall(r"^step ([\d,]+)/", tail, re.MULTILINE)
+    return int(told[-1].replace(",", "")) if told else 0

@@ -1,0 +1,251 @@
+"""One task, in a process of its own: the runs of some seeds found or trained, scored, and written to results/.
+
+`python -m vae_tf.experiments.running TASK` gets a planning.Task as JSON; scheduling starts it.
+"""
+
+if __name__ == "__main__":
+    from vae_tf import console
+    console.start()     # before the slow imports
+
+import contextlib
+import importlib
+import json
+import math
+import os
+import pathlib
+import platform
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+
+from vae_tf import cli, console, evaluation, export, metrics, runs, training, workers
+from vae_tf.errors import InputError, printable
+from vae_tf.experiments import finding, planning, recipes, results
+from vae_tf.metrics import closed_forms, geometry
+
+STOPPED = 3             # the exit code of a task that was asked to stop; its runs go on from their checkpoints
+LARGEST_PART = 64       # numbers of a metric's part that a result keeps
+
+
+def perform(task):
+    """Find, train and score the runs of a task; returns whether it came to its end.
+
+    Raises:
+        InputError: this process comes to other configurations than the command did.
+    """
+    if task.function:
+        measure_function(task)
+        return True
+    values = planning.train_flags(recipes.arguments(task.recipe, task.flags, task.length))
+    dataset = planning.training_part(values)
+    first = planning.configuration(task.recipe, task.flags, task.length)
+    if planning.digest(first) != task.digest:
+        raise InputError(f"worker: expected the configuration that the command has, {task.digest[:8]}; got "
+                         f"{planning.digest(first)[:8]} from {recipes.CHECKOUT}; a worker needs "
+                         "the same checkout and data")
+    configs = {seed: {**first, "seed": seed} for seed in task.seeds}
+    with contextlib.ExitStack() as held:
+        for seed in task.seeds:     # another command may be at the same run: wait until it is done with it
+            folder_of(task, seed).mkdir(parents=True, exist_ok=True)
+            held.enter_context(runs.locked(folder_of(task, seed)))
+        if not train_missing(task, configs):
+            return False
+        for i, (seed, config) in enumerate(configs.items(), 1):
+            print(f"scoring {i} of {len(configs)}: seed {seed}", flush=True)
+            write_result(task, config, len(dataset))
+    return True
+
+
+def folder_of(task, seed):
+    """The folder in which a task trains a seed."""
+    return pathlib.Path(task.places.run_root, f"{task.name}-seed{seed}")
+
+
+def train_missing(task, configs):
+    """Train the runs of which there is no export; returns False if the process was asked to stop."""
+    cards = finding.exports(finding.export_roots(task.places))
+    missing = {seed: config for seed, config in configs.items() if not finding.export_of(config, cards)}
+    for seed, config in missing.items():
+        finding.bring(config, folder_of(task, seed), finding.run_roots(task.places))
+    for seeds in side_by_side({seed: folder_of(task, seed) for seed in missing}):
+        train(task, seeds)
+        cards = finding.exports([pathlib.Path(task.places.export_root)])
+        if not all(finding.export_of(configs[seed], cards) for seed in seeds):
+            return False
+    return True
+
+
+def side_by_side(folders):
+    """Lists of seeds that can be trained as one program: in a row, and from a common step."""
+    steps = {seed: set(runs.checkpoints(folder)) for seed, folder in folders.items()}
+    together = not any(steps.values()) or (steps and set.intersection(*steps.values()))
+    groups: list[list[int]] = []
+    for seed in sorted(folders, key=lambda seed: (0 if together else max(steps[seed], default=0), seed)):
+        before = groups[-1][-1] if groups else None
+        if before is not None and seed == before + 1 and (
+                together or max(steps[seed], default=0) == max(steps[before], default=0)):
+            groups[-1].append(seed)
+        else:
+            groups.append([seed])
+    return groups
+
+
+def train(task, seeds):
+    """Train some seeds in a row, with train.py."""
+    values = planning.train_flags([
+        *recipes.arguments(task.recipe, task.flags, task.length), f"--seed={seeds[0]}", f"--replicas={len(seeds)}",
+        f"--name={task.name}", f"--run_root={task.places.run_root}", f"--export_root={task.places.export_root}"])
+    program("train").main(values)
+
+
+def program(name):
+    """The module of a program of the checkout, train.py or evaluate.py."""
+    if str(recipes.CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(recipes.CHECKOUT))
+    return importlib.import_module(name)
+
+
+def write_result(task, config, examples):
+    """Score a run and write its result, unless there is one already."""
+    found = results.read_all(task.places.results)
+    if planning.reuse(config, task.recipe, task.flags, task.wanted, found, task.places):
+        return
+    started = time.perf_counter()
+    cards = finding.exports(finding.export_roots(task.places))
+    path = finding.export_of(config, cards)
+    assert path         # train_missing has seen to it
+    recipe = cards[path]["recipe"]
+    steps = recipe["steps"]
+    there: dict = next((result["metrics"] for result in found
+                  if result.get("configuration") == recipe and result["numerics"] == results.NUMERICS),
+                       {})
+    scored = score(path, task.wanted, there)
+    length = task.length if steps == task.steps else f"--steps={steps}"
+    results.write(task.places.results, {
+        "recipe": task.recipe, "flags": dict(recipes.read(task.recipe, task.flags).flags), "seed": config["seed"],
+        "steps": steps, "epochs": round(steps * config["batch_size"] / examples, 3), "configuration": recipe,
+        "numerics": results.NUMERICS,
+        "command": recipes.command(task.recipe, task.flags, seed=config["seed"], length=length),
+        "versions": {"python": platform.python_version(), **cards[path].get("versions", {})}, "machine": machine(),
+        **learned(task, config, steps, time.perf_counter() - started), **scored})
+
+
+def learned(task, config, steps, scoring):
+    """What a run's folder tells, for its result: seconds and a thinned history, as far as they are known."""
+    folders = finding.folders_of(config, finding.run_roots(task.places))
+    folder, rows = finding.history_of(steps, folders)
+    seconds = {"training": None, "replicas": None, "scoring": float(f"{scoring:.3g}")}
+    if not folder:
+        return {"seconds": seconds, "history": {}}
+    lengths = np.diff([0, *(row["step"] for row in rows)])
+    rates = np.array([row["examples_per_second"] for row in rows])
+    seconds.update(training=round(float((lengths * config["batch_size"] / rates).sum()), 1),
+                   replicas=finding.replicas_of(folder, rows))
+    kept = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, results.ROWS).astype(int))]
+    columns = dict.fromkeys(name for row in rows for name in row)
+    return {"seconds": seconds, "history": {name: [rounded(row.get(name)) for row in kept] for name in columns}}
+
+
+def score(path, wanted, there):
+    """verdict, metrics, polarised_regime and scored_on of an export, for its result; those of `there` are kept."""
+    model = export.load(path)
+    whole = {"metrics": dict(there)}
+    for given, names in wanted or (((), ()),):
+        values = planning.evaluate_flags(given)
+        dataset, settings, _ = program("evaluate").test_part(model.card, values)
+        left = [name for name in names if " ".join([name, *given]) not in there]
+        told = json.loads(evaluated(model, dataset, left, values))
+        entries = {name: told["metrics"].get(name) or {"skipped": told["skipped"].get(name, "it is not of this model")}
+                   for name in left}
+        whole["metrics"].update({" ".join([name, *given]): slim(entry) for name, entry in entries.items()})
+        whole.setdefault("verdict", slim(told["verdict"] or {}))
+        whole.setdefault("polarised_regime", {name: slim(entry) for name, entry in told["polarised_regime"].items()})
+        whole.setdefault("scored_on", settings)
+    return whole
+
+
+def evaluated(model, dataset, names, values):
+    """metrics.json of an export for some metrics, as evaluate.py measures them with these flags."""
+    asked = {**cli.scoring(values), "names": tuple(name for name in names if name in metrics.ALL),
+             "jobs": int(os.environ.get("OMP_NUM_THREADS", 1))}
+    around = {"seed": values.seed,
+              "examples": min(values.geometry_examples, cli.QUICK_GEOMETRY) if values.quick
+              else values.geometry_examples}
+    evaluation.check_factors(values.factors, dataset.factor_names)
+    scored = evaluation.evaluate(model, dataset, **asked)
+    scored = evaluation.with_geometry(scored, model, dataset, [name for name in names if name in geometry.GEOMETRY],
+                                      **around)
+    scored = evaluation.with_theory(scored, model, dataset, [name for name in names if name in closed_forms.THEORY],
+                                    **around)
+    return evaluation.as_json(scored)
+
+
+def measure_function(task):
+    """Call the function of an experiment that trains nothing, and write its result."""
+    module, name = task.function.split(":")
+    started = time.perf_counter()
+    told = getattr(importlib.import_module(module), name)()
+    results.write(task.places.results, {
+        "experiment": task.name, "source": planning.source_of(task.function), "numerics": results.NUMERICS,
+        "command": f"python -m vae_tf.experiments {task.name}", "versions": {"python": platform.python_version()},
+        "machine": machine(), "metrics": rounded(told),
+        "seconds": {"training": None, "scoring": float(f"{time.perf_counter() - started:.3g}")}})
+
+
+def slim(entry):
+    """An entry of metrics.json without its long lists."""
+    return {name: rounded(part) for name, part in entry.items() if count(part) <= LARGEST_PART}
+
+
+def count(value):
+    """How many numbers there are in nested lists and dicts."""
+    if isinstance(value, dict):
+        return sum(map(count, value.values()))
+    return sum(map(count, value)) if isinstance(value, list) else 1
+
+
+def rounded(value):
+    """Numbers of nested lists, arrays and dicts to six digits; those that are not finite are None."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [rounded(part) for part in value]
+    if isinstance(value, float | np.floating):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def machine():
+    """The kind of machine this is: its processor and how many cores this process may use."""
+    name = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError, StopIteration):
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return f"{name}, {os.cpu_count()} cores"
+
+
+def stop_with(parent):
+    """Stop this process, as a signal would, when the one that started it has ended: nobody else could."""
+    while os.getppid() == parent:
+        time.sleep(workers.SECONDS)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)      # time for a checkpoint
+    os._exit(STOPPED)
+
+
+def main():
+    task, parent = planning.Task.from_json(sys.argv[1]), int(sys.argv[2])
+    threading.Thread(target=stop_with, args=(parent,), daemon=True).start()
+    try:
+        if not perform(task):
+            sys.exit(STOPPED)
+    except (InputError, OSError, training.NonFiniteError, training.DataError) as error:
+        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr, flush=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    console.run("task", main)

@@ -1,0 +1,165 @@
+"""Tasks handed to dask.distributed: a local cluster, or one that is there already; see docs/experiments.md.
+
+A worker does nothing but start a process per task and wait for it. So a task gets a main thread of its own, which
+signals reach, and a worker that dies takes no training with it: its process notices, writes a checkpoint and ends, and
+the scheduler hands the task to another worker, which goes on from there.
+"""
+
+import collections
+import contextlib
+import logging
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from vae_tf.errors import InputError
+from vae_tf.experiments import recipes
+
+STOPPED = 3                     # see running
+SECONDS_TO_STOP = 60
+THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+
+Outcome = tuple[str, str]       # "done", "stopped" or "failed", and why
+
+_processes: dict[str, subprocess.Popen] = {}        # of this worker, by key
+
+
+def distributed() -> Any:
+    """The module dask.distributed.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        import distributed as module
+    except ImportError as error:
+        raise InputError("experiments: expected dask.distributed, which runs tasks; got none "
+                         f"({error}); install it with pip install 'dask[distributed]'") from None
+    return module
+
+
+@contextlib.contextmanager
+def client(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
+    """A client of a cluster, how many workers it has, and how many of them share a machine.
+
+    Args:
+        scheduler: the address of a scheduler, or None for a cluster of processes on this machine.
+        jobs: how many workers a local cluster gets.
+
+    Raises:
+        InputError: nothing answers at the address, or it has no workers.
+    """
+    module = distributed()
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)       # a worker's death is told in our own words
+    if not scheduler:
+        with module.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, memory_limit=0,
+                                 dashboard_address=None, silence_logs=logging.CRITICAL) as cluster, \
+             module.Client(cluster) as connected:
+            yield connected, jobs, jobs
+        return
+    try:
+        connected = module.Client(scheduler, timeout=10)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"--scheduler: expected the address of a dask scheduler, such as tcp://host:8786; got "
+                         f"{scheduler} ({error})") from None
+    with connected:
+        hosts = collections.Counter(address.rpartition(":")[0] for address in connected.nthreads())
+        if not hosts:
+            raise InputError(f"--scheduler: expected a scheduler that has workers; got {scheduler}, which has none; "
+                             f"start some with: dask worker {scheduler} --nthreads=1")
+        yield connected, sum(hosts.values()), max(hosts.values())
+
+
+def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
+    """On a worker: run a task in a process of its own, and wait for it.
+
+    Args:
+        task: a planning.Task as JSON.
+        name: what it is called.
+        log: the file that takes what the process prints.
+        key: by which `stop` finds the process.
+        sharing: how many workers share this machine's processors.
+    """
+    threads = str(max(1, (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
+                      // sharing))
+    paths = os.pathsep.join(filter(None, [str(recipes.CHECKOUT), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, **dict.fromkeys(THREADS, threads), "PYTHONPATH": paths}     # dask says 1 itself
+    pathlib.Path(log).parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "ab") as file:
+        process = subprocess.Popen([sys.executable, "-m", "vae_tf.experiments.running", task, str(os.getpid())],
+                                   stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment,
+                                   start_new_session=True)       # the terminal's Ctrl-C comes through `stop`
+    _processes[key] = process
+    code = process.wait()
+    _processes.pop(key, None)
+    if code == 0:
+        return "done", ""
+    if code == STOPPED or -code in (signal.SIGTERM, signal.SIGINT):
+        return "stopped", ""
+    lines = pathlib.Path(log).read_text(errors="replace").strip().splitlines()
+    return "failed", f"{lines[-1].removeprefix('error: ') if lines else f'exit code {code}'} (all of it: {log})"
+
+
+def stop(command: str) -> None:
+    """On a worker: have the processes of a command write their checkpoints and end."""
+    mine = [process for key, process in list(_processes.items()) if key.startswith(command)]
+    for process in mine:
+        process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + SECONDS_TO_STOP
+    for process in mine:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(max(0.1, deadline - time.monotonic()))
+
+
+def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
+        show: Callable[[dict[str, Outcome], dict[str, str], int], None]) -> dict[str, Outcome]:
+    """Have all tasks done.
+
+    Args:
+        tasks: planning.Task.
+        scheduler, jobs: see `client`.
+        show: called twice a second with the outcomes so far, the logs of all tasks, both by task, and the number of
+            workers.
+
+    Returns:
+        {label of a task: its outcome}.
+
+    Raises:
+        KeyboardInterrupt: the process was asked to stop; by then every task has.
+        InputError: see `client`.
+    """
+    command = uuid.uuid4().hex
+    with client(scheduler, jobs) as (connected, workers, sharing):
+        logs = {task.label: str(pathlib.Path(task.places.run_root, f"{task.name}-seed{task.seeds[0]}" if task.seeds
+                                             else task.name, "log.txt")) for task in tasks}
+        futures = {task.label: connected.submit(perform, task.as_json(), task.name, logs[task.label],
+                                                f"{command} {task.label}", sharing, key=f"{command} {task.label}",
+                                                pure=False) for task in tasks}
+        outcomes: dict[str, Outcome] = {}
+        try:
+            while len(outcomes) < len(futures):
+                for label, future in futures.items():
+                    if label not in outcomes and future.done():
+                        outcomes[label] = outcome_of(future)
+                show(outcomes, logs, workers)
+                time.sleep(0.5)
+        except BaseException:
+            connected.cancel([future for label, future in futures.items() if label not in outcomes])
+            with contextlib.suppress(Exception):       # a worker that is gone has stopped
+                connected.run(stop, command)
+            raise
+    return outcomes
+
+
+def outcome_of(future: Any) -> Outcome:
+    """The outcome of a future that is done; of one whose workers died again and again, too."""
+    if future.status == "finished":
+        return future.result()
+    return "failed", re.sub(r"\s+", " ", str(future.exception() if future.status == "error" else future.status))
