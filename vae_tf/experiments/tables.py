@@ -28,6 +28,8 @@ class Metric:
     better: which direction is better, of BETTER.
     evaluate: flags of evaluate.py with which it is measured, such as --examples=5000.
     decimals: of the printed numbers; without a printed spread, half of the last one is the spread.
+    over_largest: parts that stand beside what `read` names. The number is then the mean of these parts, each divided by
+        its largest mean over seeds in the row, as bhowal's OD-score is: a comparison of the models of a row.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Metric:
     read: str
     evaluate: tuple[str, ...] = ()
     decimals: int = 2
+    over_largest: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -236,7 +239,7 @@ def _metric(name, data):
     if better not in BETTER:
         raise InputError(f"metrics.{name}.better: expected one of {', '.join(BETTER)}; got {better!r}")
     metric = Metric(name, entries.take("label", str), better, entries.take("read", str),
-                    entries.flags("evaluate"), entries.take("decimals", int, 2))
+                    entries.flags("evaluate"), entries.take("decimals", int, 2), entries.texts("over_largest"))
     entries.done()
     return metric
 
