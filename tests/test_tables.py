@@ -1,4 +1,4 @@
-"""What the tables of the papers say: each is read, each of its recipes is there and gives a configuration that trains."""
+"""What the tables of the papers say: each is read, and each of its recipes is there and gives a configuration."""
 
 import math
 import os
@@ -9,7 +9,7 @@ import pytest
 from absl import flags
 
 from vae_tf import cli, data, metrics
-from vae_tf.experiments import recipes, tables
+from vae_tf.experiments import listing, recipes, results, tables
 from vae_tf.experiments.measured import bhowal
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -74,6 +74,24 @@ def test_recipes_that_differ_do_not_share_results():
         read = recipes.read(recipe, extra)
         lengths.setdefault(str(read.flags), set()).add((read.steps, read.epochs))
     assert all(len(length) == 1 for length in lengths.values())
+
+
+def test_an_od_score_is_relative_to_the_other_models_of_its_row():
+    table = TABLES["bhowal_table6"]
+    cells = {cell.column: cell for cell in table.cells if cell.row == "dSprites"}
+    rng = np.random.default_rng(0)
+    raw = {column: [{part: float(rng.uniform()) for part in ("d_u", "d_sigma", "d_v")} for _ in range(3)]
+           for column in cells}
+    found = [{"flags": dict(recipes.read(cell.recipe, cell.flags).flags), "numerics": results.NUMERICS, "steps": 5,
+              "seed": seed, "metrics": {"od_score": {"score": 1.0, **parts}}}
+             for column, cell in cells.items() for seed, parts in enumerate(raw[column])]
+    means = {column: {part: np.mean([each[part] for each in of]) for part in of[0]} for column, of in raw.items()}
+    for column, cell in cells.items():
+        of = listing.values(table, cell, "od_score", found)
+        wanted = np.mean([means[column][part] / max(mean[part] for mean in means.values()) for part in means[column]])
+        assert np.mean(of) == pytest.approx(wanted) and len(of) == 3
+        assert listing.values(table, cell, "d_v", found) == [each["d_v"] for each in raw[column]]
+    assert listing.values(table, cells["VAE"], "od_score", found[3:]) == [None] * 3      # a model is missing
 
 
 def test_errors_of_principal_axes_are_those_of_rebuilt_images():
