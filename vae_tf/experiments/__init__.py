@@ -7,6 +7,9 @@ Reading order, each file importing only from those before it:
     recipes      flags/PAPER/NAME.flags as a dict of flags
     results      results/**/*.json: what was measured, one file per run
     listing      what a terminal shows of tables
+    summaries    a table's cells over seeds, against what the paper prints and claims
+    figures      the figures of docs/results.md
+    page         docs/results.md
     scheduling   tasks handed to dask.distributed
     progress     how far tasks are
     planning     what is left to do for a table

@@ -47,6 +47,8 @@ def parser():
     made.add_argument("--scheduler", metavar="ADDRESS", help="Address of a dask scheduler, such as tcp://host:8786, "
                       "whose workers share this folder; by default a cluster is started on this machine.")
     made.add_argument("--results", default="results", help="Folder for results, one JSON file per run. [results]")
+    made.add_argument("--page", action="store_true", help="Write docs/results.md and its figures from the results; "
+                      "after the table of NAME is run, if one is given.")
     made.add_argument("--run_root", default="runs", help="Folder for histories and checkpoints. [runs]")
     made.add_argument("--export_root", default="exported", help="Folder for trained models. [exported]")
     made.add_argument("--adopt", action="append", default=[], metavar="FOLDER", help="A folder with runs/ and "
@@ -93,7 +95,10 @@ def main():
     try:
         if asked.name:
             run(asked)
-        else:
+        if asked.page:
+            from vae_tf.experiments import page  # Matplotlib takes a second
+            print(f"Written: {page.write(asked.results)}")
+        elif not asked.name:
             print("\n".join(listing.all_tables(results.read_all(asked.results))))
     except (InputError, OSError) as error:
         fail(error)

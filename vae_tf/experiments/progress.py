@@ -70,7 +70,8 @@ class Progress:
 def seconds_per_run(task: Any, found: Iterable[results.Result]) -> tuple[float | None, float | None]:
     """Seconds per step of a task's training, all its seeds together, and of one seed's scoring; None if not known."""
     flags = recipes.read(task.recipe, task.flags).flags if task.recipe else None
-    seconds = [{**result["seconds"], "steps": result["steps"]} for result in found if result.get("flags") == flags]
+    seconds = [{**result["seconds"], "steps": result["steps"]} for result in found
+               if flags and result.get("flags") == flags]
     training = [each["training"] / each["steps"] / each["replicas"] for each in seconds
                 if each["training"] and each["steps"]]
     scoring = [each["scoring"] for each in seconds if each["scoring"]]

@@ -1,0 +1,208 @@
+"""docs/results.md and its figures, from tables and results that are written here, so that every word has its reason."""
+
+import re
+
+import pytest
+
+from vae_tf.errors import InputError
+from vae_tf.experiments import figures, page, recipes, results, tables
+from vae_tf.experiments.summaries import Summary
+
+RECIPE = "sikka2019/linear_mixture"         # 15,625 steps
+TABLE = """
+title = "A title"
+paper = "Somebody 1999"
+where = "Table 1"
+shows = "It shows this."
+seeds = 3
+spread = "standard deviation over 3 seeds"
+
+[metrics.dto]
+label = "DtO"
+better = "lower"
+read = "metrics.dto.score"
+
+[metrics.score]
+label = "Score"
+better = "higher"
+read = "metrics.score.score"
+
+[metrics.words]
+label = "Curve"
+better = "higher"
+read = "metrics.words.y"
+"""
+CELL = """
+[[cells]]
+row = "Data"
+column = "{column}"
+recipe = "sikka2019/linear_mixture"
+flags = ["--beta={beta}"]
+printed = {{ dto = {dto}, score = 0.5 }}
+needs = "{needs}"
+"""
+CHECKS = """
+[[checks]]
+says = "One is below the others."
+metric = "dto"
+rising = [["one"], ["two", "three"]]
+
+[[checks]]
+says = "All are below 1."
+metric = "dto"
+high = 1
+
+[[figures]]
+kind = "scatter"
+x = "dto"
+y = ["score"]
+
+[[figures]]
+kind = "lines"
+x = "beta"
+y = ["dto", "score"]
+series = "row"
+
+[[figures]]
+kind = "bars"
+x = "row"
+y = ["dto"]
+"""
+
+
+def table(folder, cells, more=CHECKS):
+    """A table of (column, beta, printed DtO, what it needs)."""
+    names = ("column", "beta", "dto", "needs")
+    text = TABLE + "".join(CELL.format(**dict(zip(names, cell, strict=True))) for cell in cells) + more
+    (folder / "some_table.toml").write_text(text)
+    return tables.read(folder / "some_table.toml")
+
+
+def result(beta, seed, dto, steps=15_625, state="alive", score=0.1):
+    """A result of the recipe as the runner writes it; a dead model has no DtO that means anything."""
+    entry = {"score": dto} | ({"no_meaning": "no latent says anything about x"} if state == "dead" else {})
+    return {"recipe": RECIPE, "flags": dict(recipes.read(RECIPE, (f"--beta={beta}",)).flags), "seed": seed,
+            "steps": steps, "epochs": steps * 64 / 10_000, "configuration": {}, "numerics": results.NUMERICS,
+            "command": "train.py it", "versions": {"python": "3"}, "machine": "a machine",
+            "seconds": {"training": 60.0, "scoring": 1.0}, "verdict": {"state": state},
+            "metrics": {"dto": entry, "score": {"score": score}}, "history": {}}
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """(tables, results, page), with the first of them in place of the paper's."""
+    for name in ("tables", "results"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(tables, "FOLDER", tmp_path / "tables")
+    return tmp_path / "tables", tmp_path / "results", tmp_path / "docs" / "results.md"
+
+
+CELLS = [("one", 1, "[0.2, 0.05]", ""), ("two", 2, "[0.3, 0.01]", ""), ("three", 3, 0.9, ""),
+         ("four", 4, "[1.0, 0.1]", "its data: fetch them")]
+
+
+def written(places, found=()):
+    for each in found:
+        results.write(places[1], each)
+    return page.write(places[1], places[2]).read_text()
+
+
+def entries(text, metric):
+    """The entries of the one row of a metric's matrix."""
+    row = text.split(f"**{metric}**")[1].split("| Data | ")[1].splitlines()[0]
+    return row.rstrip("|").split(" | ")
+
+
+def test_numbers_stand_beside_the_papers_with_a_verdict(places):
+    table(places[0], CELLS)
+    found = [result(1, seed, dto) for seed, dto in enumerate((0.2, 0.24, 0.22))]
+    found += [result(2, 0, 0.5, steps=5_000), result(3, 0, 0.8), result(3, 1, 0.8)]
+    text = written(places, found)
+    one, two, three, four = entries(text, "DtO")
+    assert one == "**0.22 ± 0.02**<br>paper 0.20 ± 0.05: inside<br>3 seeds, 15,625 steps"
+    assert two == "**0.50**<br>paper 0.30 ± 0.01: same order<br>1 seed, 5,000 of 15,625 steps"
+    assert three == "**0.80 ± 0.00**<br>paper 0.90: same order<br>2 seeds, 15,625 steps"
+    assert four.strip() == "not run<br>paper 1.00 ± 0.10"
+    assert "Not run (Data, four): its data: fetch them" in text
+    assert "Of 8 numbers that the papers print, 6 are measured; 6 need no download, and of these 6 are." in text
+    assert "[Somebody Table 1: A title](#somebody-table-1-a-title) | 8 | 6 | 1 | 2 | 3 | 2 of 2 |" in text
+    assert "DtO:<br>Data, one: 0.22<br>Data, two: 0.50<br>Data, three: 0.80 | holds so far |" in text
+    assert "DtO:<br>Data: one 0.22, then two 0.50, three 0.80 | holds |" in text
+    assert "`train.py it`" in text
+    assert "`python train.py --flagfile=flags/sikka2019/linear_mixture.flags --beta=4`" in text
+    assert "6 runs and experiments, 0.1 hours" in text and "a machine: 6" in text and "python 3" in text
+
+
+def test_a_wrong_order_is_neither_and_a_claim_that_fails_says_so(places):
+    table(places[0], CELLS)
+    text = written(places, [result(1, 0, 0.7), result(2, 0, 0.5), result(3, 0, 2.0)])
+    assert [re.search(r": ([a-z ]+)<br>1 seed", each)[1] for each in entries(text, "DtO")[:3]] == [
+        "neither", "neither", "same order"]
+    assert text.count("| does not hold |") == 2
+
+
+def test_a_dead_model_has_no_score(places):
+    table(places[0], CELLS[:2], more="")
+    text = written(places, [result(1, 0, 1.7, state="dead"), result(1, 1, 0.2), result(2, 0, 1.9, state="dead")])
+    one, two = entries(text, "DtO")
+    assert one == "**0.20**<br>paper 0.20 ± 0.05: inside<br>2 seeds, 1 of them dead, 15,625 steps"
+    assert two.strip() == "**dead**<br>paper 0.30 ± 0.01<br>1 seed, 1 of them dead, 15,625 steps"
+    assert "1.7" not in text and "1.9" not in text
+
+
+def test_a_printed_number_that_changes_shows_on_the_page(places):
+    table(places[0], CELLS[:1], more="")
+    before = written(places, [result(1, 0, 0.2)])
+    table(places[0], [("one", 1, "[0.4, 0.05]", "")], more="")
+    after = written(places)
+    assert "paper 0.20 ± 0.05: inside" in before and "paper 0.40 ± 0.05: neither" in after
+
+
+def test_the_page_and_its_figures_are_the_same_bytes_again(places):
+    table(places[0], CELLS)
+    found = [result(beta, seed, 0.1 * beta + 0.01 * seed, score=0.5 - 0.1 * beta) for beta in (1, 2, 3)
+             for seed in range(2)]
+    written(places, found)
+    folder = places[2].parent
+    first = {path.name: path.read_bytes() for path in folder.rglob("*.*")}
+    assert sorted(first) == ["results.md", "some_table-1.svg", "some_table-2.svg", "some_table-3.svg"]
+    for path in folder.rglob("*.*"):
+        path.unlink()
+    (folder / "results" / "old.svg").write_text("of a table that is no more")
+    written(places)
+    assert first == {path.name: path.read_bytes() for path in folder.rglob("*.*")}
+    drawn = first["some_table-2.svg"].decode()
+    assert "DtO" in drawn and "printed in the paper" in drawn and "<dc:date>" not in drawn
+
+
+def test_figures_draw_what_was_measured(tmp_path):
+    read = table(tmp_path, CELLS)
+    found = [result(beta, seed, 0.1 * beta + seed, score=beta) for beta in (1, 2) for seed in (0, 1)]
+    scatter, lines, _ = read.figures
+    summary = Summary(read, found)
+    points = figures.series_of(summary, scatter, "score")
+    assert list(points) == ["one", "two"] and points["two"][0]["x"] == [0.2, 1.2]
+    assert points["two"][0]["y"] == [2, 2] and points["two"][0]["printed"] == (0.3, 0.5, None)
+    points = figures.series_of(summary, lines, "dto")["Data"]
+    assert [(point["x"][0], point["printed"]) for point in points] == [(1, (1, 0.2, 0.05)), (2, (2, 0.3, 0.01))]
+    assert figures.draw(Summary(read, []), tmp_path) == []
+
+
+def test_every_table_is_on_the_page_and_links_to_its_section(tmp_path):
+    text = page.write(tmp_path / "results", tmp_path / "results.md").read_text()
+    headings = {page.anchor(line[3:]) for line in text.splitlines() if line.startswith("## ")}
+    links = re.findall(r"\]\(#([^)]+)\)", text)
+    assert len(links) == len(tables.names()) and set(links) <= headings
+    assert all(f"    python -m vae_tf.experiments {name}\n" in text for name in tables.names())
+
+
+@pytest.mark.parametrize(("entry", "message"), [
+    ('metric = "dto"', "checks[0]: expected bounds (low, high, or both), or groups of columns in `rising`"),
+    ('metric = "dto"\nhigh = 1\nrising = [["one"]]', "expected bounds"),
+    ('metric = "dto"\nrising = ["one"]', "checks[0].rising: expected lists of columns"),
+    ('metric = "dto"\nrising = [["one"], ["five"]]', "checks[0].columns: expected one of one, two"),
+    ('metric = "mig"\nlow = 0', "checks[0].metric: expected one of dto, score, words; got 'mig'"),
+    ('metric = "dto"\nlow = "much"', "checks[0].low: expected a number; got 'much'")])
+def test_a_claim_that_cannot_be_checked_is_refused(tmp_path, entry, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        table(tmp_path, CELLS, more=f'\n[[checks]]\nsays = "It is so."\n{entry}\n')

@@ -1,0 +1,198 @@
+"""The figures of docs/results.md: a few kinds, drawn as the tables describe them, the same bytes each time."""
+
+import math
+import pathlib
+import statistics
+import textwrap
+from typing import Any
+
+from vae_tf import runs
+from vae_tf.experiments import recipes, tables
+from vae_tf.experiments.summaries import Summary
+
+# Okabe and Ito's colours, which people of every kind of colour vision tell apart; markers tell series apart in print.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = "osD^vPX"
+STYLE: Any = {
+    "svg.hashsalt": "vae_tf", "svg.fonttype": "none", "font.family": "sans-serif", "font.size": 9,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.6, "axes.axisbelow": True, "axes.edgecolor": "#555555", "axes.titlesize": 10,
+    "legend.frameon": False, "figure.facecolor": "white", "savefig.facecolor": "white", "lines.linewidth": 1.6}
+PANEL = 3.3, 2.6        # inches
+ACROSS = 3              # panels in a row, at most
+
+
+def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
+    """Draw the figures of a table of which anything is measured; returns (title, file) of each."""
+    drawn = []
+    for i, figure in enumerate(summary.table.figures):
+        name = summary.table.name + (f"-{i + 1}" if len(summary.table.figures) > 1 else "")
+        points = {y: series_of(summary, figure, y) for y in figure.y}
+        if any(points.values()):
+            drawn.append((figure.title or summary.table.title, folder / f"{name}.svg"))
+            _save(summary, figure, points, drawn[-1])
+    return drawn
+
+
+def _save(summary, figure, points, target):
+    """Draw one figure, a panel for each y."""
+    import matplotlib
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    title, path = target
+    across = min(ACROSS, len(points))
+    down = math.ceil(len(points) / across)
+    labels = list(dict.fromkeys(label for series in points.values() for label in series))
+    looks = {label: {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+             for i, label in enumerate(labels)}
+    with plt.rc_context(STYLE):
+        size = max(PANEL[0] * across, 4.6), PANEL[1] * down + 0.7 + 0.15 * len(labels)
+        page, axes = plt.subplots(down, across, figsize=size, squeeze=False, layout="constrained")
+        for axis, (y, series) in zip(axes.flat, points.items(), strict=False):
+            KINDS[figure.kind](axis, series, looks)
+            axis.set_title(textwrap.fill(summary.table.metrics[y].label, 42), loc="left")
+            if len(labels) == 1 and figure.kind == "lines":
+                _best(axis, next(iter(series.values())), summary.table.metrics[y].better)
+            if figure.kind != "bars":
+                axis.set_xlabel(_label(summary.table, figure.x))
+            if figure.log_x:
+                axis.set_xscale("log")
+            if figure.log_y:
+                axis.set_yscale("log")
+        for axis in axes.flat[len(points):]:
+            axis.set_axis_off()
+        page.suptitle(textwrap.fill(title, round(11 * size[0])), fontsize=11, weight="bold")
+        _legend(page, axes.flat[0], labels, size[0])
+        # Without a date, and with ids that do not depend on chance, the file is the same each time.
+        runs.write_whole(path, lambda file: page.savefig(file, format="svg", metadata={"Date": None}))
+        plt.close(page)
+
+
+def _best(axis, points, better):
+    """A dotted line where a curve is best, if that is not at one of its ends."""
+    for point in points if better != "neither" else ():
+        for x, y in zip(point["x"], point["y"], strict=True):
+            if isinstance(y, list) and 0 < (at := y.index(max(y) if better == "higher" else min(y))) < len(y) - 1:
+                axis.axvline(x[at], color="#555555", linestyle=":", linewidth=1.2)
+                high = better == "lower"            # the label stands where the curve is not
+                axis.annotate(f"{x[at]:.3g}", (x[at], int(high)), (3, -2 if high else 2), textcoords="offset points",
+                              xycoords=("data", "axes fraction"), va="top" if high else "bottom", fontsize=8,
+                              color="#555555")
+
+
+def _legend(page, axis, labels, width):
+    """What colours and marks mean, below all panels of a width in inches."""
+    handles = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    shown = [label for label in handles if len(labels) > 1 or label not in labels]
+    if shown:
+        fits = max(1, int(13 * width / (max(map(len, shown)) + 7)))
+        page.legend([handles[label] for label in shown], shown, loc="outside lower center",
+                    ncols=min(fits, len(shown)), fontsize=8)
+
+
+def _label(table, name):
+    return table.metrics[name].label if name in table.metrics else name
+
+
+def series_of(summary: Summary, figure: tables.Figure, y: str) -> dict[str, list[dict[str, Any]]]:
+    """{label: points} of one panel; a point is of one cell.
+
+    It has x and y, lists of the same length: over seeds, or each a curve of a cell; x is the place of bars, and
+    `name` what stands below them. printed is (x, y, spread), as far as the paper prints them.
+    """
+    cells = [cell for cell in summary.table.cells if summary.number(cell, y).values]
+    names = list(dict.fromkeys(_group(cell, "column" if figure.series == "row" else "row") for cell in cells))
+    series: dict[str, list[dict[str, Any]]] = {}
+    for cell in cells:
+        ys = summary.number(cell, y).values
+        name = _group(cell, "column" if figure.series == "row" else "row")
+        if figure.kind == "bars":
+            xs = [names.index(name)] * len(ys)
+        elif figure.x in summary.table.metrics:
+            xs = list(summary.number(cell, figure.x).values)
+        else:
+            xs = [_flag(cell, figure.x)] * len(ys)
+        if len(xs) == len(ys) and xs:
+            printed = (cell.printed.get(figure.x, (xs[0], None))[0], *cell.printed[y]) if y in cell.printed else None
+            if figure.kind == "scatter" and figure.x not in cell.printed:
+                printed = None
+            series.setdefault(_group(cell, figure.series), []).append(
+                {"x": xs, "y": list(ys), "printed": printed, "name": name})
+    return series
+
+
+def _group(cell, by):
+    return f"{cell.row}, {cell.column}" if by == "cell" else getattr(cell, by)
+
+
+def _flag(cell, name):
+    """The value of a flag of a cell's recipe."""
+    return recipes.read(cell.recipe, cell.flags).flags[name]
+
+
+def _scatter(axis, series, looks):
+    """A point for each run; a large hollow one where the paper prints both numbers."""
+    for label, points in series.items():
+        look = looks[label]
+        axis.scatter([x for point in points for x in point["x"]], [y for point in points for y in point["y"]], s=22,
+                     alpha=0.75, linewidths=0, label=label, **look)
+        for point in points:
+            _printed(axis, point["printed"], look)
+
+
+def _lines(axis, series, looks):
+    """Curves as they are; or the mean of each cell over seeds, with its standard deviation as a band."""
+    for label, points in series.items():
+        look = looks[label]
+        if isinstance(points[0]["y"][0], list):
+            for point in points:
+                for x, y in zip(point["x"], point["y"], strict=True):
+                    few = len(x) < 25
+                    axis.plot(x, y, color=look["color"], marker=look["marker"] if few else "", ms=4, label=label)
+            continue
+        points = sorted(points, key=lambda point: point["x"][0])
+        x, mean = [point["x"][0] for point in points], [statistics.fmean(point["y"]) for point in points]
+        spread = [statistics.stdev(point["y"]) if len(point["y"]) > 1 else 0 for point in points]
+        axis.plot(x, mean, ms=4, label=label, **look)
+        axis.fill_between(x, [m - s for m, s in zip(mean, spread, strict=True)],
+                          [m + s for m, s in zip(mean, spread, strict=True)], color=look["color"], alpha=0.18, lw=0)
+        for point in points:
+            _printed(axis, point["printed"], look)
+
+
+def _bars(axis, series, looks):
+    """A bar for each cell, its standard deviation over seeds, and what the paper prints beside it."""
+    width = 0.8 / len(looks)
+    names = {point["x"][0]: point["name"] for points in series.values() for point in points}
+    for i, label in enumerate(looks):
+        for point in series.get(label, []):
+            x, y = point["x"][0] + (i - (len(looks) - 1) / 2) * width, point["y"]
+            axis.bar(x, statistics.fmean(y), 0.9 * width, color=looks[label]["color"], alpha=0.85, label=label,
+                     yerr=statistics.stdev(y) if len(y) > 1 else None, error_kw={"lw": 1, "ecolor": "#333333"})
+            if point["printed"]:
+                _printed(axis, (x, *point["printed"][1:]), {"color": "black", "marker": "_"})
+    axis.set_xticks(list(names), names.values(), fontsize=8, rotation=15 if len(names) > 4 else 0)
+    axis.grid(axis="x", visible=False)
+
+
+def _histograms(axis, series, looks):
+    """Outlines of histograms: y are counts, x the edges of their bins."""
+    for label, points in series.items():
+        for point in points:
+            for edges, counts in zip(point["x"], point["y"], strict=True):
+                axis.stairs(counts, edges, color=looks[label]["color"], fill=True, alpha=0.35)
+                axis.stairs(counts, edges, color=looks[label]["color"], label=label, lw=1.2)
+
+
+def _printed(axis, printed, look):
+    """The paper's number, hollow, with its spread."""
+    if printed:
+        x, y, spread = printed
+        axis.errorbar([x], [y], yerr=spread, fmt=look["marker"], ms=9, mfc="none", mec=look["color"], mew=1.3,
+                      ecolor=look["color"], elinewidth=0.9, capsize=2.5, alpha=0.9, label="printed in the paper")
+
+
+KINDS = {"scatter": _scatter, "lines": _lines, "bars": _bars, "histograms": _histograms}
+
+

@@ -1,0 +1,217 @@
+"""docs/results.md: every table with the printed number beside ours, from tables/ and results/ alone."""
+
+import html
+import pathlib
+import re
+from collections.abc import Sequence
+
+from vae_tf import runs
+from vae_tf.experiments import figures, recipes, results, tables
+from vae_tf.experiments.summaries import FAILS, HOLDS, INSIDE, NEITHER, ORDER, SO_FAR, Summary, shown
+
+PAGE = recipes.CHECKOUT / "docs" / "results.md"
+COMMAND = "python -m vae_tf.experiments"
+INTRODUCTION = f"""# Results
+
+What the five papers print, beside what this code measures. This page and its figures are generated from
+[`vae_tf/experiments/tables/`](../vae_tf/experiments/tables) and [`results/`](../results), a file for each run, by
+`{COMMAND} --page`. Nothing on it was typed in.
+"""
+RULE = f"""## How to read it
+
+A number is the mean over seeds ± their standard deviation; the line below it has the paper's, and below that stand how
+many seeds there are and how long they trained: "40 of 400 epochs" is a run that was shortened. The word after the
+paper's number is a verdict:
+
+- **{INSIDE}**: our mean is within the printed spread of the printed number. Where no spread is printed, or one that is
+  smaller than half of the last printed digit, that half is the spread.
+- **{ORDER}**: it is not, but against every other model that is measured in that row (in that column, where a row has
+  one model) it is on the same side as in the paper.
+- **{NEITHER}**: it is neither.
+
+A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats; its scores mean
+nothing, and are left out of the mean. *Not run* is just that. What the papers claim in words stands under "Claims",
+with the measured numbers: it {HOLDS}, it {FAILS}, or it {SO_FAR}, as far as cells are measured.
+"""
+
+
+def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAGE) -> pathlib.Path:
+    """Write the page, and its figures into a folder of its name beside it; returns its path.
+
+    Args:
+        folder: of results.
+        path: of the page.
+    """
+    path, found = pathlib.Path(path), results.read_all(folder)
+    summaries = [Summary(tables.load(name), found) for name in tables.names()]
+    drawn = {summary.table.name: figures.draw(summary, path.with_suffix("")) for summary in summaries}
+    for old in set(path.with_suffix("").glob("*.svg")) - {file for files in drawn.values() for _, file in files}:
+        old.unlink()
+    text = "\n".join([INTRODUCTION, overview(summaries), RULE,
+                      *(section(summary, drawn[summary.table.name]) for summary in summaries), machines(summaries)])
+    runs.write_whole(path, lambda file: file.write(text.encode()))
+    return path
+
+
+def overview(summaries: Sequence[Summary]) -> str:
+    """The table on top: how many printed numbers are measured, and how they compare."""
+    printed = [(summary, cell, name) for summary in summaries for cell in summary.table.cells for name in cell.printed]
+    measured = [each for each in printed if each[0].is_measured(*each[1:])]
+    free = [each for each in printed if not each[1].needs]
+    lines = [f"Of {len(printed)} numbers that the papers print, {len(measured)} are measured; {len(free)} need no "
+             f"download, and of these {sum(each in measured for each in free)} are.\n",
+             "| | printed | measured | inside | same order | neither | claims that hold, as far as measured |",
+             "|---|---|---|---|---|---|---|"]
+    for summary in summaries:
+        numbers = [each[1:] for each in printed if each[0] is summary]
+        verdicts = [summary.verdict(*number) for number in numbers]
+        counts = [len(numbers), sum(summary.is_measured(*number) for number in numbers),
+                  *(verdicts.count(verdict) for verdict in (INSIDE, ORDER, NEITHER))]
+        states = [summary.check(check)[0] for check in summary.table.checks]
+        claims = f"{sum(state in (HOLDS, SO_FAR) for state in states)} of {len(states)}" if states else ""
+        lines.append(" | ".join([f"| [{heading(summary.table)}](#{anchor(heading(summary.table))})",
+                                 *(str(count) if numbers else "" for count in counts), f"{claims} |"]))
+    return "\n".join(lines) + "\n"
+
+
+def heading(table: tables.Table) -> str:
+    """What a table is called on the page."""
+    return f"{table.paper.split(',')[0].split(' ')[0]} {table.where}: {table.title}"
+
+
+def anchor(text: str) -> str:
+    """The anchor that GitHub gives a heading."""
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+def section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]]) -> str:
+    """All of one table."""
+    table = summary.table
+    lines = [f"## {heading(table)}\n", f"{table.paper}, {table.where}. {table.shows}"
+             + (f" The paper's ± is the {table.spread}." if table.spread else "") + "\n",
+             *(f"- {note}" for note in table.notes), *([""] if table.notes else []),
+             f"    {COMMAND} {table.name}\n"]
+    for name, metric in table.metrics.items():
+        if any(name in cell.printed for cell in table.cells) or (name not in spoken_for(table) and any(
+                summary.number(cell, name).is_scalar for cell in table.cells)):
+            lines += [f"**{metric.label}**" + (f" ({metric.better} is better)" if metric.better != "neither" else "")
+                      + "\n", *matrix(summary, name), ""]
+    lines += [f"![{html.escape(title)}]({file.parent.name}/{file.name})\n" for title, file in drawn]
+    lines += claims(summary)
+    lines += missing(summary)
+    if any(cell.recipe for cell in table.cells):
+        lines += commands(summary)
+    return "\n".join(lines)
+
+
+def spoken_for(table: tables.Table) -> set[str]:
+    """The metrics that a figure or a claim shows."""
+    return {name for figure in table.figures for name in (figure.x, *figure.y)} | {
+        check.metric for check in table.checks}
+
+
+def matrix(summary: Summary, name: str) -> list[str]:
+    """A metric, rows by columns."""
+    cells = {(cell.row, cell.column): cell for cell in summary.table.cells}
+    rows, columns = (list(dict.fromkeys(place[i] for place in cells)) for i in (0, 1))
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    for row in rows:
+        entries = [entry(summary, cells[row, column], name) if (row, column) in cells else "" for column in columns]
+        lines.append(f"| {row} | {' | '.join(entries)} |")
+    return lines
+
+
+def entry(summary: Summary, cell: tables.Cell, name: str) -> str:
+    """One cell: ours, the paper's and the verdict, seeds and length."""
+    number, decimals = summary.number(cell, name), summary.table.metrics[name].decimals
+    if number.mean is not None:
+        ours = f"**{with_spread(number.mean, number.spread, decimals)}**"
+    else:
+        ours = "not run" if not number.runs else "**dead**" if number.dead == number.runs else "not measured"
+    verdict = summary.verdict(cell, name)
+    lines = [ours]
+    if name in cell.printed:
+        lines.append(f"paper {with_spread(*cell.printed[name], decimals)}" + (f": {verdict}" if verdict else ""))
+    if number.runs and cell.recipe:
+        seeds = f"{number.runs} seed{'s' * (number.runs > 1)}"
+        dead = f", {number.dead} of them dead" if number.dead else ""
+        lines.append(f"{seeds}{dead}, {length(summary, cell)}")
+    return "<br>".join(lines)
+
+
+def with_spread(mean: float, spread: float | None, decimals: int) -> str:
+    """0.99 ± 0.01"""
+    if spread is None:
+        return shown(mean, decimals)
+    return f"{shown(mean, decimals)} ± {shown(spread, decimals)}"
+
+
+def length(summary: Summary, cell: tables.Cell) -> str:
+    """How long a cell was trained, and of how long it should have been."""
+    result, recipe = summary.of[cell.row, cell.column][0], recipes.read(cell.recipe or "", cell.flags)
+    if not result["steps"]:
+        return "untrained"
+    in_epochs = recipe.epochs is not None
+    whole, done = (recipe.epochs, result["epochs"]) if in_epochs else (recipe.steps, result["steps"])
+    unit = "epochs" if in_epochs else "steps"
+    # A run is a whole number of steps, so that its epochs need not be whole.
+    shortened = whole is not None and done < 0.999 * whole
+    if whole is not None and not shortened and done < 1.001 * whole:
+        done = whole
+    return f"{done:,g} of {whole:,g} {unit}" if shortened else f"{done:,g} {unit}"
+
+
+def claims(summary: Summary) -> list[str]:
+    """What the paper claims in words, and whether it holds."""
+    if not summary.table.checks:
+        return []
+    lines = ["**Claims**\n", "| claim | measured | |", "|---|---|---|"]
+    for check in summary.table.checks:
+        state, measured = summary.check(check)
+        label = summary.table.metrics[check.metric].label
+        lines.append(f"| {check.says} | {'<br>'.join([f'{label}:', *measured]) if measured else ''} | {state} |")
+    return [*lines, ""]
+
+
+def missing(summary: Summary) -> list[str]:
+    """Which data are missing for cells that nobody ran, and how to get them."""
+    cells = [cell for cell in summary.table.cells if cell.needs and not summary.of[cell.row, cell.column]]
+    needs = {need: [f"{cell.row}, {cell.column}" for cell in cells if cell.needs == need]
+             for need in dict.fromkeys(cell.needs for cell in cells)}
+    return [f"Not run ({'; '.join(places)}): {need}\n" for need, places in needs.items()]
+
+
+def commands(summary: Summary) -> list[str]:
+    """The command of every cell, and what its training took."""
+    lines = ["<details><summary>The command of each cell</summary>\n", "| | | training | command |",
+             "|---|---|---|---|"]
+    for cell in summary.table.cells:
+        there = summary.of[cell.row, cell.column]
+        seconds = [each for each in map(seconds_of, there) if each]
+        took = f"{sum(seconds) / len(seconds) / 60:.3g} minutes a seed" if seconds else ""
+        command = there[0]["command"] if there else " ".join(
+            ["python train.py", f"--flagfile=flags/{cell.recipe}.flags", *cell.flags])
+        lines.append(f"| {cell.row} | {cell.column} | {took} | `{command}` |")
+    return [*lines, "\n</details>\n"]
+
+
+def seconds_of(result: results.Result) -> float:
+    """What a run's training took, its share of it where several seeds were trained as one program; 0 if not known."""
+    return (result["seconds"].get("training") or 0) / (result["seconds"].get("replicas") or 1)
+
+
+def machines(summaries: Sequence[Summary]) -> str:
+    """On what everything was measured."""
+    there = {id(result): result for summary in summaries for some in summary.of.values() for result in some}.values()
+    if not there:
+        return "## Machines and versions\n\nNothing is measured yet.\n"
+    hours = sum(map(seconds_of, there)) / 3600
+    lines = ["## Machines and versions\n", f"{len(there)} runs and experiments, {hours:.1f} hours of training.\n"]
+    lines += [f"- {machine}: {sum(result['machine'] == machine for result in there)}"
+              for machine in sorted({result["machine"] for result in there})]
+    versions: dict[str, set[str]] = {}
+    for result in there:
+        for package, version in result["versions"].items():
+            versions.setdefault(package, set()).add(version)
+    lines.append("- " + ", ".join(f"{package} {' and '.join(sorted(of))}" for package, of in sorted(versions.items())))
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,136 @@
+"""What was measured of a table's cells, over seeds, against what the paper prints and claims."""
+
+import dataclasses
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from vae_tf.experiments import recipes, results, tables
+
+INSIDE, ORDER, NEITHER = "inside", "same order", "neither"
+HOLDS, FAILS, SO_FAR, UNKNOWN = "holds", "does not hold", "holds so far", "not run"
+DEAD = ("dead", "nearly dead")
+
+
+@dataclasses.dataclass(frozen=True)
+class Number:
+    """A metric of a cell over seeds.
+
+    values: of each seed that has one, numbers or lists. dead: how many models are dead, so that they have none.
+    runs: how many models there are.
+    """
+
+    values: tuple[Any, ...]
+    dead: int
+    runs: int
+
+    @property
+    def is_scalar(self) -> bool:
+        return bool(self.values) and all(isinstance(value, int | float) for value in self.values)
+
+    @property
+    def mean(self) -> float | None:
+        """None where nothing was measured, or a list."""
+        return statistics.fmean(self.values) if self.is_scalar else None
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation over seeds; None of fewer than two."""
+        return statistics.stdev(self.values) if self.is_scalar and len(self.values) > 1 else None
+
+
+class Summary:
+    """A table and the results that belong to its cells.
+
+    Attributes:
+        table: tables.Table.
+        of: {(row, column): results by seed}.
+    """
+
+    def __init__(self, table: tables.Table, found: Sequence[results.Result]):
+        self.table = table
+        self.of = {(cell.row, cell.column): results.of_experiment(found, table.name) if cell.recipe is None
+                   else results.of_cell(found, recipes.read(cell.recipe, cell.flags).flags) for cell in table.cells}
+
+    def number(self, cell: tables.Cell, name: str) -> Number:
+        """A metric of a cell."""
+        there = self.of[cell.row, cell.column]
+        metric = self.table.metric(cell, name)
+        values = [results.value(result, metric) for result in there]
+        dead = sum(value is None and (result.get("verdict") or {}).get("state") in DEAD
+                   for value, result in zip(values, there, strict=True))
+        return Number(tuple(value for value in values if value is not None), dead, len(there))
+
+    def is_measured(self, cell: tables.Cell, name: str) -> bool:
+        """Whether a number was measured, if only to say that the models are dead."""
+        number = self.number(cell, name)
+        return bool(number.values or number.dead)
+
+    def verdict(self, cell: tables.Cell, name: str) -> str | None:
+        """INSIDE, ORDER or NEITHER for a number that the paper prints and that was measured, else None.
+
+        See page.RULE.
+        """
+        mean = self.number(cell, name).mean
+        if name not in cell.printed or mean is None:
+            return None
+        printed, spread = cell.printed[name]
+        least = 0.5 * 10.0 ** -self.table.metrics[name].decimals
+        if abs(mean - printed) <= max(spread or 0, least) + 1e-9:
+            return INSIDE
+        ordered = [(mean - other.mean) * (printed - at) > 0 for at, other in self._peers(cell, name)
+                   if other.mean is not None and at != printed]
+        return ORDER if ordered and all(ordered) else NEITHER
+
+    def _peers(self, cell, name):
+        """(printed number, Number) of the models that a cell is compared with: of its row, or else of its column."""
+        others = [each for each in self.table.cells if each is not cell and name in each.printed]
+        row = [each for each in others if each.row == cell.row]
+        return [(each.printed[name][0], self.number(each, name))
+                for each in row or [each for each in others if each.column == cell.column]]
+
+    def check(self, check: tables.Check) -> tuple[str, list[str]]:
+        """Whether a claim holds, and what was measured, a line for each cell or row: (HOLDS or ..., lines)."""
+        rows = check.rows or tuple(dict.fromkeys(cell.row for cell in self.table.cells))
+        cells = [cell for cell in self.table.cells
+                 if cell.row in rows and (not check.columns or cell.column in check.columns)]
+        judged = [self._ordered(check, row) for row in rows] if check.rising else [
+            self._bounded(check, cell) for cell in cells]
+        states = [holds for holds, _, _ in judged]
+        state = (FAILS if False in states else UNKNOWN if True not in states
+                 else HOLDS if all(complete for _, complete, _ in judged) else SO_FAR)
+        return state, [line for _, _, line in judged if line]
+
+    def _bounded(self, check, cell):
+        """(whether a number is within bounds, or None; whether it was measured; a line)."""
+        mean = self.number(cell, check.metric).mean
+        if mean is None:
+            return None, False, ""
+        inside = (-math.inf if check.low is None else check.low) <= mean <= (
+            math.inf if check.high is None else check.high)
+        place = "" if len(self.table.cells) == 1 else f"{cell.row}, {cell.column}: "
+        return inside, True, place + shown(mean, self.table.metrics[check.metric].decimals)
+
+    def _ordered(self, check, row):
+        """(whether the columns of a row rise from group to group, or None; whether all are measured; a line)."""
+        decimals, groups, complete = self.table.metrics[check.metric].decimals, [], True
+        for group in check.rising:
+            means = [(cell.column, self.number(cell, check.metric).mean) for cell in self.table.cells
+                     if cell.row == row and cell.column in group]
+            complete &= all(mean is not None for _, mean in means)
+            groups.append([(column, mean) for column, mean in means if mean is not None])
+        groups = [group for group in groups if group]
+        if len(groups) < 2:
+            return None, complete and not groups, ""
+        rises = all(low < high for one, other in itertools.pairwise(groups) for _, low in one for _, high in other)
+        return rises, complete, f"{row}: " + ", then ".join(
+            ", ".join(f"{column} {shown(mean, decimals)}" for column, mean in group) for group in groups)
+
+
+def shown(value: float, decimals: int = 2) -> str:
+    """A number as text: so many decimals, or two significant digits where those would hide it."""
+    if value and (abs(value) < 10.0 ** -decimals or abs(value) >= 1e5):
+        return f"{value:.2g}"
+    return f"{value:.{decimals}f}"
