@@ -43,11 +43,11 @@ def test_every_trained_cell_has_a_recipe_and_every_recipe_a_use():
     assert not used
 
 
-def parsed(recipe, extra):
+def parsed(*argv):
     values = flags.FlagValues()
     cli.define_train_flags(values)
     flags.DEFINE_string("flagfile", "", "", flag_values=values)
-    cli.read(values, ["train.py", f"--flagfile=flags/{recipe}.flags", *extra])
+    cli.read(values, ["train.py", *argv])
     return values
 
 
@@ -57,9 +57,11 @@ def test_every_cell_gives_a_configuration_that_trains(table, monkeypatch):
     for cell in table.cells:
         if not cell.recipe:
             continue
-        values = parsed(cell.recipe, cell.flags)
+        values, same = parsed(f"--flagfile=flags/{cell.recipe}.flags", *cell.flags), parsed(
+            *recipes.arguments(cell.recipe, cell.flags))
+        values["flagfile"].value = same["flagfile"].value
+        assert same.flag_values_dict() == values.flag_values_dict(), "an experiment trains what train.py does"
         assert values.dataset.endswith(".npz") == bool(cell.needs)
-        assert recipes.read(cell.recipe, cell.flags).flags["dataset"] == values.dataset
         if not cell.needs and (values.dataset not in OF_TFDS or "TFDS_DATA_DIR" in os.environ):
             dataset = data.load(values.dataset).split(values.split, "train", values.data_seed)
             config = cli.configuration(values, dataset)

@@ -114,8 +114,9 @@ def arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> list[
     recipe = read(name, extra)
     length = "" if "steps" in recipe.flags else length
     own = {"epochs": recipe.epochs, "steps": recipe.steps} if not length else {}
+    own = {flag: value for flag, value in own.items() if value is not None}
     given = {**recipe.flags, **recipe.output, "seed": recipe.seed, **own}
-    return [f"--{flag}={value}" for flag, value in given.items() if value is not None] + [length] * bool(length)
+    return [f"--{flag}={value}" for flag, value in given.items()] + [length] * bool(length)
 
 
 def command(name: str, extra: tuple[str, ...] = (), *, seed: int, length: str = "") -> str:
