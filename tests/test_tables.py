@@ -9,7 +9,7 @@ import pytest
 from absl import flags
 
 from vae_tf import cli, data, metrics
-from vae_tf.experiments import listing, recipes, results, tables
+from vae_tf.experiments import listing, recipes, results, summaries, tables
 from vae_tf.experiments.measured import bhowal
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -94,6 +94,8 @@ def test_an_od_score_is_relative_to_the_other_models_of_its_row():
         assert np.mean(of) == pytest.approx(wanted) and len(of) == 3
         assert listing.values(table, cell, "d_v", found) == [each["d_v"] for each in raw[column]]
     assert listing.values(table, cells["VAE"], "od_score", found[3:]) == [None] * 3      # a model is missing
+    assert summaries.Summary(table, found).number(cells["VAE"], "od_score").mean == pytest.approx(
+        np.mean(listing.values(table, cells["VAE"], "od_score", found)))
 
 
 def test_errors_of_principal_axes_are_those_of_rebuilt_images():

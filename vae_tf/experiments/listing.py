@@ -1,6 +1,5 @@
 """What a terminal shows of tables: the list of all, and the numbers of one."""
 
-import dataclasses
 import statistics
 import textwrap
 from collections.abc import Sequence
@@ -48,20 +47,8 @@ def of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Resu
 
 
 def values(table: tables.Table, cell: tables.Cell, name: str, found: Sequence[results.Result]) -> list[Any]:
-    """What the results of a cell hold of a metric, one per seed; see `tables.Metric` for those over_largest."""
-    metric = table.metric(cell, name)
-    if not metric.over_largest:
-        return [results.value(result, metric) for result in of_cell(table, cell, found)]
-    shares = []
-    for part in metric.over_largest:
-        raw = dataclasses.replace(metric, read=f"{metric.read.rpartition('.')[0]}.{part}")
-        row = {other.column: [results.value(result, raw) for result in of_cell(table, other, found)]
-               for other in table.cells if other.row == cell.row}
-        if len(row) < 2 or any(None in of or not of for of in row.values()):     # nothing to compare with
-            return [None for _ in of_cell(table, cell, found)]
-        largest = max(map(statistics.mean, row.values()))
-        shares.append([value / largest if largest else 0.0 for value in row[cell.column]])
-    return [statistics.mean(each) for each in zip(*shares, strict=True)]
+    """What the results of a cell hold of a metric, one per seed; see `results.values`."""
+    return results.values(table, cell, name, lambda other: of_cell(table, other, found))
 
 
 def cost(table: tables.Table, found: Sequence[results.Result]) -> str:

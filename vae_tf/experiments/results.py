@@ -19,16 +19,18 @@ That of an experiment which trains nothing has `experiment`, the table's name, a
 measured it, in place of recipe to configuration, and no verdict or history.
 """
 
+import dataclasses
 import hashlib
 import json
 import pathlib
 import re
+import statistics
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from vae_tf import runs
-from vae_tf.experiments.tables import Metric
+from vae_tf.experiments.tables import Cell, Metric, Table
 
 SCHEMA = 1
 # Raised when the same configuration trains to other numbers than before; tests/test_experiments.py has golden losses.
@@ -126,3 +128,26 @@ def value(result: Result, metric: Metric) -> Any:
         else:
             return None
     return at
+
+
+def values(table: Table, cell: Cell, name: str, of: Callable[[Cell], list[Result]]) -> list[Any]:
+    """What the results of a cell hold of a metric, one per seed; None where it was not measured.
+
+    One that is over_largest (see `tables.Metric`) needs results of every model in the cell's row.
+
+    Args:
+        of: the results of a cell, by seed.
+    """
+    metric = table.metric(cell, name)
+    if not metric.over_largest:
+        return [value(result, metric) for result in of(cell)]
+    shares = []
+    for part in metric.over_largest:
+        raw = dataclasses.replace(metric, read=f"{metric.read.rpartition('.')[0]}.{part}")
+        row = {other.column: [value(result, raw) for result in of(other)]
+               for other in table.cells if other.row == cell.row}
+        if len(row) < 2 or any(None in each or not each for each in row.values()):     # nothing to compare with
+            return [None for _ in of(cell)]
+        largest = max(map(statistics.mean, row.values()))
+        shares.append([each / largest if largest else 0.0 for each in row[cell.column]])
+    return [statistics.mean(each) for each in zip(*shares, strict=True)]

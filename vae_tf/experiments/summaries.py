@@ -57,8 +57,7 @@ class Summary:
     def number(self, cell: tables.Cell, name: str) -> Number:
         """A metric of a cell."""
         there = self.of[cell.row, cell.column]
-        metric = self.table.metric(cell, name)
-        values = [results.value(result, metric) for result in there]
+        values = results.values(self.table, cell, name, lambda other: self.of[other.row, other.column])
         dead = sum(value is None and (result.get("verdict") or {}).get("state") in DEAD
                    for value, result in zip(values, there, strict=True))
         return Number(tuple(value for value in values if value is not None), dead, len(there))
