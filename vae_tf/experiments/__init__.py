@@ -12,10 +12,11 @@ Reading order, each file importing only from those before it:
     page         docs/results.md
     scheduling   tasks handed to dask.distributed
     progress     how far tasks are
-    planning     what is left to do for a table
+    tasks        some seeds of a recipe
     finding      runs and exports that are there already
+    planning     what is left to do for a table
     running      one task: found or trained, scored, written
     measured     experiments that train nothing
 
-All before planning import neither TensorFlow nor Keras, so that a list of all tables takes a second.
+All before finding import neither TensorFlow nor Keras, so that a list of all tables takes a second.
 """

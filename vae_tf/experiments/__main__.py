@@ -12,7 +12,7 @@ import sys
 
 from vae_tf import console
 from vae_tf.errors import InputError, printable
-from vae_tf.experiments import listing, progress, results, scheduling, tables
+from vae_tf.experiments import listing, progress, results, scheduling, tables, tasks
 
 PROGRAM = "python -m vae_tf.experiments"
 
@@ -38,7 +38,8 @@ def positive(text):
 
 def parser():
     made = Parser(prog=PROGRAM, description=__doc__.replace("`", ""), allow_abbrev=False)
-    made.add_argument("name", nargs="?", metavar="NAME", help="The table or figure to run; without it, all are listed.")
+    made.add_argument("names", nargs="*", metavar="NAME", help="The tables or figures to run, or files of "
+                      "one's own such as my.toml; without it, all are listed.")
     made.add_argument("--budget", choices=tables.BUDGETS, default="full", help="full trains as long as the paper does, "
                       "with as many seeds; quick and standard are shortened, as the table's file says. [full]")
     made.add_argument("--seeds", type=positive, help="Number of seeds per cell; by default what the budget says.")
@@ -46,9 +47,11 @@ def parser():
                       "processor, or 1 where there is a GPU.")
     made.add_argument("--scheduler", metavar="ADDRESS", help="Address of a dask scheduler, such as tcp://host:8786, "
                       "whose workers share this folder; by default a cluster is started on this machine.")
+    made.add_argument("--score_only", action="store_true", help="Train nothing: score the longest trained models that "
+                      "there are of each cell, with all of their seeds.")
     made.add_argument("--results", default="results", help="Folder for results, one JSON file per run. [results]")
     made.add_argument("--page", action="store_true", help="Write docs/results.md and its figures from the results; "
-                      "after the table of NAME is run, if one is given.")
+                      "after the tables of NAME are run, if any is given.")
     made.add_argument("--run_root", default="runs", help="Folder for histories and checkpoints. [runs]")
     made.add_argument("--export_root", default="exported", help="Folder for trained models. [exported]")
     made.add_argument("--adopt", action="append", default=[], metavar="FOLDER", help="A folder with runs/ and "
@@ -57,17 +60,16 @@ def parser():
     return made
 
 
-def run(asked):
-    """Run a table: what is left of it, after what is there."""
-    table = tables.load(asked.name)
+def run(table, asked):
+    """Run a table: what is left of it, after what is there. Returns whether every task came to its end."""
     scheduling.distributed()        # before the slow imports
     found = results.read_all(asked.results)
     from vae_tf import cli  # noqa: F401  quietens TensorFlow's import
     from vae_tf.experiments import planning
 
-    places = planning.Places(asked.run_root, asked.export_root, asked.results, tuple(asked.adopt))
+    places = tasks.Places(asked.run_root, asked.export_root, asked.results, tuple(asked.adopt))
     jobs = asked.jobs or planning.usual_jobs()
-    plan = planning.plan(table, found, budget=asked.budget, seeds=asked.seeds, jobs=jobs, places=places)
+    plan = planning.plan(table, found, planning.Asked(asked.budget, asked.seeds, asked.score_only), jobs, places)
     for problem in plan.problems:
         print(f"warning: {problem}", file=sys.stderr)
     left = sum(max(1, len(task.seeds)) for task in plan.tasks)
@@ -87,19 +89,21 @@ def run(asked):
     if failed:
         print(f"{PROGRAM}: error: {failed} of {len(outcomes)} tasks failed, see above; the same command tries them "
               "again", file=sys.stderr)
-        sys.exit(1)
+    return not failed
 
 
 def main():
     asked = parser().parse_args()
     try:
-        if asked.name:
-            run(asked)
+        if not asked.names and not asked.page:
+            print("\n".join(listing.all_tables(results.read_all(asked.results))))
+        chosen = [tables.load(name) for name in asked.names]        # a mistake in any is told before the first is run
+        done = [run(table, asked) for table in chosen]
         if asked.page:
             from vae_tf.experiments import page  # Matplotlib takes a second
             print(f"Written: {page.write(asked.results)}")
-        elif not asked.name:
-            print("\n".join(listing.all_tables(results.read_all(asked.results))))
+        if not all(done):
+            sys.exit(1)
     except (InputError, OSError) as error:
         fail(error)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from vae_tf import export, runs
 from vae_tf.errors import InputError
-from vae_tf.experiments.planning import Places, covers, same_run
+from vae_tf.experiments.tasks import Places, covers, same_run
 
 
 def run_roots(places: Places) -> list[pathlib.Path]:
@@ -37,6 +37,19 @@ def export_of(config: Mapping[str, Any], cards: Mapping[pathlib.Path, dict[str, 
                if covers(config, card["recipe"])}
     exact = [path for path, steps in lengths.items() if steps == config["steps"]]
     return max(exact, default=max(lengths, key=lambda path: lengths[path], default=None))
+
+
+def trained(config: Mapping[str, Any], cards: Mapping[pathlib.Path, dict[str, Any]]) -> tuple[int, list[int]]:
+    """The longest training of a recipe that there is of any seed: its steps, and the seeds. (0, []) if there is none.
+
+    That of an untrained model, of no step, has steps 0 and its seeds.
+    """
+    seeds: dict[int, set[int]] = {}
+    for recipe in (card["recipe"] for card in cards.values()):
+        if same_run({**config, "seed": recipe.get("seed")}, recipe) and bool(recipe["steps"]) == bool(config["steps"]):
+            seeds.setdefault(recipe["steps"], set()).add(recipe["seed"])
+    longest = max(seeds, default=0)
+    return longest, sorted(seeds.get(longest, ()))
 
 
 def folders_of(config: Mapping[str, Any], roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:

@@ -4,7 +4,6 @@ A run is known by its configuration, which holds all that it depends on. What fl
 data, so this needs the data, and TensorFlow.
 """
 
-import dataclasses
 import functools
 import hashlib
 import importlib.util
@@ -19,75 +18,11 @@ from absl import flags as absl_flags
 
 from vae_tf import cli, data, metrics
 from vae_tf.errors import InputError
-from vae_tf.experiments import recipes, results, tables
+from vae_tf.experiments import finding, recipes, results, tables
+from vae_tf.experiments.tasks import Places, Task, Wanted, covers, digest
 from vae_tf.metrics import closed_forms, geometry
 
 ALWAYS = ("elbo", "reconstruction", "kl")      # what an evaluation gives whatever it is asked
-
-
-class Places(NamedTuple):
-    """Where runs, exports and results go, and further folders whose runs and exports are taken but not changed."""
-
-    run_root: str = "runs"
-    export_root: str = "exported"
-    results: str = "results"
-    adopt: tuple[str, ...] = ()
-
-    def absolute(self) -> "Places":
-        """The same places for a process in any folder."""
-        def absolute(path):
-            return str(pathlib.Path(path).absolute())
-
-        return Places(absolute(self.run_root), absolute(self.export_root), absolute(self.results),
-                      tuple(map(absolute, self.adopt)))
-
-
-Wanted = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]       # ((flags of evaluate.py, names of metrics), ...)
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """Some seeds of a recipe, trained side by side, and scored.
-
-    name: of their runs and exports, before "-seedS"; a digest in it tells recipes apart, whatever they are called.
-    places: where they are.
-    length: the flag that says how long, "" for the recipe's own.
-    steps: in all.
-    digest: of the configuration, which a worker must come to as well.
-    wanted: what is measured.
-    function: "module:function", of an experiment that trains nothing; the recipe is empty then.
-    """
-
-    name: str
-    places: Places
-    recipe: str = ""
-    flags: tuple[str, ...] = ()
-    length: str = ""
-    seeds: tuple[int, ...] = ()
-    steps: int = 0
-    digest: str = ""
-    wanted: Wanted = ()
-    function: str = ""
-
-    @property
-    def label(self) -> str:
-        """What people call it."""
-        if not self.seeds:
-            return self.name
-        seeds = f"{self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else str(self.seeds[0])
-        return f"{self.name}, seed{'s' * (len(self.seeds) > 1)} {seeds}"
-
-    def as_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self))
-
-    @classmethod
-    def from_json(cls, text: str) -> "Task":
-        read = {name: _tuples(value) for name, value in json.loads(text).items()}
-        return cls(**{**read, "places": Places(*read["places"])})
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 class Plan(NamedTuple):
@@ -98,15 +33,22 @@ class Plan(NamedTuple):
     problems: list[str]
 
 
-def plan(table: tables.Table, found: Sequence[results.Result], *, budget: str, seeds: int | None, jobs: int,
-         places: Places) -> Plan:
+class Asked(NamedTuple):
+    """What a table asks of its cells; see plan."""
+
+    budget: str = "full"
+    seeds: int | None = None
+    score_only: bool = False
+
+
+def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, jobs: int, places: Places) -> Plan:
     """What is left to do of a table.
 
     Args:
         table: see tables.
         found: results that are there.
-        budget: of tables.BUDGETS.
-        seeds: how many per cell; None for what the budget says.
+        asked: budget, of tables.BUDGETS; seeds, how many per cell, None for what the budget says; score_only, to take
+            the longest trained models that there are instead, and train nothing.
         jobs: how many tasks run at a time: so many are made, where there is so much to do.
         places: where results go; one of a run that is known by another recipe is written there once more.
 
@@ -119,30 +61,42 @@ def plan(table: tables.Table, found: Sequence[results.Result], *, budget: str, s
         there = [result for result in results.of_experiment(found, table.name)
                  if result["source"] == source_of(table.measure)]
         return Plan([] if there else [task], len(there), [])
-    cells: dict[str, tuple[tables.Cell, str, int]] = {}
-    for cell in table.cells:
-        if cell.recipe and (asked := table.length(cell, budget, seeds)):
-            flags = recipes.read(cell.recipe, cell.flags).flags
-            cells.setdefault(json.dumps([flags, asked[0]]), (cell, *asked))       # several cells may share runs
     check_metrics(table)
+    cells = _cells(table, asked)
+    cards = finding.exports(finding.export_roots(places)) if asked.score_only else {}
     tasks, finished, problems = [], 0, []
-    for cell, length, count in cells.values():
+    for cell, length, count in cells:
         recipe = cell.recipe or ""
         try:
             config = configuration(recipe, cell.flags, length)
         except (InputError, OSError) as error:
             problems.append(f"{cell.row}, {cell.column} is not run: {cell.needs or error}")
             continue
-        wanted = wanted_of(cell, table)
-        left = [seed for seed in range(config["seed"], config["seed"] + count)
-                if not reuse({**config, "seed": seed}, recipe, cell.flags, wanted, found, places)]
-        finished += count - len(left)
+        seeds: Iterable[int] = range(config["seed"], config["seed"] + count)
+        if asked.score_only:
+            steps, seeds = finding.trained(config, cards)
+            config["steps"], length = steps, f"--steps={steps}"
+        needed = wanted_of(cell, [table])
+        left = [seed for seed in seeds
+                if not reuse({**config, "seed": seed}, recipe, cell.flags, needed, found, places)]
+        finished += len(list(seeds)) - len(left)
         # A stack of convolutions is no faster than one after the other (see replicas): those go to workers one by one.
         size = 1 if config["network"].startswith("conv") else math.ceil(count / math.ceil(jobs / len(cells)))
         name = f"{pathlib.Path(recipe).name}-{digest(config)[:8]}-{config['steps']}"
+        wanted = wanted_of(cell, {table.name: table, **tables.readable()}.values())
         tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config["steps"],
                        digest(config), wanted) for i in range(0, len(left), size)]
     return Plan(tasks, finished, problems)
+
+
+def _cells(table, asked):
+    """[(cell, length as a flag, number of seeds)] of the cells to run; one of those that share their runs."""
+    cells: dict[str, tuple[tables.Cell, str, int]] = {}
+    for cell in table.cells:
+        if chosen := table.length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
+            flags = recipes.read(cell.recipe, cell.flags).flags
+            cells.setdefault(json.dumps([flags, chosen[0]]), (cell, *chosen))
+    return list(cells.values())
 
 
 def usual_jobs() -> int:
@@ -214,27 +168,11 @@ def _loaded(name, data_dir, seed):
     return data.load(name, data_dir=data_dir, seed=seed)
 
 
-def digest(config: Mapping[str, Any]) -> str:
-    """A digest of a configuration, the same for all seeds and lengths."""
-    kept = {name: value for name, value in config.items() if name not in ("seed", "steps")}
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
-
-
-def same_run(config: Mapping[str, Any], other: Any) -> bool:
-    """Whether another configuration is that of the same run, however long."""
-    return isinstance(other, dict) and {**other, "steps": 0} == {**config, "steps": 0}
-
-
-def covers(config: Mapping[str, Any], other: Any) -> bool:
-    """Whether another configuration is that of the same run, at least as long; of no step, if this one is."""
-    return same_run(config, other) and (other["steps"] >= config["steps"] if config["steps"] else not other["steps"])
-
-
-def wanted_of(cell: tables.Cell, table: tables.Table) -> Wanted:
-    """((flags of evaluate.py, names of metrics), ...) that any table reads of a cell's runs: all at once."""
-    flags = recipes.read(cell.recipe, cell.flags).flags
+def wanted_of(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
+    """What tables read of a cell's runs. All tables are measured at once, but a result is complete for one of them."""
+    flags = recipes.read(cell.recipe or "", cell.flags).flags
     wanted: dict[tuple[str, ...], set[str]] = {}
-    for each in {table.name: table, **tables.readable()}.values():
+    for each in among:
         for other in each.cells:
             if other.recipe and flags == recipes.flags_or_none(other.recipe, other.flags):
                 for key in filter(None, (results.measured_as(each.metric(other, name)) for name in each.metrics)):

@@ -1,6 +1,6 @@
 """One task, in a process of its own: the runs of some seeds found or trained, scored, and written to results/.
 
-`python -m vae_tf.experiments.running TASK` gets a planning.Task as JSON; scheduling starts it.
+`python -m vae_tf.experiments.running TASK` gets a tasks.Task as JSON; scheduling starts it.
 """
 
 if __name__ == "__main__":
@@ -23,7 +23,7 @@ import numpy as np
 
 from vae_tf import cli, console, evaluation, export, metrics, runs, training, workers
 from vae_tf.errors import InputError, printable
-from vae_tf.experiments import finding, planning, recipes, results
+from vae_tf.experiments import finding, planning, recipes, results, tasks
 from vae_tf.metrics import closed_forms, geometry
 
 STOPPED = 3             # the exit code of a task that was asked to stop; its runs go on from their checkpoints
@@ -42,9 +42,9 @@ def perform(task):
     values = planning.train_flags(recipes.arguments(task.recipe, task.flags, task.length))
     dataset = planning.training_part(values)
     first = planning.configuration(task.recipe, task.flags, task.length)
-    if planning.digest(first) != task.digest:
+    if tasks.digest(first) != task.digest:
         raise InputError(f"worker: expected the configuration that the command has, {task.digest[:8]}; got "
-                         f"{planning.digest(first)[:8]} from {recipes.CHECKOUT}; a worker needs "
+                         f"{tasks.digest(first)[:8]} from {recipes.CHECKOUT}; a worker needs "
                          "the same checkout and data")
     configs = {seed: {**first, "seed": seed} for seed in task.seeds}
     with contextlib.ExitStack() as held:
@@ -237,7 +237,7 @@ def stop_with(parent):
 
 
 def main():
-    task, parent = planning.Task.from_json(sys.argv[1]), int(sys.argv[2])
+    task, parent = tasks.Task.from_json(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=stop_with, args=(parent,), daemon=True).start()
     try:
         if not perform(task):

@@ -81,7 +81,7 @@ def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
     """On a worker: run a task in a process of its own, and wait for it.
 
     Args:
-        task: a planning.Task as JSON.
+        task: a tasks.Task as JSON.
         name: what it is called.
         log: the file that takes what the process prints.
         key: by which `stop` finds the process.
@@ -123,7 +123,7 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
     """Have all tasks done.
 
     Args:
-        tasks: planning.Task.
+        tasks: tasks.Task.
         scheduler, jobs: see `client`.
         show: called twice a second with the outcomes so far, the logs of all tasks, both by task, and the number of
             workers.

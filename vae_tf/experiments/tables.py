@@ -160,13 +160,16 @@ def names() -> list[str]:
 
 
 def load(name: str) -> Table:
-    """The table of a name.
+    """The table of a name, or of a file of one's own whose path ends in .toml.
 
     Raises:
         InputError: there is no such table, or its file is none.
     """
+    if name.endswith(".toml"):
+        return read(name)
     if name not in names():
-        raise InputError(f"NAME: expected a table or figure, one of {', '.join(names())}; got {name!r}")
+        raise InputError(f"NAME: expected a table or figure, one of {', '.join(names())}, or the path of a file "
+                         f"NAME.toml; got {name!r}")
     return read(FOLDER / f"{name}.toml")
 
 

@@ -1,0 +1,255 @@
+"""Tables, recipes and results as files; what is left to do; the same configuration trains to the same numbers."""
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from vae_tf import cli, runs, training
+from vae_tf.errors import InputError
+from vae_tf.experiments import finding, planning, progress, recipes, results, running, tables, tasks
+
+TABLE = """
+title = "A title"
+paper = "A paper"
+where = "Table 1"
+shows = "Something."
+[metrics.dto]
+label = "DtO"
+better = "lower"
+read = "metrics.dto.score"
+[[cells]]
+row = "a row"
+column = "a column"
+recipe = "rolinek2018/synthetic_linear_beta_vae"
+printed = { dto = [0.5, 0.1] }
+quick = { epochs = 2, seeds = 3 }
+"""
+QUICK = planning.Asked("quick")
+
+
+def table(tmp_path, text=TABLE):
+    path = tmp_path / "a_table.toml"
+    path.write_text(text)
+    return tables.read(path)
+
+
+def test_every_table_of_the_package_is_read_with_its_recipes_and_metrics():
+    assert tables.names() == sorted(tables.readable())
+    for each in tables.readable().values():
+        if not each.measure:
+            planning.check_metrics(each)
+        for cell in each.cells:
+            assert each.measure or recipes.read(cell.recipe, cell.flags)
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ('title = "A title"', "", "title: expected text; got nothing"),
+    ('title = "A title"', "title = 3", "title: expected text; got 3"),
+    ('title = "A title"', "title = ", "expected a table in TOML"),
+    ('where = "Table 1"', 'where = "Table 1"\nextra = 1', "extra: there is no such entry"),
+    ('better = "lower"', 'better = "low"', "metrics.dto.better: expected one of higher, lower, neither; got 'low'"),
+    ("dto = [0.5, 0.1]", "mig = 0.5", "cells[0].printed: expected names of dto; got 'mig'"),
+    ("dto = [0.5, 0.1]", "dto = [1, 2, 3]", "cells[0].printed.dto: expected a number, or [number, spread]"),
+    ("epochs = 2", "epochs = 0", "cells[0].quick: expected epochs above 0"),
+    ("epochs = 2", "epochs = 2, steps = 3", "cells[0].quick: expected epochs above 0, or steps, not both"),
+    ("seeds = 3", "seeds = 0", "cells[0].quick.seeds: expected a whole number above 0; got 0"),
+    ("quick =", 'flags = ["beta=4"]\nquick =', "cells[0].flags: expected flags such as --latents=10; got 'beta=4'"),
+    ('recipe = "rolinek2018/synthetic_linear_beta_vae"', "", "cells[0].recipe: expected a recipe"),
+    ("seeds = 3 }", 'seeds = 3 }\n[[cells]]\nrow = "a row"\ncolumn = "a column"\nrecipe = "x"',
+     "cells[1]: expected one"),
+])
+def test_a_mistake_in_a_table_is_one_line_that_names_the_entry(tmp_path, old, new, said):
+    assert old in TABLE
+    with pytest.raises(InputError) as caught:
+        table(tmp_path, TABLE.replace(old, new))
+    assert said in str(caught.value)
+    assert str(caught.value).startswith(f"{tmp_path}/a_table.toml: ")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_table_says_how_long_and_with_how_many_seeds_a_budget_trains(tmp_path):
+    made = table(tmp_path, TABLE.replace('paper =', 'seeds = 10\npaper ='))
+    cell, = made.cells
+    assert made.length(cell, "quick") == ("--epochs=2", 3)
+    assert made.length(cell, "standard") is None
+    assert made.length(cell, "full") == ("", 10)
+    assert made.length(cell, "full", seeds=1) == ("", 1)
+
+
+def test_a_recipe_is_what_its_flagfiles_say_whatever_the_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recipe = recipes.read("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.5", "--steps=7"))
+    assert recipe.flags["beta"] == 0.5
+    assert recipe.flags["model"] == "beta_vae"
+    assert (recipe.steps, recipe.epochs) == (7, None)
+    assert not {"steps", "epochs", "seed", *runs.OUTPUT} & recipe.flags.keys()
+    given = recipes.arguments("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.5", "--steps=7"))
+    assert planning.train_flags(given).steps == 7
+    assert recipes.read("rolinek2018/synthetic_linear_random_decoder").flags["steps"] == 0
+    with pytest.raises(InputError, match=r"expected a file flags/NAME\.flags"):
+        recipes.read("rolinek2018/nothing")
+
+
+def test_words_for_the_same_number_are_the_same_recipe():
+    of = [recipes.read("rolinek2018/synthetic_linear_beta_vae", (f"--beta={text}",)).flags for text in
+          ("1e-3", "0.001", ".001")]
+    assert of[0] == of[1] == of[2]
+    assert of[0] != recipes.read("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.002",)).flags
+
+
+def a_result(seed=0, steps=100, **more):
+    flags = dict(recipes.read("rolinek2018/synthetic_linear_beta_vae").flags)
+    return {"recipe": "rolinek2018/synthetic_linear_beta_vae", "flags": flags, "seed": seed, "steps": steps,
+            "epochs": 2.0, "configuration": {**flags, "seed": seed, "steps": steps}, "numerics": results.NUMERICS,
+            "command": "python train.py", "versions": {}, "machine": "a machine", "seconds": {"scoring": 1.0},
+            "metrics": {"dto": {"score": 0.25}, "mig --examples=5": {"score": 0.5},
+                        "od_score": {"score": 1.0, "no_meaning": "no latent says anything"}},
+            "history": {"step": [50, 100], "kl": [3.0, 2.0]}, **more}
+
+
+def test_results_are_written_read_and_found_by_flags_longest_first(tmp_path):
+    for seed, steps in ((1, 100), (0, 100), (0, 50)):
+        results.write(tmp_path, a_result(seed, steps))
+    results.write(tmp_path, a_result(2, 200, numerics=results.NUMERICS - 1))
+    found = results.read_all(tmp_path)
+    assert len(found) == 4
+    chosen = results.of_cell(found, a_result()["flags"])
+    assert [(each["seed"], each["steps"]) for each in chosen] == [(0, 100), (1, 100)]
+    assert not results.of_cell(found, {"model": "ae"})
+    assert results.read_all(tmp_path / "nothing") == []
+
+
+@pytest.mark.parametrize(("read", "evaluate", "value"), [
+    ("metrics.dto.score", (), 0.25), ("metrics.mig.score", (), None), ("metrics.mig.score", ("--examples=5",), 0.5),
+    ("metrics.od_score.score", (), None), ("history.kl.-1", (), 2.0), ("history.kl.5", (), None), ("seed", (), 0),
+])
+def test_a_metric_reads_a_path_in_a_result(read, evaluate, value):
+    assert results.value(a_result(), tables.Metric("m", "M", "lower", read, evaluate)) == value
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "metrics": {}}', "\x00"])
+def test_a_damaged_result_is_a_warning_that_names_it(tmp_path, capsys, text):
+    good = results.write(tmp_path, a_result())
+    (good.parent / "damaged.json").write_text(text)
+    assert len(results.read_all(tmp_path)) == 1
+    warned = capsys.readouterr().err
+    assert f"warning: {good.parent}/damaged.json is passed over: " in warned
+    assert warned.count("\n") == 1
+
+
+def test_listing_tables_needs_no_tensorflow():
+    said = subprocess.run([sys.executable, "-c", "import runpy, sys; sys.argv[1:] = []; "
+                           "runpy.run_module('vae_tf.experiments', run_name='__main__'); "
+                           "assert 'tensorflow' not in sys.modules"],
+                          capture_output=True, text=True, cwd=recipes.CHECKOUT, check=True).stdout
+    for name in tables.names():
+        assert f"\n{name}  " in f"\n{said}"
+
+
+def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path):
+    made, places = table(tmp_path), tasks.Places(results=str(tmp_path / "results"))
+    task, = planning.plan(made, [], QUICK, 1, places).tasks
+    assert (task.seeds, task.steps, task.wanted) == ((0, 1, 2), 5000, (((), ("disentanglement_score", "dto")),))
+    assert tasks.Task.from_json(task.as_json()) == task
+    config = planning.configuration(task.recipe, task.flags, task.length)
+    complete = {"dto": {"score": 0.0}, "disentanglement_score": {"skipped": "there are no factors"}}
+
+    def left(**changed):
+        result = a_result(1, 5000, **{"metrics": complete, "configuration": {**config, "seed": 1}, **changed})
+        return [task.seeds for task in planning.plan(made, [result], QUICK, 1, places).tasks]
+
+    assert left() == [(0, 2)]
+    assert left(configuration={**config, "seed": 1, "steps": 6000}) == [(0, 2)]     # longer is as good
+    assert left(configuration={**config, "seed": 1, "steps": 4000}) == [(0, 1, 2)]
+    assert left(configuration={**config, "seed": 1, "data_fingerprint": "other data"}) == [(0, 1, 2)]
+    assert left(numerics=results.NUMERICS - 1) == [(0, 1, 2)]
+    assert left(metrics={"dto": {"score": 0.0}}) == [(0, 1, 2)]
+    assert not (tmp_path / "results").exists()
+    assert left(flags={"model": "of another recipe"}) == [(0, 2)]
+    assert results.read_all(tmp_path / "results")[0]["flags"] == recipes.read(task.recipe).flags
+
+
+def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
+    for old, new, said in (("metrics.dto.score", "metrics.nothing.score", "expected metrics.NAME of"),
+                           ('better = "lower"', 'better = "lower"\nevaluate = ["--nothing=1"]', "nothing")):
+        with pytest.raises(InputError, match=said):
+            planning.plan(table(tmp_path, TABLE.replace(old, new)), [], QUICK, 1, tasks.Places())
+
+
+def test_a_cell_whose_data_are_missing_says_what_it_needs(tmp_path):
+    made = table(tmp_path, TABLE.replace("quick =", f'flags = ["--dataset={tmp_path}/no.npz"]\nneeds = "no.npz: '
+                                                    'curl"\nquick ='))
+    plan = planning.plan(made, [], QUICK, 1, tasks.Places())
+    assert plan == planning.Plan([], 0, ["a row, a column is not run: no.npz: curl"])
+
+
+def test_seeds_train_side_by_side_from_a_common_step(tmp_path):
+    def folder(seed, *steps):
+        path = tmp_path / f"run-seed{seed}"
+        shutil.rmtree(path, ignore_errors=True)
+        (path / "checkpoints").mkdir(parents=True)
+        for step in steps:
+            (path / "checkpoints" / f"{step:09d}.npz").write_bytes(b"")
+        return path
+
+    assert running.side_by_side({seed: folder(seed) for seed in (0, 1, 3)}) == [[0, 1], [3]]
+    assert running.side_by_side({0: folder(0, 5, 10), 1: folder(1, 5)}) == [[0, 1]]
+    assert running.side_by_side({0: folder(0, 10), 1: folder(1), 2: folder(2)}) == [[1, 2], [0]]
+
+
+def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_path):
+    config = {"model": "vae", "seed": 3, "steps": 20}
+    for name, stored, steps in (("theirs", config, (10, 15, 25)), ("other", {**config, "seed": 4}, (20,)),
+                                ("longer", {**config, "steps": 99}, (12,))):
+        runs.write_config(tmp_path / "runs" / name, stored)
+        for step in steps:
+            runs.save(tmp_path / "runs" / name, step, {"weight": np.array([step])}, [{"step": step}])
+    finding.bring(config, tmp_path / "mine", [tmp_path / "runs"])
+    assert max(runs.checkpoints(tmp_path / "mine")) == 15
+    step, states, _ = runs.restore([tmp_path / "mine"])
+    assert (step, states[0]["weight"].tolist()) == (15, [15])
+    assert sorted(runs.checkpoints(tmp_path / "runs" / "theirs")) == [15, 25]       # as it was
+
+
+def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_path):
+    seconds = {"training": 20.0, "replicas": 2, "scoring": 1.0}
+    places = tasks.Places()
+    known = tasks.Task("a", places, "rolinek2018/synthetic_linear_beta_vae", seeds=(0, 1), steps=100)
+    other = tasks.Task("b", places, "rolinek2018/synthetic_linear_ae", seeds=(0,), steps=100)
+    shown = progress.Progress([known, other], [a_result(seconds=seconds)])
+    assert shown.left({known.label: 0}, 0, 1) == "0:22 left"
+    assert shown.left({known.label: 50}, 0, 1) == "0:12 left"
+    assert shown.left({known.label: 0, other.label: 0}, 0, 2) == "at least 0:22 left"
+    assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
+    (tmp_path / "log").write_text("step 50/1,000  loss 1\nstep 1,000/1,000  loss 1\nscoring")
+    assert progress.steps_in(tmp_path / "log") == 1000
+
+
+# The loss of the fifth step from seed 0. They hold results.NUMERICS to what it says: whoever changes the order of
+# examples, the noise, initial weights, an objective or an update rule sees it here, and raises NUMERICS.
+GOLDEN = [
+    (("--model=ae", "--dataset=dsprites"), 0),
+    (("--model=vae", "--dataset=dsprites", "--optimizer=rmsprop"), 0),
+    (("--model=beta_vae", "--optimizer=adagrad"), 0),
+    (("--model=full_covariance_vae",), 321.54114),
+    (("--model=beta_tcvae", "--beta_warmup_steps=9"), 0),
+    (("--model=ivae", "--dataset=nonstationary_sources"), 0),
+]
+# Processors sum float32 in different orders. Weights that differ by 1e-6, 16 units in the last place, change these
+# losses by 4e-6 at most; a learning rate that differs by 1 % changes them by 8e-4 at least. This is well between.
+ROUNDING = 1e-4
+
+
+@pytest.mark.parametrize(("given", "loss"), GOLDEN)
+def test_the_same_configuration_trains_to_the_same_numbers(given, loss):
+    values = planning.train_flags(["--dataset=synthetic_nonlinear", "--steps=5", "--batch_size=16",
+                                   "--learning_rate=0.01", *given])
+    dataset = planning.training_part(values)
+    config = cli.configuration(values, dataset)
+    model = cli.build_model(config, dataset)
+    optimizer = training.optimizer(config["optimizer"], config["learning_rate"])
+    history = training.fit(model, dataset, optimizer, seed=0, steps=5, batch_size=16, log_every=1)
+    assert history[-1]["loss"] == pytest.approx(loss, rel=ROUNDING)

@@ -1,0 +1,89 @@
+"""A task: some seeds of a recipe; and when two configurations are of the same run."""
+
+import dataclasses
+import hashlib
+import json
+import pathlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Places(NamedTuple):
+    """Where runs, exports and results go, and further folders whose runs and exports are taken but not changed."""
+
+    run_root: str = "runs"
+    export_root: str = "exported"
+    results: str = "results"
+    adopt: tuple[str, ...] = ()
+
+    def absolute(self) -> "Places":
+        """The same places for a process in any folder."""
+        def absolute(path):
+            return str(pathlib.Path(path).absolute())
+
+        return Places(absolute(self.run_root), absolute(self.export_root), absolute(self.results),
+                      tuple(map(absolute, self.adopt)))
+
+
+Wanted = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]       # ((flags of evaluate.py, names of metrics), ...)
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """Some seeds of a recipe, trained side by side, and scored.
+
+    name: of their runs and exports, before "-seedS"; a digest in it tells recipes apart, whatever they are called.
+    places: where they are.
+    length: the flag that says how long, "" for the recipe's own.
+    steps: in all.
+    digest: of the configuration, which a worker must come to as well.
+    wanted: what is measured.
+    function: "module:function", of an experiment that trains nothing; the recipe is empty then.
+    """
+
+    name: str
+    places: Places
+    recipe: str = ""
+    flags: tuple[str, ...] = ()
+    length: str = ""
+    seeds: tuple[int, ...] = ()
+    steps: int = 0
+    digest: str = ""
+    wanted: Wanted = ()
+    function: str = ""
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        if not self.seeds:
+            return self.name
+        seeds = f"{self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else str(self.seeds[0])
+        return f"{self.name}, seed{'s' * (len(self.seeds) > 1)} {seeds}"
+
+    def as_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Task":
+        read = {name: _tuples(value) for name, value in json.loads(text).items()}
+        return cls(**{**read, "places": Places(*read["places"])})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+
+
+def digest(config: Mapping[str, Any]) -> str:
+    """A digest of a configuration, the same for all seeds and lengths."""
+    kept = {name: value for name, value in config.items() if name not in ("seed", "steps")}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+
+def same_run(config: Mapping[str, Any], other: Any) -> bool:
+    """Whether another configuration is that of the same run, however long."""
+    return isinstance(other, dict) and {**other, "steps": 0} == {**config, "steps": 0}
+
+
+def covers(config: Mapping[str, Any], other: Any) -> bool:
+    """Whether another configuration is that of the same run, at least as long; of no step, if this one is."""
+    return same_run(config, other) and (other["steps"] >= config["steps"] if config["steps"] else not other["steps"])
