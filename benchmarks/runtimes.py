@@ -6,6 +6,7 @@
 """
 
 import contextlib
+import functools
 import importlib.metadata
 import os
 import pathlib
@@ -28,6 +29,12 @@ from vae_tf import data, export, models
 SIZES = (1, 64)
 VALUES = 5          # of a traversal
 LATENTS = 10
+
+
+@functools.cache
+def loaded(path):
+    """The SavedModel in `path`, as TensorFlow runs it."""
+    return tf.saved_model.load(str(path))
 
 
 def tflite(path, signature):
@@ -54,10 +61,10 @@ def onnx(path, signature):
 
 def openvino(path, signature):
     """The same by OpenVINO on the CPU."""
+    sys.modules.setdefault("openvino_telemetry", None)      # which would send a message per operation
     import openvino
 
-    model = tf.saved_model.load(str(path))        # which owns the variables
-    function = model.signatures[signature]
+    function = loaded(path).signatures[signature]
     # On Python 3.13 its look at TensorFlow's version fails: it deletes a name that exec leaves nowhere since PEP 667.
     setup = {"python_version": platform.python_version(), "tensorflow": tf.__version__, "sys_platform": sys.platform}
     with mock.patch("openvino.frontend.tensorflow.utils.get_environment_setup", lambda framework: setup):
@@ -126,8 +133,7 @@ def quiet():
 
 def compare(name, path, signature):
     """A line per batch size: the largest difference from TensorFlow's outputs, and the time over TensorFlow's."""
-    model = tf.saved_model.load(str(path))
-    function = model.signatures[signature]
+    function = loaded(path).signatures[signature]
     try:
         with quiet():
             run = RUNTIMES[name][0](path, signature)

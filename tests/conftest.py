@@ -15,6 +15,16 @@ tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU"
                                            [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
+# The files that take longest, first: both processes then end at about the same time.
+LONGEST = ("test_cli", "test_export", "test_training", "test_closed_forms", "test_programs", "test_jacobians",
+           "test_replicas", "test_devices", "test_changed_data", "test_metrics_properties", "test_runtimes")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
 @pytest.fixture(autouse=True)
 def each_test_leaves_the_environment_as_it_was():
     """tf2onnx turns TensorFlow's logs on, which programs started by later tests would print."""

@@ -20,6 +20,8 @@ from vae_tf import distributions, export, jacobians, models, runs
 from vae_tf.errors import InputError
 
 EVERY_MODEL = range(12)         # of CASES: each model on vectors and on images
+OUTSIDE = (1, 64)               # rows of a batch that a process with TensorFlow alone asks for; 3 are asked for here
+SMALLEST = CASES[12]            # a linear VAE, for what is the same of every model
 SIGNATURES = ["decode", "encode", "encode_factors", "encode_floats", "jacobian", "reconstruct", "sample",
               "serving_default", "traverse"]
 
@@ -146,12 +148,12 @@ def outside(exported, wanted, tmp_path_factory):
     """What a process with TensorFlow alone answers: {what was asked: answer}; see outside.py."""
     folder = tmp_path_factory.mktemp("outside")
     asked = {(index, name, size): (str(exported(index)[2]), name, inputs)
-             for index in EVERY_MODEL for size in (1, 3, 64)
+             for index in EVERY_MODEL for size in OUTSIDE
              for name, (inputs, _) in wanted(index, size).items()}
     for index in WRONG_OF:
         _, data, path, _ = exported(index)
         asked.update({(index, name): (str(path), *request) for name, (request, _) in wrong(data).items()})
-        asked[index, "after"] = asked[index, "encode", 3]
+        asked[index, "after"] = asked[index, "encode", 64]
     path, x = exported(1)[2], np.random.default_rng(0).standard_normal((32, 3)).astype(np.float32)
     (folder / "asked").write_bytes(pickle.dumps({"requests": list(asked.values()), "many": (str(path), x)}))
     done = subprocess.run([sys.executable, "-I", pathlib.Path(__file__).with_name("outside.py"), "asked", "answers"],
@@ -170,11 +172,11 @@ def test_a_process_with_tensorflow_alone_gets_what_the_model_in_memory_gives(exp
         lacks = {"sample": model == "ae", "encode_factors": model != "ivae", "encode_floats": len(shape) != 3}
         has = [name for name in SIGNATURES if not lacks.get(name)]
         assert outside["signatures"][str(path)] == has
-        for size in (1, 3, 64):
+        for size in OUTSIDE:
             for name, (_, right) in wanted(index, size).items():
                 assert_close(outside["requests"][index, name, size], right, tolerance(CASES[index]))
                 compared += 1
-    assert compared == 3 * (12 * 7 - 2 + 6 + 2)        # without two samples, with floats and factors
+    assert compared == len(OUTSIDE) * (12 * 7 - 2 + 6 + 2)        # without two samples, with floats and factors
 
 
 WRONG_OF = (5, 11)      # iVAE on vectors and on images
@@ -222,7 +224,7 @@ def test_wrong_inputs_are_named_and_the_process_lives(exported, wanted, outside)
         for name, (_, message) in wrong(data).items():
             answer = outside["requests"][index, name]
             assert isinstance(answer, str) and re.search(message, answer), (name, answer)
-        right = wanted(index, 3)["encode"][1]
+        right = wanted(index, 64)["encode"][1]
         assert_close(outside["requests"][index, "after"], right, tolerance(CASES[index]))
         x, u = data.images_at(np.arange(2)), data.u_at(np.arange(2))
         dtype = "uint8" if data.is_image else "float32"
@@ -275,7 +277,7 @@ def test_a_server_reads_the_signatures_and_warms_up_with_its_own_classes(exporte
 
 def test_versions_count_up_and_the_newest_is_loaded(tmp_path):
     for version in (1, 2, 3):
-        _, _, path = saved(tmp_path, CASES[1], seed=version)
+        _, _, path = saved(tmp_path, SMALLEST, seed=version)
         assert path.name == str(version)
     (tmp_path / "model" / "not a version").mkdir()
     assert export.load(tmp_path).path == export.load(tmp_path / "model").path == path
@@ -290,17 +292,17 @@ def test_only_so_many_versions_are_kept_and_what_killed_exports_left_goes(tmp_pa
         (folder / name / "variables").mkdir(parents=True)
     with runs.locked(folder / ".writing-alive"):
         for version in (1, 2, 3):
-            assert saved(tmp_path, CASES[12], seed=version, keep=2)[2].name == str(version)
+            assert saved(tmp_path, SMALLEST, seed=version, keep=2)[2].name == str(version)
             assert not {".writing-dead", ".removing-1-dead"} & set(os.listdir(folder))
     assert sorted(os.listdir(folder)) == [".another", ".writing-alive", "2", "3"]
-    assert saved(tmp_path, CASES[12], keep=1)[2].name == "4"
+    assert saved(tmp_path, SMALLEST, keep=1)[2].name == "4"
     assert sorted(os.listdir(folder)) == [".another", "4"]
 
 
 def test_the_newest_version_is_the_highest_of_the_model_written_last(tmp_path):
     for name, version in (("a", "9"), ("a", "10"), ("b", "1")):
         (tmp_path / name).mkdir(exist_ok=True)
-        saved(tmp_path, CASES[12])[2].rename(tmp_path / name / version)
+        saved(tmp_path, SMALLEST)[2].rename(tmp_path / name / version)
     assert export.newest(tmp_path) == tmp_path / "b" / "1"
     export.describe(tmp_path / "a" / "9", metrics={"mig": 0.5})
     (tmp_path / "a" / "9" / "metrics.json").write_text("{}")           # evaluating an old version does not renew it
@@ -312,11 +314,11 @@ def test_the_newest_version_is_the_highest_of_the_model_written_last(tmp_path):
 
 def export_in_turn(folder, times, start=None):
     """Export a small model again and again, in a process of its own."""
-    model, data = build(*CASES[12]), dataset(CASES[12][2])
+    model, data = build(*SMALLEST), dataset(SMALLEST[2])
     if start:
         start.wait()
     for _ in range(times):
-        export.save(folder, model, data, card(CASES[12]), keep=2)
+        export.save(folder, model, data, card(SMALLEST), keep=2)
 
 
 @pytest.fixture(scope="module")
@@ -337,7 +339,7 @@ STEPS = ("{aside}", "{aside}/variables/*", "{aside}/saved_model.pb", "{aside}/as
 
 
 def test_an_export_killed_at_any_moment_leaves_no_half_version(tmp_path, processes):
-    _, data, first = saved(tmp_path, CASES[12])
+    _, data, first = saved(tmp_path, SMALLEST)
     x, whole = data.images_at(np.arange(4)), files(first)
     codes = export.load(first).encode(x)["mean"]
     folder, rng, killed_aside = first.parent, np.random.default_rng(0), 0
@@ -359,7 +361,7 @@ def test_an_export_killed_at_any_moment_leaves_no_half_version(tmp_path, process
             assert files(folder / str(version)) == whole
             np.testing.assert_array_equal(export.load(folder / str(version)).encode(x)["mean"], codes)
     assert killed_aside >= 3        # they were killed while writing
-    last = saved(tmp_path, CASES[12])[2]
+    last = saved(tmp_path, SMALLEST)[2]
     assert not [name for name in os.listdir(folder) if name.startswith(".")] and export.newest(folder) == last
 
 
@@ -372,20 +374,20 @@ def test_exports_at_once_get_a_version_each(tmp_path, processes):
         process.join(120)
         assert process.exitcode == 0
     assert sorted(os.listdir(tmp_path / "model")) == ["1", "2"]
-    x = dataset(CASES[12][2]).images_at(np.arange(4))
+    x = dataset(SMALLEST[2]).images_at(np.arange(4))
     one, two = (export.load(tmp_path / "model" / name).encode(x)["mean"] for name in "12")
     np.testing.assert_array_equal(one, two)
 
 
 def test_a_failed_export_leaves_nothing(tmp_path, monkeypatch):
-    saved(tmp_path, CASES[1])
+    saved(tmp_path, SMALLEST)
 
     def fail(*args, **more):
         raise OSError("disk full")
 
     monkeypatch.setattr(tf.saved_model, "save", fail)
     with pytest.raises(OSError, match="disk full"):
-        saved(tmp_path, CASES[1])
+        saved(tmp_path, SMALLEST)
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["1"]
 
 
@@ -400,16 +402,16 @@ def test_a_version_taken_in_between_is_left_alone(tmp_path, monkeypatch):
         rename(source, target)
 
     monkeypatch.setattr(os, "rename", race)
-    _, _, path = saved(tmp_path, CASES[1])
+    _, _, path = saved(tmp_path, SMALLEST)
     assert path.name == "2" and (tmp_path / "model" / "1" / "saved_model.pb").read_bytes() == b"theirs"
 
 
-def test_no_model_and_wrong_u_are_one_clear_line(tmp_path):
+def test_no_model_and_wrong_u_are_one_clear_line(exported, tmp_path):
     for root in (tmp_path, tmp_path / "none"):
         with pytest.raises(InputError, match="expected a folder that holds an exported model"):
             export.load(root)
-    _, data, _ = saved(tmp_path, CASES[5])
-    loaded, x = export.load(tmp_path), data.images_at(np.arange(2))
+    _, data, _, loaded = exported(5)
+    x = data.images_at(np.arange(2))
     with pytest.raises(InputError, match=r"u: a model of kind ivae takes \[B, 2\]; got none"):
         loaded.encode(x)
 

@@ -101,8 +101,10 @@ def test_a_long_row_does_not_keep_a_run_from_stopping(tmp_path):
 def test_a_user_s_keras_settings_a_full_log_and_a_strategy_of_one_device_change_nothing(tmp_path):
     (tmp_path / "keras.json").write_text(json.dumps(
         {"image_data_format": "channels_first", "floatx": "float64", "epsilon": 0.1, "backend": "jax"}))
-    argv = ("--model=vae", "--dataset=dsprites", "--network=conv_locatello", "--steps=2", "--batch_size=2")
-    weights = models.build("vae", (64, 64, 1), network="conv_locatello", latents=10).count_params()
+    np.savez(tmp_path / "small.npz", images=np.random.default_rng(0).integers(0, 256, (20, 16, 16, 1), np.uint8))
+    argv = ("--model=vae", "--dataset=small.npz", "--network=conv_locatello", "--latents=2", "--steps=2",
+            "--batch_size=2")
+    weights = models.build("vae", (16, 16, 1), network="conv_locatello", latents=2).count_params()
     with open("/dev/full", "w") as full:
         done = start("train.py", *argv, "--strategy=mirrored", "--name=mirrored", folder=tmp_path, stderr=full,
                      env={**os.environ, "KERAS_HOME": str(tmp_path), "HOME": str(tmp_path)})

@@ -28,8 +28,7 @@ def paths(tmp_path_factory):
 def test_what_converts_gives_the_numbers_of_tensorflow(paths, name, index, signature):
     path = paths[index]
     run = runtimes.RUNTIMES[name][0](path, signature)
-    model = tf.saved_model.load(str(path))
-    function = model.signatures[signature]
+    function = runtimes.loaded(path).signatures[signature]
     for size in (1, 3, 64):
         inputs = runtimes.inputs_of(function, size, seed=size)
         answer = function(**{key: tf.constant(value) for key, value in inputs.items()})

@@ -295,16 +295,15 @@ def test_float16_trains_under_a_scaled_loss():
 def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
     train_part, test_part = (data.load("mnist").split("grid", part) for part in ("train", "test"))
     x = models.unit_range(tf.constant(test_part.images_at(np.arange(2_000))))
-    seeds, elbos = range(5), {}
+    seeds, elbos = range(4), {}
     for dtype in ("float32", "mixed_bfloat16"):
         replicas = [models.build("vae", train_part.shape, network="mlp_mnist", latents=6, seed=seed, dtype=dtype)
                     for seed in seeds]
-        training.fit_replicas(replicas, train_part, keras.optimizers.Adam(1e-3), seeds=list(seeds), steps=250,
+        training.fit_replicas(replicas, train_part, keras.optimizers.Adam(1e-3), seeds=list(seeds), steps=120,
                               batch_size=64)
         noise = distributions.noise((0, 0), len(x), 6)
         elbos[dtype] = np.array([-np.mean(model.objective(x, noise=noise)["loss"]) for model in replicas])
-    spread = elbos["float32"].std(ddof=1)
-    # The mean of five seeds has a standard error of spread / sqrt(5); two such means differ by less than three of
-    # sqrt(2) times that, if the precision makes no difference.
-    assert abs(elbos["float32"].mean() - elbos["mixed_bfloat16"].mean()) < 3 * np.sqrt(2 / 5) * spread, elbos
-    assert elbos["float32"].mean() > -170
+    # A seed has the same weights, batches and noise in both. From seed to seed the ELBO differs by some 3.5 nats, a
+    # seed's two by 0.2 (six seeds on one processor): the mean of four by 0.1, if the precision makes no difference.
+    assert abs(elbos["float32"].mean() - elbos["mixed_bfloat16"].mean()) < 1, elbos
+    assert elbos["float32"].mean() > -200           # 784 log 2 = 543 nats below 0 before training

@@ -178,7 +178,8 @@ def polarised_page(path, title, codes, passive_kl=metrics.PASSIVE_KL, bins=50):
         label.set_axis_off()
         label.text(0.85, 0.72, f"z{j}", ha="right", va="center", fontsize=10, weight="bold", color=colour)
         label.text(0.85, 0.1, f"{classes[j]}\nKL {kl[j]:.2g}", ha="right", va="center", fontsize=7, color=colour)
-        filled, line = {"color": colour, "alpha": 0.6}, {"histtype": "step", "color": "black"}
+        filled = {"histtype": "stepfilled", "color": colour, "alpha": 0.6}
+        line = {"histtype": "step", "color": "black"}
         dotted = {"histtype": "step", "color": "crimson", "linestyle": ":"}
         # Means on the scale of the samples: those of a passive latent are to be seen as the points that they are.
         low, high = np.quantile(np.concatenate([z[:, j], prior[:, j], means[:, j]]), (0.0005, 0.9995))
