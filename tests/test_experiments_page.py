@@ -150,6 +150,16 @@ def test_a_dead_model_has_no_score(places):
     assert "1.7" not in text and "1.9" not in text
 
 
+def test_a_score_without_meaning_says_why(places):
+    table(places[0], CELLS[:2], more="")
+    alone, lacking = result(1, 0, 1.7), result(2, 0, 0.3)
+    alone["metrics"]["dto"]["no_meaning"] = "one latent carries information"
+    del lacking["metrics"]["dto"]
+    one, two = entries(written(places, [alone, lacking]), "DtO")
+    assert one.startswith("no score: one latent carries information<br>paper 0.20 ± 0.05<br>1 seed, ")
+    assert two.startswith("no score: it was not measured<br>")
+
+
 def test_a_printed_number_that_changes_shows_on_the_page(places):
     table(places[0], CELLS[:1], more="")
     before = written(places, [result(1, 0, 0.2)])

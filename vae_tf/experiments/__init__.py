@@ -3,6 +3,7 @@
 Reading order, each file importing only from those before it:
 
     entries      entries of a file in TOML, every mistake one line
+    claims       what a paper claims in words, or by an order of its models
     tables       tables/NAME.toml: what a paper prints, and how each cell is measured here
     recipes      flags/PAPER/NAME.flags as a dict of flags
     results      results/**/*.json: what was measured, one file per run
@@ -14,6 +15,7 @@ Reading order, each file importing only from those before it:
     progress     how far tasks are
     tasks        some seeds of a recipe
     finding      runs and exports that are there already
+    looks        what figures show of a trained model
     planning     what is left to do for a table
     running      one task: found or trained, scored, written
     measured     experiments that train nothing

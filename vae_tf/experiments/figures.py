@@ -1,5 +1,6 @@
 """The figures of docs/results.md: a few kinds, drawn as the tables describe them, the same bytes each time."""
 
+import dataclasses
 import math
 import pathlib
 import statistics
@@ -19,7 +20,8 @@ STYLE: Any = {
     "grid.linewidth": 0.6, "axes.axisbelow": True, "axes.edgecolor": "#555555", "axes.titlesize": 10,
     "legend.frameon": False, "figure.facecolor": "white", "savefig.facecolor": "white", "lines.linewidth": 1.6}
 PANEL = 3.3, 2.6        # inches
-ACROSS = 3              # panels in a row, at most
+ACROSS = 3              # panels in a row, at most; but four fit
+PICTURES = ("histograms", "points")
 
 
 def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
@@ -27,40 +29,37 @@ def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path
     drawn = []
     for i, figure in enumerate(summary.table.figures):
         name = summary.table.name + (f"-{i + 1}" if len(summary.table.figures) > 1 else "")
-        points = {y: series_of(summary, figure, y) for y in figure.y}
-        if any(points.values()):
+        found = pictures_of(summary, figure) if figure.kind in PICTURES else [
+            (summary.table.metrics[y], series) for y in figure.y if (series := series_of(summary, figure, y))]
+        if found:
             drawn.append((figure.title or summary.table.title, folder / f"{name}.svg"))
-            _save(summary, figure, points, drawn[-1])
+            _save(figure, found, _label(summary.table, figure.x), *drawn[-1])
     return drawn
 
 
-def _save(summary, figure, points, target):
-    """Draw one figure, a panel for each y."""
+def _save(figure, panels, below, title, path):
+    """Draw one figure of panels (metric, series)."""
     import matplotlib
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    title, path = target
-    across = min(ACROSS, len(points))
-    down = math.ceil(len(points) / across)
-    labels = list(dict.fromkeys(label for series in points.values() for label in series))
+    across = len(panels) if len(panels) == 4 else min(ACROSS, len(panels))
+    down = math.ceil(len(panels) / across)
+    labels = list(dict.fromkeys(label for _, series in panels for label in series))
     looks = {label: {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
              for i, label in enumerate(labels)}
     with plt.rc_context(STYLE):
         size = max(PANEL[0] * across, 4.6), PANEL[1] * down + 0.7 + 0.15 * len(labels)
         page, axes = plt.subplots(down, across, figsize=size, squeeze=False, layout="constrained")
-        for axis, (y, series) in zip(axes.flat, points.items(), strict=False):
+        for axis, (metric, series) in zip(axes.flat, panels, strict=False):
             KINDS[figure.kind](axis, series, looks)
-            axis.set_title(textwrap.fill(summary.table.metrics[y].label, 42), loc="left")
-            if len(labels) == 1 and figure.kind == "lines":
-                _best(axis, next(iter(series.values())), summary.table.metrics[y].better)
+            axis.set_title(textwrap.fill(metric.label, 42), loc="left")
+            axis.set(xscale="log" if figure.log_x else "linear", yscale="log" if figure.log_y else "linear")
             if figure.kind != "bars":
-                axis.set_xlabel(_label(summary.table, figure.x))
-            if figure.log_x:
-                axis.set_xscale("log")
-            if figure.log_y:
-                axis.set_yscale("log")
-        for axis in axes.flat[len(points):]:
+                axis.set_xlabel(below)
+            if len(labels) == 1 and figure.kind == "lines":
+                _best(axis, next(iter(series.values())), metric.better)
+        for axis in axes.flat[len(panels):]:
             axis.set_axis_off()
         page.suptitle(textwrap.fill(title, round(11 * size[0])), fontsize=11, weight="bold")
         _legend(page, axes.flat[0], labels, size[0])
@@ -105,21 +104,30 @@ def series_of(summary: Summary, figure: tables.Figure, y: str) -> dict[str, list
     names = list(dict.fromkeys(_group(cell, "column" if figure.series == "row" else "row") for cell in cells))
     series: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
-        ys = summary.number(cell, y).values
         name = _group(cell, "column" if figure.series == "row" else "row")
-        if figure.kind == "bars":
-            xs = [names.index(name)] * len(ys)
-        elif figure.x in summary.table.metrics:
-            xs = list(summary.number(cell, figure.x).values)
+        if figure.kind != "bars" and figure.x in summary.table.metrics:
+            xs, ys = summary.pairs(cell, figure.x, y)
         else:
-            xs = [_flag(cell, figure.x)] * len(ys)
-        if len(xs) == len(ys) and xs:
+            ys = list(summary.number(cell, y).values)
+            xs = [names.index(name) if figure.kind == "bars" else _flag(cell, figure.x)] * len(ys)
+        if xs:
             printed = (cell.printed.get(figure.x, (xs[0], None))[0], *cell.printed[y]) if y in cell.printed else None
             if figure.kind == "scatter" and figure.x not in cell.printed:
                 printed = None
             series.setdefault(_group(cell, figure.series), []).append(
-                {"x": xs, "y": list(ys), "printed": printed, "name": name})
+                {"x": xs, "y": ys, "printed": printed, "name": name})
     return series
+
+
+def pictures_of(summary: Summary, figure: tables.Figure) -> list[tuple[tables.Metric, dict[str, Any]]]:
+    """A panel for each cell and y, of its first seed: (the metric, labelled by the cell if there are several;
+    {label: points} as `series_of`)."""
+    found = [(cell, summary.table.metrics[y], summary.number(cell, y).values)
+             for cell in summary.table.cells for y in figure.y]
+    cells = len({id(cell) for cell, _, values in found if values})
+    return [(metric if cells == 1 else dataclasses.replace(metric, label=_group(cell, figure.series)),
+             {label: [{"x": [points["x"]], "y": [points["y"]]}] for label, points in values[0].items()})
+            for cell, metric, values in found if values]
 
 
 def _group(cell, by):
@@ -181,8 +189,18 @@ def _histograms(axis, series, looks):
     for label, points in series.items():
         for point in points:
             for edges, counts in zip(point["x"], point["y"], strict=True):
-                axis.stairs(counts, edges, color=looks[label]["color"], fill=True, alpha=0.35)
+                axis.stairs(counts, edges, color=looks[label]["color"], fill=True, alpha=0.3)
                 axis.stairs(counts, edges, color=looks[label]["color"], label=label, lw=1.2)
+    axis.set_yticks([])
+
+
+def _points(axis, series, looks):
+    """Points in a plane, later series above earlier ones."""
+    for label, points in series.items():
+        for point in points:
+            for x, y in zip(point["x"], point["y"], strict=True):
+                axis.plot(x, y, ".", color=looks[label]["color"], ms=1.6, label=label)
+    axis.set_aspect("equal")
 
 
 def _printed(axis, printed, look):
@@ -193,6 +211,6 @@ def _printed(axis, printed, look):
                       ecolor=look["color"], elinewidth=0.9, capsize=2.5, alpha=0.9, label="printed in the paper")
 
 
-KINDS = {"scatter": _scatter, "lines": _lines, "bars": _bars, "histograms": _histograms}
+KINDS = {"scatter": _scatter, "lines": _lines, "bars": _bars, "histograms": _histograms, "points": _points}
 
 

@@ -88,7 +88,7 @@ def section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]]) -> str:
     """All of one table."""
     table = summary.table
     lines = [f"## {heading(table)}\n", f"{table.paper}, {table.where}. {table.shows}"
-             + (f" The paper's ± is the {table.spread}." if table.spread else "") + "\n",
+             + (f" The paper's ±: {table.spread}." if table.spread else "") + "\n",
              *(f"- {note}" for note in table.notes), *([""] if table.notes else []),
              f"    {COMMAND} {table.name}\n"]
     for name, metric in table.metrics.items():
@@ -127,7 +127,8 @@ def entry(summary: Summary, cell: tables.Cell, name: str) -> str:
     if number.mean is not None:
         ours = f"**{with_spread(number.mean, number.spread, decimals)}**"
     else:
-        ours = "not run" if not number.runs else "**dead**" if number.dead == number.runs else "not measured"
+        ours = ("not run" if not number.runs else "**dead**" if number.dead == number.runs
+                else f"no score: {summary.why_none(cell, name)}")
     verdict = summary.verdict(cell, name)
     lines = [ours]
     if name in cell.printed:
@@ -143,7 +144,7 @@ def with_spread(mean: float, spread: float | None, decimals: int) -> str:
     """0.99 ± 0.01"""
     if spread is None:
         return shown(mean, decimals)
-    return f"{shown(mean, decimals)} ± {shown(spread, decimals)}"
+    return f"{shown(mean, decimals)} ± {spread:.{decimals}f}"
 
 
 def length(summary: Summary, cell: tables.Cell) -> str:
@@ -188,7 +189,7 @@ def commands(summary: Summary) -> list[str]:
     for cell in summary.table.cells:
         there = summary.of[cell.row, cell.column]
         seconds = [each for each in map(seconds_of, there) if each]
-        took = f"{sum(seconds) / len(seconds) / 60:.3g} minutes a seed" if seconds else ""
+        took = f"{sum(seconds) / len(seconds) / 60:.3g} min a seed" if seconds else ""
         command = there[0]["command"] if there else " ".join(
             ["python train.py", f"--flagfile=flags/{cell.recipe}.flags", *cell.flags])
         lines.append(f"| {cell.row} | {cell.column} | {took} | `{command}` |")

@@ -18,7 +18,7 @@ from absl import flags as absl_flags
 
 from vae_tf import cli, data, metrics
 from vae_tf.errors import InputError
-from vae_tf.experiments import finding, recipes, results, tables
+from vae_tf.experiments import finding, looks, recipes, results, tables
 from vae_tf.experiments.tasks import Places, Task, Wanted, covers, digest
 from vae_tf.metrics import closed_forms, geometry
 
@@ -187,7 +187,7 @@ def check_metrics(table: tables.Table) -> None:
         evaluate_flags(metric.evaluate)
         key = results.measured_as(metric)
         if key and key.split(" ")[0] not in (known := (*ALWAYS, *metrics.ALL, *geometry.GEOMETRY,
-                                                       *closed_forms.THEORY)):
+                                                       *closed_forms.THEORY, *looks.LOOKS)):
             raise InputError(f"{table.name}: metrics.{metric.name}.read: expected metrics.NAME of {', '.join(known)}; "
                              f"got {metric.read!r}")
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from vae_tf import cli, console, evaluation, export, metrics, runs, training, workers
 from vae_tf.errors import InputError, printable
-from vae_tf.experiments import finding, planning, recipes, results, tasks
+from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
 from vae_tf.metrics import closed_forms, geometry
 
 STOPPED = 3             # the exit code of a task that was asked to stop; its runs go on from their checkpoints
@@ -157,6 +157,9 @@ def score(path, wanted, there):
         values = planning.evaluate_flags(given)
         dataset, settings, _ = program("evaluate").test_part(model.card, values)
         left = [name for name in names if " ".join([name, *given]) not in there]
+        whole["metrics"].update({" ".join([name, *given]): rounded(looks.LOOKS[name](model, dataset))
+                                 for name in left if name in looks.LOOKS})
+        left = [name for name in left if name not in looks.LOOKS]
         told = json.loads(evaluated(model, dataset, left, values))
         entries = {name: told["metrics"].get(name) or {"skipped": told["skipped"].get(name, "it is not of this model")}
                    for name in left}

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from vae_tf.experiments import recipes, results, tables
+from vae_tf.experiments import claims, listing, results, tables
 
 INSIDE, ORDER, NEITHER = "inside", "same order", "neither"
 HOLDS, FAILS, SO_FAR, UNKNOWN = "holds", "does not hold", "holds so far", "not run"
@@ -51,21 +51,36 @@ class Summary:
 
     def __init__(self, table: tables.Table, found: Sequence[results.Result]):
         self.table = table
-        self.of = {(cell.row, cell.column): results.of_experiment(found, table.name) if cell.recipe is None
-                   else results.of_cell(found, recipes.read(cell.recipe, cell.flags).flags) for cell in table.cells}
+        self.of = {(cell.row, cell.column): listing.of_cell(table, cell, found) for cell in table.cells}
 
     def number(self, cell: tables.Cell, name: str) -> Number:
         """A metric of a cell."""
         there = self.of[cell.row, cell.column]
-        values = results.values(self.table, cell, name, lambda other: self.of[other.row, other.column])
+        values = self._values(cell, name)
         dead = sum(value is None and (result.get("verdict") or {}).get("state") in DEAD
                    for value, result in zip(values, there, strict=True))
         return Number(tuple(value for value in values if value is not None), dead, len(there))
+
+    def pairs(self, cell: tables.Cell, x: str, y: str) -> tuple[list[Any], list[Any]]:
+        """Two metrics of a cell, of each seed that has both."""
+        both = [pair for pair in zip(self._values(cell, x), self._values(cell, y), strict=True) if None not in pair]
+        return [pair[0] for pair in both], [pair[1] for pair in both]
+
+    def _values(self, cell, name):
+        """A metric of a cell by seed, None where there is none."""
+        return results.values(self.table, cell, name, lambda other: self.of[other.row, other.column])
 
     def is_measured(self, cell: tables.Cell, name: str) -> bool:
         """Whether a number was measured, if only to say that the models are dead."""
         number = self.number(cell, name)
         return bool(number.values or number.dead)
+
+    def why_none(self, cell: tables.Cell, name: str) -> str:
+        """Why the runs of a cell have no value of a metric."""
+        key = results.measured_as(self.table.metric(cell, name))
+        entries = [result["metrics"].get(key) or {} for result in self.of[cell.row, cell.column]]
+        told = [why for entry in entries if (why := entry.get("no_meaning") or entry.get("skipped"))]
+        return told[0] if told else "it was not measured"
 
     def verdict(self, cell: tables.Cell, name: str) -> str | None:
         """INSIDE, ORDER or NEITHER for a number that the paper prints and that was measured, else None.
@@ -90,7 +105,7 @@ class Summary:
         return [(each.printed[name][0], self.number(each, name))
                 for each in row or [each for each in others if each.column == cell.column]]
 
-    def check(self, check: tables.Check) -> tuple[str, list[str]]:
+    def check(self, check: claims.Check) -> tuple[str, list[str]]:
         """Whether a claim holds, and what was measured, a line for each cell or row: (HOLDS or ..., lines)."""
         rows = check.rows or tuple(dict.fromkeys(cell.row for cell in self.table.cells))
         cells = [cell for cell in self.table.cells

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Mapping
 
 from vae_tf.errors import InputError
+from vae_tf.experiments import claims
 from vae_tf.experiments.entries import Entries, is_a, positive
 
 FOLDER = pathlib.Path(__file__).parent / "tables"
@@ -17,7 +18,7 @@ BETTER = ("higher", "lower", "neither")
 SHORTENED = ("quick", "standard")       # budgets that cells describe; "full" is the recipe as it stands
 BUDGETS = (*SHORTENED, "full")
 SERIES = ("row", "column", "cell")
-FIGURES = ("scatter", "lines", "bars", "histograms")
+FIGURES = ("scatter", "lines", "bars", "histograms", "points")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,31 +74,12 @@ class Cell:
 
 
 @dataclasses.dataclass(frozen=True)
-class Check:
-    """A claim that the paper makes in words, or in an order, so that it can be seen to hold or not.
-
-    says: the claim, in a sentence.
-    metric: the name of what it is about, its mean over seeds.
-    low, high: the bounds within which it is to lie in every cell, or in those of `rows` and `columns`.
-    rising: groups of columns from group to group of which the metric is to rise, in every row or in those of `rows`;
-        no bounds then.
-    """
-
-    says: str
-    metric: str
-    low: float | None = None
-    high: float | None = None
-    rising: tuple[tuple[str, ...], ...] = ()
-    rows: tuple[str, ...] = ()
-    columns: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
 class Figure:
     """A drawing of a table's numbers.
 
     kind: of FIGURES.
-    x, y: names of metrics; x may be the name of a flag, such as beta.
+    x, y: names of metrics; x may be the name of a flag, such as beta. Those of histograms and points each read
+        {label: {"x": [...], "y": [...]}} of the first seed; x is then what stands below the axis.
     series: what tells the lines or colours apart, of SERIES.
     """
 
@@ -134,7 +116,7 @@ class Table:
     spread: str = ""
     measure: str | None = None
     figures: tuple[Figure, ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[claims.Check, ...] = ()
     notes: tuple[str, ...] = ()
 
     def numbers(self) -> list[tuple[Cell, str]]:
@@ -209,7 +191,7 @@ def _table(name, data):
     cells = tuple(_cell(f"cells[{i}]", value, metrics) for i, value in enumerate(entries.take("cells", list)))
     figures = tuple(_figure(f"figures[{i}]", value, metrics)
                     for i, value in enumerate(entries.take("figures", list, [])))
-    checks = tuple(_check(f"checks[{i}]", value, metrics, cells)
+    checks = tuple(claims.read(f"checks[{i}]", value, metrics, cells)
                    for i, value in enumerate(entries.take("checks", list, [])))
     texts = {key: entries.take(key, str) for key in ("title", "paper", "where", "shows")}
     table = Table(name=name, metrics=metrics, cells=cells, figures=figures, checks=checks,
@@ -294,28 +276,3 @@ def _figure(where, data, metrics):
         if value not in choices:
             raise InputError(f"{where}.{name}: expected one of {', '.join(choices)}; got {value!r}")
     return figure
-
-
-def _check(where, data, metrics, cells):
-    entries = Entries(where, data)
-    check = Check(entries.take("says", str), entries.take("metric", str), entries.take("low", float, None),
-                  entries.take("high", float, None), _groups(entries), entries.texts("rows"), entries.texts("columns"))
-    entries.done()
-    if (check.low is None and check.high is None) == (not check.rising):
-        raise InputError(f"{where}: expected bounds (low, high, or both), or groups of columns in `rising`")
-    ordered = [name for group in check.rising for name in group]
-    for name, value, choices in (("metric", check.metric, tuple(metrics)),
-                                 *(("rows", row, [cell.row for cell in cells]) for row in check.rows),
-                                 *(("columns", column, [cell.column for cell in cells])
-                                   for column in (*check.columns, *ordered))):
-        if value not in choices:
-            raise InputError(f"{where}.{name}: expected one of {', '.join(dict.fromkeys(choices))}; got {value!r}")
-    return check
-
-
-def _groups(entries):
-    groups = entries.take("rising", list, [])
-    if not all(isinstance(group, list) and group and all(isinstance(name, str) for name in group) for group in groups):
-        raise InputError(f"{entries.at('rising')}: expected lists of columns, such as [['VAE'], ['AE']]; "
-                         f"got {groups!r}")
-    return tuple(tuple(group) for group in groups)

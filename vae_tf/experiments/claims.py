@@ -1,0 +1,52 @@
+"""What a paper claims in words, or by an order of its models, as data that can be seen to hold or not."""
+
+import dataclasses
+
+from vae_tf.errors import InputError
+from vae_tf.experiments.entries import Entries
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """A claim that the paper makes in words, or in an order, so that it can be seen to hold or not.
+
+    says: the claim, in a sentence.
+    metric: the name of what it is about, its mean over seeds.
+    low, high: the bounds within which it is to lie in every cell, or in those of `rows` and `columns`.
+    rising: groups of columns from group to group of which the metric is to rise, in every row or in those of `rows`;
+        no bounds then.
+    """
+
+    says: str
+    metric: str
+    low: float | None = None
+    high: float | None = None
+    rising: tuple[tuple[str, ...], ...] = ()
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+def read(where, data, metrics, cells):
+    """The claim that an entry of `checks` describes; raises InputError for one that cannot be checked."""
+    entries = Entries(where, data)
+    check = Check(entries.take("says", str), entries.take("metric", str), entries.take("low", float, None),
+                  entries.take("high", float, None), _groups(entries), entries.texts("rows"), entries.texts("columns"))
+    entries.done()
+    if (check.low is None and check.high is None) == (not check.rising):
+        raise InputError(f"{where}: expected bounds (low, high, or both), or groups of columns in `rising`")
+    ordered = [name for group in check.rising for name in group]
+    for name, value, choices in (("metric", check.metric, tuple(metrics)),
+                                 *(("rows", row, [cell.row for cell in cells]) for row in check.rows),
+                                 *(("columns", column, [cell.column for cell in cells])
+                                   for column in (*check.columns, *ordered))):
+        if value not in choices:
+            raise InputError(f"{where}.{name}: expected one of {', '.join(dict.fromkeys(choices))}; got {value!r}")
+    return check
+
+
+def _groups(entries):
+    groups = entries.take("rising", list, [])
+    if not all(isinstance(group, list) and group and all(isinstance(name, str) for name in group) for group in groups):
+        raise InputError(f"{entries.at('rising')}: expected lists of columns, such as [['VAE'], ['AE']]; "
+                         f"got {groups!r}")
+    return tuple(tuple(group) for group in groups)

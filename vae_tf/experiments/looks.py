@@ -1,0 +1,79 @@
+"""What a figure shows of one trained model that no metric of evaluate.py holds: points and histograms.
+
+Each of LOOKS is a function of an exported model and its data. It returns an entry of a result's `metrics`, with parts
+{label: {"x": [...], "y": [...]}} that figures draw.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from vae_tf.errors import InputError
+
+BINS = 40
+EXAMPLES = 10_000       # of histograms (bonheme's Figures 1 to 4)
+SHOWN = 2               # of how many points in the plane one is kept
+
+
+def reconstructions(model, dataset):
+    """Points in the plane and what the model makes of their posterior means (allen's Figure 2).
+
+    The score is the mean squared distance of a point and its reconstruction; spread is that of the reconstructions
+    from their own mean, as a share of the data's.
+
+    Raises:
+        InputError: the data are not points in the plane.
+    """
+    if dataset.shape != (2,):
+        raise InputError(f"reconstructions: expected points in the plane; {dataset.name} has examples {dataset.shape}")
+    indices = np.arange(len(dataset))
+    x = dataset.images_at(indices)
+    made = model.reconstruct(x, u=model.u_at(dataset, indices))["mean"]
+    parts = {label: {axis: [round(float(value), 3) for value in points[::SHOWN, i]] for i, axis in enumerate("xy")}
+             for label, points in (("data", x), ("reconstruction", made))}
+    return {"score": float(((x - made) ** 2).sum(1).mean()), "spread": float(made.var(0).sum() / x.var(0).sum()),
+            "points": parts}
+
+
+def histograms(model, dataset, seed=0):
+    """Histograms of the clearest active and the clearest passive latent (bonheme's Figures 1 to 4).
+
+    Of each the posterior mean; the variances of posterior and prior; samples of posterior and prior, and the posterior
+    mean among them. The score is the number of latents that carry information.
+
+    Raises:
+        InputError: the model has no diagonal posterior.
+    """
+    from vae_tf import activity
+    from vae_tf.metrics import polarised
+
+    indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
+    encoded = [model.encode(dataset.images_at(i), u=model.u_at(dataset, i))
+               for i in np.array_split(indices, math.ceil(len(indices) / 500))]
+    codes = {name: np.concatenate([part[name] for part in encoded]) for name in encoded[0]}
+    if "stddev" not in codes:
+        raise InputError("histograms: expected a diagonal posterior; this model has none")
+    mean, stddev = codes["mean"], codes["stddev"]
+    prior = codes.get("prior_mean", np.zeros_like(mean)), codes.get("prior_stddev", np.ones_like(mean))
+    kl = activity.kl_per_latent(mean, stddev, *prior).mean(0)
+    z, drawn = polarised.samples(mean, stddev, *prior, seed=seed)
+    entry: dict[str, Any] = {"score": float(activity.is_informative(kl).sum())}
+    for name, j in (("active", kl.argmax()), ("passive", kl.argmin())):
+        samples = {"posterior": z[:, j], "prior": drawn[:, j], "posterior mean": mean[:, j]}
+        entry[name] = {"latent": int(j), "mean": _binned({"posterior mean": mean[:, j]}),
+                       "variance": _binned({"posterior": stddev[:, j] ** 2, "prior": prior[1][:, j] ** 2}),
+                       "samples": _binned(samples)}
+    return entry
+
+
+def _binned(columns):
+    """{label: {"x": edges, "y": counts}} of some columns over the same bins, each as high as its highest bin."""
+    low, high = np.quantile(np.concatenate(list(columns.values())), (0.001, 0.999))
+    edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
+    counts = {label: np.histogram(values, edges)[0] for label, values in columns.items()}
+    return {label: {"x": [float(f"{edge:.4g}") for edge in edges],
+                    "y": [round(float(count / max(of.max(), 1)), 4) for count in of]} for label, of in counts.items()}
+
+
+LOOKS = {"reconstructions": reconstructions, "histograms": histograms}
