@@ -31,7 +31,7 @@ def main(flags):
           f"on {held_out.of_training(dataset)}: "
           f"{config['steps']:,} steps of {config['batch_size']}, in {cli.listed(run_dirs)}")
     for line in dict.fromkeys(defaults.predicted_collapse(config, dataset) for config in configs.values()):
-        if line and chief:
+        if line and chief and config["steps"]:
             warnings.warn(line, stacklevel=1)
 
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
@@ -44,7 +44,7 @@ def main(flags):
         return
 
     # Verdict: how many latents carry information, before any number.
-    print(f"\nTrained in {time.perf_counter() - started:.0f} s.")
+    print(f"\nTrained in {time.perf_counter() - started:.0f} s." if config["steps"] else "")
     cards = [cli.card(*parts) for parts in zip(configs.values(), models, [dataset] * len(models), histories,
                                                strict=True)]
     names = [run_dir.name for run_dir in run_dirs]
