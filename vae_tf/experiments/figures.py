@@ -64,7 +64,7 @@ def _save(figure, panels, below, title, path):
         page.suptitle(textwrap.fill(title, round(11 * size[0])), fontsize=11, weight="bold")
         _legend(page, axes.flat[0], labels, size[0])
         # Without a date, and with ids that do not depend on chance, the file is the same each time.
-        runs.write_whole(path, lambda file: page.savefig(file, format="svg", metadata={"Date": None}))
+        runs.write_whole(path, lambda file: page.savefig(file, format="svg", dpi=120, metadata={"Date": None}))
         plt.close(page)
 
 
@@ -199,7 +199,8 @@ def _points(axis, series, looks):
     for label, points in series.items():
         for point in points:
             for x, y in zip(point["x"], point["y"], strict=True):
-                axis.plot(x, y, ".", color=looks[label]["color"], ms=1.6, label=label)
+                # As pixels: thousands of points would make a file of a megabyte.
+                axis.plot(x, y, ".", color=looks[label]["color"], ms=2, label=label, rasterized=True)
     axis.set_aspect("equal")
 
 

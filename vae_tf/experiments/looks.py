@@ -37,32 +37,42 @@ def reconstructions(model, dataset):
 
 
 def histograms(model, dataset, seed=0):
-    """Histograms of the clearest active and the clearest passive latent (bonheme's Figures 1 to 4).
-
-    Of each the posterior mean; the variances of posterior and prior; samples of posterior and prior, and the posterior
-    mean among them. The score is the number of latents that carry information.
+    """Histograms of the clearest active and the clearest passive latent (bonheme's Figures 1 to 4), see `of_latents`.
 
     Raises:
         InputError: the model has no diagonal posterior.
     """
-    from vae_tf import activity
-    from vae_tf.metrics import polarised
-
     indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
     encoded = [model.encode(dataset.images_at(i), u=model.u_at(dataset, i))
                for i in np.array_split(indices, math.ceil(len(indices) / 500))]
     codes = {name: np.concatenate([part[name] for part in encoded]) for name in encoded[0]}
     if "stddev" not in codes:
         raise InputError("histograms: expected a diagonal posterior; this model has none")
-    mean, stddev = codes["mean"], codes["stddev"]
-    prior = codes.get("prior_mean", np.zeros_like(mean)), codes.get("prior_stddev", np.ones_like(mean))
-    kl = activity.kl_per_latent(mean, stddev, *prior).mean(0)
-    z, drawn = polarised.samples(mean, stddev, *prior, seed=seed)
+    mean = codes["mean"]
+    return of_latents(mean, codes["stddev"], codes.get("prior_mean", np.zeros_like(mean)),
+                      codes.get("prior_stddev", np.ones_like(mean)), seed)
+
+
+def of_latents(mean, stddev, prior_mean, prior_stddev, seed=0):
+    """Histograms of the latents with most KL, "active", and with least, "passive".
+
+    Of each the posterior mean; the variances of posterior and prior; samples of posterior and prior, and the posterior
+    mean among them. The score is the number of latents that carry information.
+
+    Args:
+        mean, stddev, prior_mean, prior_stddev: [N, d].
+        seed: of the samples.
+    """
+    from vae_tf import activity
+    from vae_tf.metrics import polarised
+
+    kl = activity.kl_per_latent(mean, stddev, prior_mean, prior_stddev).mean(0)
+    z, drawn = polarised.samples(mean, stddev, prior_mean, prior_stddev, seed=seed)
     entry: dict[str, Any] = {"score": float(activity.is_informative(kl).sum())}
     for name, j in (("active", kl.argmax()), ("passive", kl.argmin())):
         samples = {"posterior": z[:, j], "prior": drawn[:, j], "posterior mean": mean[:, j]}
         entry[name] = {"latent": int(j), "mean": _binned({"posterior mean": mean[:, j]}),
-                       "variance": _binned({"posterior": stddev[:, j] ** 2, "prior": prior[1][:, j] ** 2}),
+                       "variance": _binned({"posterior": stddev[:, j] ** 2, "prior": prior_stddev[:, j] ** 2}),
                        "samples": _binned(samples)}
     return entry
 
