@@ -50,11 +50,11 @@ class Progress:
             training, scoring = self.known[label]
             if steps > first:
                 training = (now - since) / (steps - first)
-            unknown += training is None and task.steps > 0
+            unknown += scoring is None or (training is None and task.steps > 0)
             seconds.append((training or 0) * (task.steps - steps) + (scoring or 0) * len(task.seeds))
-        if not seconds or unknown == len(seconds):
+        least = max(sum(seconds) / workers, *seconds, 0)
+        if unknown and not least:
             return "time left not known yet"
-        least = max(sum(seconds) / workers, *seconds)
         return f"{'at least ' * bool(unknown)}{clock(least)} left"
 
     def end(self) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
@@ -57,7 +56,8 @@ def client(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
         InputError: nothing answers at the address, or it has no workers.
     """
     module = distributed()
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)       # a worker's death is told in our own words
+    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)       # a worker's death is no error: another one goes on
     if not scheduler:
         with module.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, memory_limit=0,
                                  dashboard_address=None, silence_logs=logging.CRITICAL) as cluster, \
@@ -159,7 +159,9 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
 
 
 def outcome_of(future: Any) -> Outcome:
-    """The outcome of a future that is done; of one whose workers died again and again, too."""
+    """The outcome of a future that is done."""
     if future.status == "finished":
         return future.result()
-    return "failed", re.sub(r"\s+", " ", str(future.exception() if future.status == "error" else future.status))
+    if future.status == "error":        # such as workers that died again and again
+        return "failed", " ".join(str(future.exception()).split())
+    return "failed", "the scheduler has gone, or has dropped it"

@@ -1,0 +1,123 @@
+"""A cluster of two workers of which one is killed, and then the command itself: nothing is lost, nothing done twice."""
+
+import csv
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+
+from vae_tf.experiments import recipes, results, scheduling
+
+# The first cell is done while the second is still training.
+TABLE = """
+title = "Two runs"
+paper = "None"
+where = "a test"
+shows = "That no run is lost."
+[metrics.dto]
+label = "DtO"
+better = "lower"
+read = "metrics.dto.score"
+[[cells]]
+row = "short"
+column = "VAE"
+recipe = "rolinek2018/synthetic_linear_beta_vae"
+flags = ["--beta=0.25", "--steps=100"]
+[[cells]]
+row = "long"
+column = "VAE"
+recipe = "rolinek2018/synthetic_linear_beta_vae"
+flags = ["--beta=0.5", "--batch_size=4", "--steps=40000", "--log_every=500", "--checkpoint_every=500"]
+"""
+SECONDS = 400       # until something must have happened, on a machine that is busy
+
+
+def wait_for(what, *arguments):
+    deadline = time.monotonic() + SECONDS
+    while not (found := what(*arguments)):
+        assert time.monotonic() < deadline, f"waited for {what.__name__}"
+        time.sleep(0.1)
+    return found
+
+
+def start(folder, *arguments):
+    with open(folder / "out.txt", "a") as out:
+        return subprocess.Popen([sys.executable, "-m", "vae_tf.experiments", "two_runs.toml", *arguments], cwd=folder,
+                                stdout=out, stderr=out, env=environment())
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(recipes.CHECKOUT)}
+
+
+def trainings(root, steps):
+    """The processes below a command that are at the task of so many steps."""
+    found = []
+    for process in root.children(recursive=True):
+        try:
+            line = process.cmdline()
+        except psutil.Error:
+            continue
+        if "vae_tf.experiments.running" in line and f"--steps={steps}" in line[3]:
+            found.append(process)
+    return found
+
+
+def newest_step(folder):
+    steps = [int(path.stem) for path in folder.glob("runs/*-40000-seed0/checkpoints/*.npz")]
+    return max(steps, default=0)
+
+
+def state(path):
+    return path.read_bytes(), path.stat().st_mtime_ns
+
+
+def result_of(folder, steps):
+    return list(folder.glob(f"results/rolinek2018/*-{steps}.json"))
+
+
+def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path):
+    (tmp_path / "two_runs.toml").write_text(TABLE)
+    command = psutil.Process(start(tmp_path, "--jobs=2").pid)
+    wait_for(newest_step, tmp_path)
+
+    # A worker is killed: its training ends with it, and another worker goes on from the checkpoint.
+    training, = trainings(command, 40000)
+    training.parent().send_signal(signal.SIGKILL)
+    wait_for(lambda: [other for other in trainings(command, 40000) if other != training])
+    wait_for(lambda: not training.is_running())
+    at = newest_step(tmp_path)
+    short, = wait_for(result_of, tmp_path, 100)
+    before = state(short)
+    wait_for(lambda: newest_step(tmp_path) > at)
+
+    # The command is killed: all that it started ends with it.
+    below = command.children(recursive=True)
+    command.send_signal(signal.SIGKILL)
+    command.wait()
+    wait_for(lambda: not any(process.is_running() and process.status() != "zombie" for process in below))
+    at = newest_step(tmp_path)
+    assert 0 < at < 40000
+    assert not result_of(tmp_path, 40000)
+
+    # The same command, now on a cluster that is there already, goes on.
+    with scheduling.distributed().LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0,
+                                               dashboard_address=None) as cluster:
+        assert start(tmp_path, f"--scheduler={cluster.scheduler_address}").wait(SECONDS) == 0
+    assert state(short) == before
+    assert len(results.read_all(tmp_path / "results")) == 2
+    said = (tmp_path / "out.txt").read_text()
+    assert "0 runs are finished, 2 left" in said
+    assert "1 runs are finished, 1 left" in said
+
+    # Each run was trained once: every row of history is there once, and each model was exported once.
+    folder, = tmp_path.glob("runs/*-40000-seed0")
+    with open(folder / "history.csv") as file:
+        assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(500, 40001, 500))
+    log = (folder / "log.txt").read_text()
+    steps = [int(line.split("/")[0][5:].replace(",", "")) for line in log.splitlines() if line.startswith("step ")]
+    assert steps == sorted(steps)       # no process began anew
+    assert len(list(tmp_path.glob("exported/*/*/saved_model.pb"))) == 2
