@@ -125,7 +125,7 @@ def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     assert four.strip() == "not run<br>paper 1.00 ± 0.10"
     assert "Not run (Data, four): its data: fetch them" in text
     assert "Of 8 numbers that the papers print, 6 are measured; 6 need no download, and of these 6 are." in text
-    assert "[Somebody Table 1: A title](#somebody-table-1-a-title) | 8 | 6 | 1 | 2 | 3 | 2 of 2 |" in text
+    assert "[Somebody Table 1: A title](#somebody-table-1-a-title) | 8 | 6 | 1 | 2 | 0 | 3 | 2 of 2 |" in text
     assert "DtO:<br>Data, one: 0.22<br>Data, two: 0.50<br>Data, three: 0.80 | holds so far |" in text
     assert "DtO:<br>Data: one 0.22, then two 0.50, three 0.80 | holds |" in text
     assert "`train.py it`" in text
@@ -165,7 +165,7 @@ def test_a_printed_number_that_changes_shows_on_the_page(places):
     before = written(places, [result(1, 0, 0.2)])
     table(places[0], [("one", 1, "[0.4, 0.05]", "")], more="")
     after = written(places)
-    assert "paper 0.20 ± 0.05: inside" in before and "paper 0.40 ± 0.05: neither" in after
+    assert "paper 0.20 ± 0.05: inside" in before and "paper 0.40 ± 0.05: outside, order not known" in after
 
 
 def test_the_page_and_its_figures_are_the_same_bytes_again(places):
@@ -201,6 +201,8 @@ def test_figures_draw_what_was_measured(tmp_path):
 def test_every_table_is_on_the_page_and_links_to_its_section(tmp_path):
     text = page.write(tmp_path / "results", tmp_path / "results.md").read_text()
     headings = {page.anchor(line[3:]) for line in text.splitlines() if line.startswith("## ")}
+    rows = text.split("\n\n")[3].splitlines()
+    assert len({row.count("|") for row in rows}) == 1 and len(rows) == 2 + len(tables.names())
     links = re.findall(r"\]\(#([^)]+)\)", text)
     assert len(links) == len(tables.names()) and set(links) <= headings
     assert all(f"    python -m vae_tf.experiments {name}\n" in text for name in tables.names())

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from vae_tf import runs
 from vae_tf.experiments import figures, recipes, results, tables
-from vae_tf.experiments.summaries import FAILS, HOLDS, INSIDE, NEITHER, ORDER, SO_FAR, Summary, shown
+from vae_tf.experiments.summaries import ALONE, FAILS, HOLDS, INSIDE, NEITHER, ORDER, SO_FAR, Summary, shown
 
 PAGE = recipes.CHECKOUT / "docs" / "results.md"
+VERDICTS = INSIDE, ORDER, NEITHER, ALONE
 COMMAND = "python -m vae_tf.experiments"
 INTRODUCTION = f"""# Results
 
@@ -28,6 +29,7 @@ paper's number is a verdict:
 - **{ORDER}**: it is not, but against every other model that is measured in that row (in that column, where a row has
   one model) it is on the same side as in the paper.
 - **{NEITHER}**: it is neither.
+- **{ALONE}**: it is not inside, and of that row (or column) no other model with another printed number is measured.
 
 A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats; its scores mean
 nothing, and are left out of the mean. *Not run* is just that. What the papers claim in words stands under "Claims",
@@ -60,13 +62,13 @@ def overview(summaries: Sequence[Summary]) -> str:
     free = [each for each in printed if not each[1].needs]
     lines = [f"Of {len(printed)} numbers that the papers print, {len(measured)} are measured; {len(free)} need no "
              f"download, and of these {sum(each in measured for each in free)} are.\n",
-             "| | printed | measured | inside | same order | neither | claims that hold, as far as measured |",
-             "|---|---|---|---|---|---|---|"]
+             f"| | printed | measured | {' | '.join(VERDICTS)} | claims that hold, as far as measured |",
+             "|---|---|---|---|---|---|---|---|"]
     for summary in summaries:
         numbers = [each[1:] for each in printed if each[0] is summary]
         verdicts = [summary.verdict(*number) for number in numbers]
         counts = [len(numbers), sum(summary.is_measured(*number) for number in numbers),
-                  *(verdicts.count(verdict) for verdict in (INSIDE, ORDER, NEITHER))]
+                  *(verdicts.count(verdict) for verdict in VERDICTS)]
         states = [summary.check(check)[0] for check in summary.table.checks]
         claims = f"{sum(state in (HOLDS, SO_FAR) for state in states)} of {len(states)}" if states else ""
         lines.append(" | ".join([f"| [{heading(summary.table)}](#{anchor(heading(summary.table))})",

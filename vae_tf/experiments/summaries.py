@@ -9,7 +9,7 @@ from typing import Any
 
 from vae_tf.experiments import claims, listing, results, tables
 
-INSIDE, ORDER, NEITHER = "inside", "same order", "neither"
+INSIDE, ORDER, NEITHER, ALONE = "inside", "same order", "neither", "outside, order not known"
 HOLDS, FAILS, SO_FAR, UNKNOWN = "holds", "does not hold", "holds so far", "not run"
 DEAD = ("dead", "nearly dead")
 
@@ -83,7 +83,7 @@ class Summary:
         return told[0] if told else "it was not measured"
 
     def verdict(self, cell: tables.Cell, name: str) -> str | None:
-        """INSIDE, ORDER or NEITHER for a number that the paper prints and that was measured, else None.
+        """INSIDE, ORDER, NEITHER or ALONE for a number that the paper prints and that was measured, else None.
 
         See page.RULE.
         """
@@ -96,7 +96,7 @@ class Summary:
             return INSIDE
         ordered = [(mean - other.mean) * (printed - at) > 0 for at, other in self._peers(cell, name)
                    if other.mean is not None and at != printed]
-        return ORDER if ordered and all(ordered) else NEITHER
+        return ALONE if not ordered else ORDER if all(ordered) else NEITHER
 
     def _peers(self, cell, name):
         """(printed number, Number) of the models that a cell is compared with: of its row, or else of its column."""
