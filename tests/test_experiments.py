@@ -9,7 +9,7 @@ import pytest
 
 from vae_tf import cli, runs, training
 from vae_tf.errors import InputError
-from vae_tf.experiments import finding, planning, progress, recipes, results, running, tables, tasks
+from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tables, tasks
 
 TABLE = """
 title = "A title"
@@ -163,6 +163,7 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
 
     assert left() == [(0, 2)]
     assert left(configuration={**config, "seed": 1, "steps": 6000}) == [(0, 2)]     # longer is as good
+    assert left(configuration={**config, "seed": 1, "beta": None}) == [(0, 1, 2)]       # its model's own beta is 4
     assert left(configuration={**config, "seed": 1, "steps": 4000}) == [(0, 1, 2)]
     assert left(configuration={**config, "seed": 1, "data_fingerprint": "other data"}) == [(0, 1, 2)]
     assert left(numerics=results.NUMERICS - 1) == [(0, 1, 2)]
@@ -171,6 +172,16 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
     assert not (tmp_path / "results").exists()
     assert left(flags={"model": "of another recipe"}) == [(0, 2)]
     assert results.read_all(tmp_path / "results")[0]["flags"] == recipes.read(task.recipe).flags
+
+
+def test_a_beta_that_is_left_open_is_that_of_the_model():
+    config = {"model": "full_covariance_vae", "beta": 4.0, "steps": 5}
+    assert tasks.same_run(config, {**config, "beta": None, "steps": 9})
+    assert not tasks.same_run({**config, "beta": 1.0}, {**config, "beta": None})
+    assert not tasks.same_run(config, {**config, "model": "vae"})
+    assert tasks.covers(config, {**config, "steps": 9})
+    assert not tasks.covers({**config, "steps": 9}, config)
+    assert not tasks.covers({**config, "steps": 0}, config)     # an untrained model is no shorter run
 
 
 def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
@@ -225,8 +236,11 @@ def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_pat
     assert shown.left({known.label: 50}, 0, 1) == "0:12 left"
     assert shown.left({known.label: 0, other.label: 0}, 0, 2) == "at least 0:22 left"
     assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
-    (tmp_path / "log").write_text("step 50/1,000  loss 1\nstep 1,000/1,000  loss 1\nscoring")
+    text = "step 50/1,000  loss 1\nstep 1,000/1,000  loss 1\nscoring"
+    (tmp_path / "log").write_text(text)
     assert progress.steps_in(tmp_path / "log") == 1000
+    (tmp_path / "log").write_text(f"{text}\n{scheduling.STARTED}\n")
+    assert progress.steps_in(tmp_path / "log") == 0
 
 
 # The loss of the fifth step from seed 0. They hold results.NUMERICS to what it says: whoever changes the order of

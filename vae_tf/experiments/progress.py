@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vae_tf.console import clock
-from vae_tf.experiments import recipes, results
+from vae_tf.experiments import recipes, results, scheduling
 
 EVERY = 30      # seconds between lines where there is no terminal
 TAIL = 2_000    # bytes at the end of a log that say how far a task is
@@ -87,5 +87,5 @@ def steps_in(log: str) -> int:
             tail = file.read().decode(errors="replace")
     except FileNotFoundError:
         return 0
-    told = re.findall(r"^step ([\d,]+)/", tail, re.MULTILINE)
+    told = re.findall(r"^step ([\d,]+)/", tail.rpartition(scheduling.STARTED)[2], re.MULTILINE)
     return int(told[-1].replace(",", "")) if told else 0

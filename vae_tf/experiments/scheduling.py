@@ -22,6 +22,7 @@ from vae_tf.errors import InputError
 from vae_tf.experiments import recipes
 
 STOPPED = 3                     # see running
+STARTED = "--- started ---"      # a line in a log; what is above it is of an earlier process
 SECONDS_TO_STOP = 60
 THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
@@ -93,6 +94,8 @@ def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
     environment = {**os.environ, **dict.fromkeys(THREADS, threads), "PYTHONPATH": paths}     # dask says 1 itself
     pathlib.Path(log).parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as file:
+        file.write(f"{STARTED}\n".encode())
+        file.flush()
         process = subprocess.Popen([sys.executable, "-m", "vae_tf.experiments.running", task, str(os.getpid())],
                                    stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment,
                                    start_new_session=True)       # the terminal's Ctrl-C comes through `stop`

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import inspect
 import json
 import pathlib
 from collections.abc import Mapping
@@ -80,8 +81,16 @@ def digest(config: Mapping[str, Any]) -> str:
 
 
 def same_run(config: Mapping[str, Any], other: Any) -> bool:
-    """Whether another configuration is that of the same run, however long."""
-    return isinstance(other, dict) and {**other, "steps": 0} == {**config, "steps": 0}
+    """Whether another configuration is that of the same run, however long; a beta that is left open is the model's."""
+    return isinstance(other, dict) and {**_with_beta(other), "steps": 0} == {**_with_beta(config), "steps": 0}
+
+
+def _with_beta(config):
+    from vae_tf import models  # TensorFlow: listing tables does without
+
+    kind = models.MODELS.get(config.get("model"))
+    own = inspect.signature(kind).parameters.get("beta") if kind else None
+    return {**config, "beta": own.default} if own and config.get("beta") is None else config
 
 
 def covers(config: Mapping[str, Any], other: Any) -> bool:
