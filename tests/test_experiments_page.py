@@ -183,6 +183,7 @@ def test_the_page_and_its_figures_are_the_same_bytes_again(places):
     assert first == {path.name: path.read_bytes() for path in folder.rglob("*.*")}
     drawn = first["some_table-2.svg"].decode()
     assert "DtO" in drawn and "printed in the paper" in drawn and "<dc:date>" not in drawn
+    assert all(f">{label}</text>" in first["some_table-3.svg"].decode() for label in ("Data", "one", "two", "three"))
 
 
 def test_figures_draw_what_was_measured(tmp_path):

@@ -22,6 +22,7 @@ STYLE: Any = {
 PANEL = 3.3, 2.6        # inches
 ACROSS = 3              # panels in a row, at most; but four fit
 PICTURES = ("histograms", "points")
+PRINTED = "printed in the paper"
 
 
 def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
@@ -33,28 +34,33 @@ def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path
             (summary.table.metrics[y], series) for y in figure.y if (series := series_of(summary, figure, y))]
         if found:
             drawn.append((figure.title or summary.table.title, folder / f"{name}.svg"))
-            _save(figure, found, _label(summary.table, figure.x), *drawn[-1])
+            alone = figure.kind not in PICTURES and len({_group(cell, figure.series)
+                                                         for cell in summary.table.cells}) == 1
+            _save(figure, found, _label(summary.table, figure.x), alone, *drawn[-1])
     return drawn
 
 
-def _save(figure, panels, below, title, path):
-    """Draw one figure of panels (metric, series)."""
+def _save(figure, panels, below, alone, title, path):
+    """Draw one figure of panels (metric, series); a series that is alone in its table needs no legend."""
     import matplotlib
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    across = len(panels) if len(panels) == 4 else min(ACROSS, len(panels))
+    across = 2 if figure.kind == "bars" else 4 if len(panels) == 4 else ACROSS
+    across = min(across, len(panels))
     down = math.ceil(len(panels) / across)
     labels = list(dict.fromkeys(label for _, series in panels for label in series))
     looks = {label: {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
              for i, label in enumerate(labels)}
     with plt.rc_context(STYLE):
-        size = max(PANEL[0] * across, 4.6), PANEL[1] * down + 0.7 + 0.15 * len(labels)
+        wide = 1.6 if figure.kind == "bars" else 1
+        size = max(PANEL[0] * across * wide, 4.6), PANEL[1] * down + 0.7 + 0.15 * len(labels)
         page, axes = plt.subplots(down, across, figsize=size, squeeze=False, layout="constrained")
         for axis, (metric, series) in zip(axes.flat, panels, strict=False):
             KINDS[figure.kind](axis, series, looks)
             axis.set_title(textwrap.fill(metric.label, 42), loc="left")
-            axis.set(xscale="log" if figure.log_x else "linear", yscale="log" if figure.log_y else "linear")
+            # A scale that is set anew forgets its ticks, so that only a logarithm is set.
+            axis.set(**{name: "log" for name, log in (("xscale", figure.log_x), ("yscale", figure.log_y)) if log})
             if figure.kind != "bars":
                 axis.set_xlabel(below)
             if len(labels) == 1 and figure.kind == "lines":
@@ -62,7 +68,7 @@ def _save(figure, panels, below, title, path):
         for axis in axes.flat[len(panels):]:
             axis.set_axis_off()
         page.suptitle(textwrap.fill(title, round(11 * size[0])), fontsize=11, weight="bold")
-        _legend(page, axes.flat[0], labels, size[0])
+        _legend(page, axes.flat, () if alone else labels, size[0])
         # Without a date, and with ids that do not depend on chance, the file is the same each time.
         runs.write_whole(path, lambda file: page.savefig(file, format="svg", dpi=120, metadata={"Date": None}))
         plt.close(page)
@@ -80,10 +86,10 @@ def _best(axis, points, better):
                               color="#555555")
 
 
-def _legend(page, axis, labels, width):
-    """What colours and marks mean, below all panels of a width in inches."""
-    handles = {label: handle for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
-    shown = [label for label in handles if len(labels) > 1 or label not in labels]
+def _legend(page, axes, labels, width):
+    """What colours and marks mean, those of `labels` and of printed numbers, below all panels of a width in inches."""
+    handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    shown = [label for label in (*labels, PRINTED) if label in handles]
     if shown:
         fits = max(1, int(13 * width / (max(map(len, shown)) + 7)))
         page.legend([handles[label] for label in shown], shown, loc="outside lower center",
@@ -209,7 +215,7 @@ def _printed(axis, printed, look):
     if printed:
         x, y, spread = printed
         axis.errorbar([x], [y], yerr=spread, fmt=look["marker"], ms=9, mfc="none", mec=look["color"], mew=1.3,
-                      ecolor=look["color"], elinewidth=0.9, capsize=2.5, alpha=0.9, label="printed in the paper")
+                      ecolor=look["color"], elinewidth=0.9, capsize=2.5, alpha=0.9, label=PRINTED)
 
 
 KINDS = {"scatter": _scatter, "lines": _lines, "bars": _bars, "histograms": _histograms, "points": _points}
