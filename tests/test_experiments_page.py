@@ -148,6 +148,9 @@ def test_a_dead_model_has_no_score(places):
     assert one == "**0.20**<br>paper 0.20 ± 0.05: inside<br>2 seeds, 1 of them dead, 15,625 steps"
     assert two.strip() == "**dead**<br>paper 0.30 ± 0.01<br>1 seed, 1 of them dead, 15,625 steps"
     assert "1.7" not in text and "1.9" not in text
+    # A number that means something of any model is there, and says of which models it is.
+    one, two = entries(text, "Score")
+    assert one.startswith("**0.10 ± 0.00**") and one.endswith("<br>2 seeds, 1 of them dead, 15,625 steps")
 
 
 def test_a_score_without_meaning_says_why(places):

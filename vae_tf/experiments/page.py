@@ -31,9 +31,10 @@ paper's number is a verdict:
 - **{NEITHER}**: it is neither.
 - **{ALONE}**: it is not inside, and of that row (or column) no other model with another printed number is measured.
 
-A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats; its scores mean
-nothing, and are left out of the mean. *Not run* is just that. What the papers claim in words stands under "Claims",
-with the measured numbers: it {HOLDS}, it {FAILS}, or it {SO_FAR}, as far as cells are measured.
+A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats. Its scores mean
+nothing, and are left out of the mean; what a dead model has none the less, such as its KL, stands with the word "dead".
+*Not run* is just that. What the papers claim in words stands under "Claims", with the measured numbers: it {HOLDS}, it
+{FAILS}, or it {SO_FAR}, as far as cells are measured.
 """
 
 

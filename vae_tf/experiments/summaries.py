@@ -18,8 +18,8 @@ DEAD = ("dead", "nearly dead")
 class Number:
     """A metric of a cell over seeds.
 
-    values: of each seed that has one, numbers or lists. dead: how many models are dead, so that they have none.
-    runs: how many models there are.
+    values: of each seed that has one, numbers or lists; a dead model has none of what means nothing there.
+    dead: how many models are dead, or nearly. runs: how many there are.
     """
 
     values: tuple[Any, ...]
@@ -57,8 +57,7 @@ class Summary:
         """A metric of a cell."""
         there = self.of[cell.row, cell.column]
         values = self._values(cell, name)
-        dead = sum(value is None and (result.get("verdict") or {}).get("state") in DEAD
-                   for value, result in zip(values, there, strict=True))
+        dead = sum((result.get("verdict") or {}).get("state") in DEAD for result in there)
         return Number(tuple(value for value in values if value is not None), dead, len(there))
 
     def pairs(self, cell: tables.Cell, x: str, y: str) -> tuple[list[Any], list[Any]]:
