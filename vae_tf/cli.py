@@ -76,8 +76,8 @@ def define_train_flags(values=flags.FLAGS):
     group.float("likelihood_variance", None, "Variance of the gaussian likelihood, per pixel or entry of a vector; the "
                 "variance of gaussian_learned starts there; by default one that suits the dataset.")
     group.float("beta", None, "Weight of the KL term (of the total correlation in beta_tcvae); "
-                "by default 4 for beta_vae, 6 for beta_tcvae, else 1. A --model without beta ignores that of a "
-                "--flagfile.", positive=False)
+                "by default 4 for beta_vae and full_covariance_vae, 6 for beta_tcvae, else 1. A --model without beta "
+                "ignores that of a --flagfile.", positive=False)
     group.integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0.", lower_bound=0)
     group.enum("tc_estimator", "weighted", objectives.TC_ESTIMATORS, "Minibatch estimator of q(z) in beta_tcvae.")
     group.enum("prior_mean", "zero", models.PRIOR_MEANS, "Mean of the prior p(z|u) in ivae.")
