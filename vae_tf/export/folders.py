@@ -140,7 +140,7 @@ def _write_warmup(path, name, named, dataset):
             log = prediction_log_pb2.PredictionLog()
             request = log.predict_log.request
             request.model_spec.name, request.model_spec.signature_name = name, signature
-            for spec in filter(None, tf.nest.flatten(function.structured_input_signature)):      # None: no u
+            for spec in function.input_signature:
                 shape, dtype = [size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype
                 value = {"n": 1, "x": 128 if spec.dtype == tf.uint8 else 0}.get(spec.name, 0)
                 some = np.full(shape, dataset.u_range[0] if spec.name == "factors" else value, dtype)

@@ -4,6 +4,7 @@ Inputs are what a client has, uint8 images or float32 vectors; preprocessing is 
 in. The signatures, which a server offers to anybody, also bound how much is asked and check what comes out.
 """
 
+import inspect
 import math
 
 import keras
@@ -189,7 +190,8 @@ def served(functions, most):
 def _served(name, function, most):
     specs = {spec.name: spec for spec in function.input_signature}
 
-    def signature(**inputs):
+    def signature(*values):
+        inputs = dict(zip(specs, values, strict=True))
         bounded = _bounded(name, inputs, most)
         outputs = function(*(bounded[key] for key in specs))
         floats = [part for key in specs if inputs[key].dtype.is_floating
@@ -198,7 +200,10 @@ def _served(name, function, most):
                                "positive; the inputs are too large:", *floats)
                 for key, value in outputs.items()}
 
-    return tf.function(signature).get_concrete_function(**specs)
+    # Not a concrete function: `save` traces in a context of its own, and would trace all that this one calls again.
+    parameters = [inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD) for key in specs]
+    signature.__signature__ = inspect.Signature(parameters)         # type: ignore[attr-defined]
+    return tf.function(signature, input_signature=[*specs.values()])
 
 
 def _bounded(name, inputs, most):
