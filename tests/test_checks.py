@@ -52,7 +52,7 @@ BUILD = [("model", {"name": "vea"}), ("model", {"name": None}), ("network", {"ne
          ("tc_estimator", {"name": "beta_tcvae", "examples": 5, "tc_estimator": "x"}), ("shape", {"shape": ()}),
          ("shape", {"shape": (3, 0)}), ("shape", {"shape": (2, 2)}), ("shape", {"shape": 3})]
 
-FIT = [("steps", {"steps": 0}), ("steps", {"steps": 1.5}), ("batch_size", {"batch_size": 0}),
+FIT = [("steps", {"steps": -1}), ("steps", {"steps": 1.5}), ("batch_size", {"batch_size": 0}),
        ("log_every", {"log_every": -5}), ("log_every", {"log_every": 0}), ("checkpoint_every", {"checkpoint_every": 0}),
        ("watch_every", {"watch_every": 0}), ("warmup_steps", {"warmup_steps": -1}), ("seed", {"seed": -1}),
        ("seed", {"seed": 2**40}), ("seed", {"seed": None})]

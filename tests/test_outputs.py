@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 
 import numpy as np
 import pytest
@@ -29,31 +30,37 @@ def train(folder, *argv, largest=None):
                folder=folder, largest=largest)
 
 
+@pytest.fixture(scope="module")
+def trained(folder):
+    """exported/m/1, a model of whole.npz, which no test changes."""
+    code, _, error = train(folder, "--name=m", "--dataset=whole.npz", "--steps=3")
+    assert code == 0, error
+    return folder / "exported/m/1"
+
+
 def hidden(folder):
     return [path for path in folder.rglob(".*") if path.name.startswith(".")]
 
 
 def test_an_export_on_a_full_disk_is_one_line_and_the_same_command_makes_it_once(folder):
-    command = ("--name=m", "--dataset=whole.npz", "--steps=3")
+    command = ("--name=full", "--dataset=whole.npz", "--steps=3")
     code, _, error = train(folder, *command, largest=100_000)
     last = error.splitlines()[-1]
     assert code == 2 and "Traceback" not in error, error
-    assert last.startswith("train.py: error: ") and "exported/m: the model could not be exported" in last
-    assert os.listdir(folder / "exported/m") == [] and (folder / "runs/m/checkpoints/000000003.npz").exists()
-    for argv, versions, said in [(command, ["1"], "exported/m/1: "),
-                                 (command, ["1"], "exported/m/1 (was there already)"),
-                                 ((*command[:2], "--steps=4"), ["1", "2"], "exported/m/2: ")]:
+    assert last.startswith("train.py: error: ") and "exported/full: the model could not be exported" in last
+    assert os.listdir(folder / "exported/full") == [] and (folder / "runs/full/checkpoints/000000003.npz").exists()
+    for argv, versions, said in [(command, ["1"], "exported/full/1: "),
+                                 (command, ["1"], "exported/full/1 (was there already)"),
+                                 ((*command[:2], "--steps=4"), ["1", "2"], "exported/full/2: ")]:
         code, out, error = train(folder, *argv)
         assert code == 0 and said in out, error
-        assert sorted(os.listdir(folder / "exported/m")) == versions
+        assert sorted(os.listdir(folder / "exported/full")) == versions
     assert not hidden(folder)
 
 
-def test_evaluation_on_a_full_disk_is_one_line_and_a_card_cannot_rule_the_terminal(folder):
-    path = folder / "exported/m/1"
-    if not path.exists():
-        train(folder, "--name=m", "--dataset=whole.npz", "--steps=3")
-    code, out, error = run("evaluate.py", "--export=exported/m/1", *EVALUATE, folder=folder)
+def test_evaluation_on_a_full_disk_is_one_line_and_a_card_cannot_rule_the_terminal(folder, trained):
+    path = shutil.copytree(trained, folder / "exported/marked/1")
+    code, out, error = run("evaluate.py", "--export=exported/marked/1", *EVALUATE, folder=folder)
     assert code == 0 and f"Data: {folder / 'whole.npz'}, the file that the model's card names" in out, error
     sizes = {name: (path / name).stat().st_size for name in ("metrics.json", "polarised.png", "assets.extra/card.json")}
     limit = max(sizes["metrics.json"], sizes["assets.extra/card.json"]) + 1_000
@@ -63,25 +70,21 @@ def test_evaluation_on_a_full_disk_is_one_line_and_a_card_cannot_rule_the_termin
     card = json.loads((path / export.CARD).read_text())
     card["model"], card["data"]["name"] = "ivae\x1b[2J", "data\x1b]0;title\x07\x9b31m"
     (path / export.CARD).write_text(json.dumps(card))
-    code, out, error = run("evaluate.py", "--export=exported/m/1", *EVALUATE, folder=folder, largest=limit)
+    code, out, error = run("evaluate.py", "--export=exported/marked/1", *EVALUATE, folder=folder, largest=limit)
     last = error.splitlines()[-1]
     assert code == 2 and "Traceback" not in error and "\x1b" not in out + error and "\x9b" not in out + error
     assert r"ivae\x1b[2J" in out and r"data\x1b]0;title\x07\x9b31m" in out
-    assert last.startswith("evaluate.py: error: ") and "exported/m/1/polarised.png could not be written" in last
+    assert last.startswith("evaluate.py: error: ") and "exported/marked/1/polarised.png could not be written" in last
     assert not (path / "polarised.png").exists() and not hidden(folder)
     (path / export.CARD).write_text('{"model": "ivae"}')
-    code, out, error = run("evaluate.py", "--export=exported/m/1", *EVALUATE, folder=folder)
+    code, out, error = run("evaluate.py", "--export=exported/marked/1", *EVALUATE, folder=folder)
     assert code == 2 and error.count("\n") == 1 and "card.json: expected an entry u_size; got none; restore" in error
 
 
-def test_a_model_that_is_trained_further_keeps_the_range_of_its_factors(folder):
-    if not (folder / "exported/m/2").exists():
-        train(folder, "--name=m", "--dataset=whole.npz", "--steps=4")
-    newest = sorted(os.listdir(folder / "exported/m"))[-1]
-    code, _, error = train(folder, f"--init_from=exported/m/{newest}", "--name=further", "--dataset=part.npz",
-                           "--steps=1")
+def test_a_model_that_is_trained_further_keeps_the_range_of_its_factors(folder, trained):
+    code, _, error = train(folder, "--init_from=exported/m", "--name=further", "--dataset=part.npz", "--steps=1")
     assert code == 0, error
-    first, further = (export.read_card(folder / "exported" / name) for name in (f"m/{newest}", "further/1"))
+    first, further = (export.read_card(folder / "exported" / name) for name in ("m/1", "further/1"))
     assert first["u"] == further["u"] == {"names": ["v1", "v2"], "low": [0, 0], "high": [59**2, 40]}
     assert further["recipe"]["dataset"] == str(folder / "part.npz")
     assert data.load(folder / "part.npz").u_range[1][0] == 29**2
