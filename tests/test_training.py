@@ -192,6 +192,16 @@ def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):
     assert {path: path.read_bytes() for path in run.rglob("*.npz")} == before
 
 
+@pytest.fixture
+def no_signal_is_ignored():
+    """A shell that runs the tests in the background, or nohup, ignores signals on their behalf."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in console.STOPS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler or signal.SIG_DFL)
+
+
+@pytest.mark.usefixtures("no_signal_is_ignored")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
     with monkeypatch.context() as patched:
