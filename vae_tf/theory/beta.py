@@ -5,9 +5,10 @@ from scipy.special import gammaln, logsumexp
 
 from vae_tf.errors import InputError
 from vae_tf.theory.checks import check_covariance, check_positive
+from vae_tf.typing import ArrayLike, Floats, Integers
 
 
-def beta_as_noise_variance(size, beta, noise_variance):
+def beta_as_noise_variance(size: int, beta: float, noise_variance: float) -> tuple[float, float]:
     """beta is likelihood variance: objective(beta, s^2) / beta = objective(1, beta s^2) + constant (allen Theorem 3).
 
     For a Gaussian likelihood. `dispersed_log_likelihood` has the other families of which the theorem holds.
@@ -23,7 +24,8 @@ def beta_as_noise_variance(size, beta, noise_variance):
     return scaled, size / 2 * (np.log(2 * np.pi * noise_variance) / beta - np.log(2 * np.pi * scaled))
 
 
-def dispersed_log_likelihood(family, x, mean, beta=1.0, dispersion=1.0):
+def dispersed_log_likelihood(family: str, x: ArrayLike, mean: ArrayLike, beta: float = 1.0,
+                             dispersion: float = 1.0) -> Floats:
     """log p(x; mean) of the member of a family whose variance is beta times as large (allen Theorem 3), nats.
 
     p(x; mean)^{1/beta} is that member's density times a factor without the mean, so that a beta-VAE with the one
@@ -60,7 +62,7 @@ def dispersed_log_likelihood(family, x, mean, beta=1.0, dispersion=1.0):
     return ways + ones * np.log(mean) + (draws - ones) * np.log1p(-mean)
 
 
-def tempered_posterior(log_likelihood, log_prior, beta=1.0):
+def tempered_posterior(log_likelihood: ArrayLike, log_prior: ArrayLike, beta: float = 1.0) -> tuple[Floats, Floats]:
     """The q(z|x) that maximises the beta-ELBO of all distributions: p(x|z)^{1/beta} p(z), normalised (allen 3.3).
 
     beta is a temperature: a large one takes the posterior to the prior, a small one to the best z. For z in a finite
@@ -75,12 +77,12 @@ def tempered_posterior(log_likelihood, log_prior, beta=1.0):
         (log q(z|x) [..., Z], the beta-ELBO there [...]: beta log sum_z p(z) p(x|z)^{1/beta}), nats.
     """
     check_positive(beta=beta)
-    joint = np.asarray(log_likelihood, np.float64) / beta + log_prior
+    joint = np.asarray(log_likelihood, np.float64) / beta + np.asarray(log_prior, np.float64)
     evidence = logsumexp(joint, axis=-1)
     return joint - evidence[..., np.newaxis], beta * evidence
 
 
-def collapse_beta(covariance, noise_variance=None):
+def collapse_beta(covariance: ArrayLike, noise_variance: float | None = None) -> float:
     """The beta from which on every latent of the linear beta-VAE's optimum is passive (allen Corollary 3.1).
 
     l_1 / s^2 with a noise variance s^2. If it is learned, n l_1 / tr C: at least 1, so that below 1 nothing collapses
@@ -97,7 +99,7 @@ def collapse_beta(covariance, noise_variance=None):
     return float(np.linalg.eigvalsh(C)[-1] / noise_variance)
 
 
-def best_trade_off(reward, cost, betas):
+def best_trade_off(reward: ArrayLike, cost: ArrayLike, betas: ArrayLike) -> Integers:
     """Which of M choices maximises reward - beta cost, for each beta (sikka Proposition 4).
 
     The cost of the best one never rises with beta, whatever the choices: so must the KL of models that are each at

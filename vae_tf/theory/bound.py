@@ -10,9 +10,10 @@ from scipy.special import expit
 from vae_tf.errors import InputError
 from vae_tf.theory.checks import check_positive, check_positive_definite
 from vae_tf.theory.inference import gaussian_kl
+from vae_tf.typing import ArrayLike, Floats
 
 
-def log_likelihood(x, output, noise_variance=None):
+def log_likelihood(x: ArrayLike, output: ArrayLike, noise_variance: float | None = None) -> Floats:
     """log p(x|z) [...] of data [..., n], nats: Gaussian, or Bernoulli (x . theta - sum log(1 + e^theta)).
 
     The Bernoulli is x log s(theta) + (1 - x) log(1 - s(theta)), of which allen A.4 prints the first half alone.
@@ -23,14 +24,14 @@ def log_likelihood(x, output, noise_variance=None):
     return -np.sum((x - output) ** 2, -1) / (2 * noise_variance) - x.shape[-1] / 2 * np.log(2 * np.pi * noise_variance)
 
 
-def curvature(output, noise_variance=None):
+def curvature(output: ArrayLike, noise_variance: float | None = None) -> Floats:
     """A [..., n], minus the second derivative of log p(x|z) by the output: p (1 - p), or 1 / s^2 (allen (6))."""
     if noise_variance is None:
         return expit(output) * expit(-np.asarray(output, np.float64))
     return np.full(np.shape(output), 1 / noise_variance)
 
 
-def gauss_newton_hessian(jacobian, output, noise_variance=None):
+def gauss_newton_hessian(jacobian: ArrayLike, output: ArrayLike, noise_variance: float | None = None) -> Floats:
     """-J^T A J [..., d, d]: the Hessian of log p(x|z) by z but for the decoder's own curvature (allen (6), A.4).
 
     Args:
@@ -41,7 +42,8 @@ def gauss_newton_hessian(jacobian, output, noise_variance=None):
     return -np.einsum("...ni,...n,...nj->...ij", J, curvature(output, noise_variance), J, optimize=True)
 
 
-def hessian(jacobian, second, x, output, noise_variance=None):
+def hessian(jacobian: ArrayLike, second: Floats, x: Floats, output: Floats,
+            noise_variance: float | None = None) -> Floats:
     """The Hessian of log p(x|z) by z [..., d, d], exact: -J^T A J + sum_k (x_k - xhat_k) d^2 theta_k (allen (6)).
 
     For a Gaussian the last term is over s^2, because its natural parameter is the mean over the variance.
@@ -56,7 +58,8 @@ def hessian(jacobian, second, x, output, noise_variance=None):
     return gauss_newton_hessian(jacobian, output, noise_variance) + np.einsum("...n,...nij->...ij", residual, second)
 
 
-def deterministic_elbo(log_likelihood, hessian, mean, covariance, beta=1.0, prior_mean=0.0, prior_variance=1.0):
+def deterministic_elbo(log_likelihood: Floats | float, hessian: Floats, mean: Floats, covariance: Floats,
+                       beta: float = 1.0, prior_mean: ArrayLike = 0.0, prior_variance: ArrayLike = 1.0) -> Floats:
     """log p(x|mu) + tr(H Sigma) / 2 - beta KL(N(mu, Sigma) || p(z)) [...] (allen (5), (16), A.4).
 
     Exact for a linear decoder with Gaussian noise; otherwise its error vanishes with Sigma, as Sigma^2.
@@ -78,7 +81,7 @@ def deterministic_elbo(log_likelihood, hessian, mean, covariance, beta=1.0, prio
     return log_likelihood + np.einsum("...ij,...ji->...", hessian, covariance) / 2 - beta * kl
 
 
-def optimal_precision(hessian, beta=1.0, prior_variance=1.0):
+def optimal_precision(hessian: ArrayLike, beta: float = 1.0, prior_variance: ArrayLike = 1.0) -> Floats:
     """Sigma^-1 [..., d, d] that maximises the deterministic ELBO: Lambda_prior - H / beta (allen (7); bonheme (11)).
 
     The best diagonal posterior has the variances 1 / diag of it.
@@ -103,7 +106,7 @@ def optimal_precision(hessian, beta=1.0, prior_variance=1.0):
     return P
 
 
-def diagonal_cost(precision):
+def diagonal_cost(precision: ArrayLike) -> Floats:
     """What the best diagonal posterior costs [...], nats: (sum_j log P_jj - log det P) / 2 >= 0 (allen Theorem 5).
 
     beta times it is how far the deterministic ELBO stays below that of the full covariance P^-1. 0 iff P is diagonal.
@@ -116,7 +119,7 @@ def diagonal_cost(precision):
     return (np.log(diagonal).sum(-1) - np.linalg.slogdet(precision)[1]) / 2
 
 
-def jacobian_cost(singular_values, beta=1.0, noise_variance=1.0):
+def jacobian_cost(singular_values: ArrayLike, beta: float = 1.0, noise_variance: float = 1.0) -> Floats:
     """What the decoder's slopes cost an optimal posterior [...], nats: beta / 2 sum_j log(1 + s_j^2 / (beta s^2)).
 
     The deterministic ELBO of a Gaussian likelihood with orthogonal columns and the posterior that is best for them is
@@ -133,7 +136,7 @@ def jacobian_cost(singular_values, beta=1.0, noise_variance=1.0):
     return beta / 2 * np.log1p(np.asarray(singular_values, np.float64) ** 2 / (beta * noise_variance)).sum(-1)
 
 
-def precise_limit(jacobian, prior_variance=1.0):
+def precise_limit(jacobian: ArrayLike, prior_variance: ArrayLike = 1.0) -> tuple[Floats, Floats]:
     """What the optimal posterior covariance becomes as the noise variance gamma goes to 0 (bonheme Theorem 1, (11)).
 
     Sigma = (Lambda_prior + J^T J / gamma)^-1. Along the r directions of z that the decoder sees it goes to 0 as gamma
@@ -157,7 +160,7 @@ def precise_limit(jacobian, prior_variance=1.0):
     return Vt[:rank].T / s[:rank] ** 2 @ Vt[:rank], limit
 
 
-def posterior_eigenvalue_bounds(jacobian, prior_variance, gamma):
+def posterior_eigenvalue_bounds(jacobian: ArrayLike, prior_variance: ArrayLike, gamma: float) -> tuple[Floats, Floats]:
     """Bounds of the eigenvalues of the optimal posterior covariance, the smallest first (bonheme (12)).
 
     1 / (1 / min prior + m_i / gamma) <= l_i <= 1 / (1 / max prior + m_i / gamma), m_i the eigenvalues of J^T J. Both

@@ -3,9 +3,10 @@
 import numpy as np
 
 from vae_tf.errors import InputError
+from vae_tf.typing import ArrayLike, Floats
 
 
-def check_positive(**numbers):
+def check_positive(**numbers: ArrayLike) -> None:
     """Raise InputError for a number, or an array with an element, that is not finite and above 0."""
     for name, value in numbers.items():
         wrong = np.asarray(value)[~((np.asarray(value) > 0) & (np.asarray(value) < np.inf))]
@@ -13,7 +14,7 @@ def check_positive(**numbers):
             raise InputError(f"{name}: expected a finite number above 0; got {wrong.flat[0]}")
 
 
-def check_covariance(name, value, sizes="[n, n]"):
+def check_covariance(name: str, value: ArrayLike, sizes: str = "[n, n]") -> Floats:
     """A covariance [..., n, n], which may be singular, in float64.
 
     An asymmetry or a negative eigenvalue of half the digits of its type is taken for rounding: entries are sums over
@@ -40,7 +41,7 @@ def check_covariance(name, value, sizes="[n, n]"):
     return C
 
 
-def check_positive_definite(name, value):
+def check_positive_definite(name: str, value: ArrayLike) -> Floats:
     """The covariance or precision of a density [..., d, d] in float64.
 
     Raises:

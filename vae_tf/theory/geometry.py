@@ -3,9 +3,10 @@
 import numpy as np
 
 from vae_tf.theory.checks import check_positive_definite
+from vae_tf.typing import ArrayLike, Floats
 
 
-def precision_allocation(jacobian, budget):
+def precision_allocation(jacobian: ArrayLike, budget: float) -> tuple[Floats, Floats]:
     """Variances that minimise E ||J eps||^2 under a budget sum_j -log s_j^2 = C (rolinek (22), (23), S5).
 
     s_j^2 = minimum / (d ||c_j||^2); the minimum is d (prod_j ||c_j||^2)^{1/d} e^{-C/d}. With d = 2 the exponent is
@@ -23,7 +24,7 @@ def precision_allocation(jacobian, budget):
     return each[..., np.newaxis] / squared, squared.shape[-1] * each
 
 
-def push_forward_log_density(z, jacobian):
+def push_forward_log_density(z: ArrayLike, jacobian: ArrayLike) -> Floats:
     """log p(f(z)) = log N(z; 0, I) - 1/2 log det J^T J [...] on the decoder's manifold, nats (allen (9), (12)).
 
     |J| of the print is the product of the singular values: J is not square.
@@ -36,7 +37,7 @@ def push_forward_log_density(z, jacobian):
     return _log_normal(z).sum(-1) - np.linalg.slogdet(np.swapaxes(J, -1, -2) @ J)[1] / 2
 
 
-def push_forward_factors(z, jacobian):
+def push_forward_factors(z: ArrayLike, jacobian: ArrayLike) -> Floats:
     """log p_j = log N(z_j; 0, 1) - log ||c_j|| [..., d]: densities along the image of each latent (allen (10), (12)).
 
     Their sum is the push-forward log density iff the columns are orthogonal; else it falls short of it by
@@ -48,7 +49,7 @@ def push_forward_factors(z, jacobian):
     return _log_normal(z) - np.log((np.asarray(jacobian, np.float64) ** 2).sum(-2)) / 2
 
 
-def split_error(z, jacobian):
+def split_error(z: ArrayLike, jacobian: ArrayLike) -> Floats:
     """Push-forward log density less the sum of its factors [...] >= 0, nats: sum_j log ||c_j|| - 1/2 log det J^T J.
 
     The same at every z for a linear decoder; `metrics.hadamard_gap` is its mean over x. 0 iff columns are orthogonal.
@@ -56,7 +57,8 @@ def split_error(z, jacobian):
     return push_forward_log_density(z, jacobian) - push_forward_factors(z, jacobian).sum(-1)
 
 
-def rotated(mean, covariance, jacobian, rotation, diagonal=False):
+def rotated(mean: Floats, covariance: Floats, jacobian: Floats, rotation: Floats,
+            diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
     """Posterior and Jacobian when the encoder is followed by U and the decoder preceded by U^T (rolinek (8), (9)).
 
     Args:
@@ -76,5 +78,5 @@ def rotated(mean, covariance, jacobian, rotation, diagonal=False):
     return mean @ U.T, turned * np.eye(len(U)) if diagonal else turned, jacobian @ U.T
 
 
-def _log_normal(z):
+def _log_normal(z: ArrayLike) -> Floats:
     return -(np.asarray(z, np.float64) ** 2 + np.log(2 * np.pi)) / 2

@@ -1,6 +1,7 @@
 """How far q(z|x) is from a Gaussian posterior: the KL divergence, model and true inference error."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -8,12 +9,13 @@ from scipy.special import logsumexp
 
 from vae_tf.errors import InputError
 from vae_tf.theory.checks import check_covariance, check_positive_definite
+from vae_tf.typing import ArrayLike, Floats, Integers
 
 # Up to this many latents every signed permutation is tried: 5! 2^5 = 3,840.
 EXHAUSTIVE = 5
 
 
-def gaussian_kl(mean, covariance, other_mean, other_covariance):
+def gaussian_kl(mean: Floats, covariance: ArrayLike, other_mean: ArrayLike, other_covariance: ArrayLike) -> Floats:
     """KL(N(mean, covariance) || N(other_mean, other_covariance)) [...], in nats.
 
     Args:
@@ -33,7 +35,7 @@ def gaussian_kl(mean, covariance, other_mean, other_covariance):
     return (trace + distance + log_det - difference.shape[-1]) / 2
 
 
-def model_inference_error(log_weights):
+def model_inference_error(log_weights: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """MIE = E_x [log p(x) - ELBO(x)] (sikka (2), (4)) by importance sampling of p(x).
 
     log p(x) is the logarithm of the mean weight, which is too low on average; so is the error. To first order it is
@@ -54,7 +56,8 @@ def model_inference_error(log_weights):
     return error, effective, (1 / effective - 1 / draws) / 2
 
 
-def true_inference_error(mean, covariance, true_mean, true_covariance):
+def true_inference_error(mean: ArrayLike, covariance: ArrayLike, true_mean: ArrayLike,
+                         true_covariance: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """TIE = E_x KL(q(z|x) || p(s|x)) (sikka (3)), as printed and after the best signed permutation of the latents.
 
     As printed, latent j is held against source j; a model cannot know the sources' order and signs. Nor can one whose
@@ -82,7 +85,7 @@ def true_inference_error(mean, covariance, true_mean, true_covariance):
     return printed, matched, P
 
 
-def best_signed_permutation(second_moment, cross_moment, precision):
+def best_signed_permutation(second_moment: ArrayLike, cross_moment: ArrayLike, precision: ArrayLike) -> Floats:
     """The signed permutation P of latents z that minimises E KL(q(P z|x) || p(s|x)) for a fixed posterior precision.
 
     What depends on P is tr(Lambda P S P^T) / 2 - tr(Lambda P C). With uncorrelated latents (S diagonal) it is a linear
@@ -105,9 +108,9 @@ def best_signed_permutation(second_moment, cross_moment, precision):
     Lambda = check_positive_definite("precision", precision)
     k, CL = len(S), C @ Lambda
 
-    def cost(latent, sign):     # source i is matched with sign_i z_latent_i
-        return (np.sum(Lambda * S[np.ix_(latent, latent)] * np.outer(sign, sign)) / 2
-                - np.sum(sign * CL[latent, np.arange(k)]))
+    def cost(latent: Integers, sign: Integers) -> float:       # source i is matched with sign_i z_latent_i
+        return float(np.sum(Lambda * S[np.ix_(latent, latent)] * np.outer(sign, sign)) / 2
+                     - np.sum(sign * CL[latent, np.arange(k)]))
 
     if k <= EXHAUSTIVE:
         latent, sign = min(((np.array(latent), np.array(sign)) for latent in itertools.permutations(range(k))
@@ -116,17 +119,23 @@ def best_signed_permutation(second_moment, cross_moment, precision):
         separate = np.outer(np.diag(Lambda), np.diag(S)) / 2 - np.abs(CL.T)             # [source, latent]
         latent = linear_sum_assignment(separate)[1]
         sign = np.where(CL[latent, np.arange(k)] < 0, -1, 1)
-        least = cost(latent, sign)
-        while True:
-            neighbours = []
-            for i, j in itertools.combinations_with_replacement(range(k), 2):
-                for flips in itertools.product((1, -1), repeat=2):
-                    swapped, flipped = latent.copy(), sign.copy()
-                    swapped[[i, j]] = latent[[j, i]]
-                    flipped[[i, j]] = sign[[j, i]] * flips
-                    neighbours.append((cost(swapped, flipped), swapped, flipped))
-            best = min(neighbours, key=lambda neighbour: neighbour[0])
-            if best[0] >= least - 1e-12 * abs(least):
-                break
-            least, latent, sign = best
+        latent, sign = _improve(cost, latent, sign)
     return np.eye(k)[latent] * sign[:, np.newaxis]
+
+
+def _improve(cost: Callable[[Integers, Integers], float], latent: Integers,
+             sign: Integers) -> tuple[Integers, Integers]:
+    """Swap two matches, or turn their signs, as long as the best such step lowers the cost."""
+    least = cost(latent, sign)
+    while True:
+        neighbours = []
+        for i, j in itertools.combinations_with_replacement(range(len(latent)), 2):
+            for flips in itertools.product((1, -1), repeat=2):
+                swapped, flipped = latent.copy(), sign.copy()
+                swapped[[i, j]] = latent[[j, i]]
+                flipped[[i, j]] = sign[[j, i]] * flips
+                neighbours.append((cost(swapped, flipped), swapped, flipped))
+        best = min(neighbours, key=lambda neighbour: neighbour[0])
+        if best[0] >= least - 1e-12 * abs(least):
+            return latent, sign
+        least, latent, sign = best

@@ -11,6 +11,7 @@ import numpy as np
 from vae_tf.errors import InputError
 from vae_tf.theory.checks import check_covariance, check_positive, check_positive_definite
 from vae_tf.theory.inference import best_signed_permutation
+from vae_tf.typing import ArrayLike, Booleans, Floats, Integers
 
 # Eigenvalues of a computed covariance are known to n eps l_1 by LAPACK's bound; its entries, which are sums over
 # examples, add to that. Differences up to this many times the bound are taken for rounding.
@@ -20,7 +21,7 @@ ROUNDINGS = 10
 class PPCA(NamedTuple):
     """x = W z + noise, z ~ N(0, I): weights W [n, k], with orthogonal columns; log_likelihood per example, nats."""
 
-    weights: np.ndarray
+    weights: Floats
     noise_variance: float
     log_likelihood: float
 
@@ -28,8 +29,8 @@ class PPCA(NamedTuple):
 class LinearPosterior(NamedTuple):
     """p(z|x) = N(F x, E) of a linear Gaussian model: matrix F [k, n], covariance E [k, k], the same for every x."""
 
-    matrix: np.ndarray
-    covariance: np.ndarray
+    matrix: Floats
+    covariance: Floats
 
 
 class LinearOptimum(NamedTuple):
@@ -45,18 +46,18 @@ class LinearOptimum(NamedTuple):
     is any choice of that many orthogonal directions in its eigenspace.
     """
 
-    decoder: np.ndarray
-    encoder: np.ndarray
-    variances: np.ndarray
-    active: np.ndarray
-    multiplicity: np.ndarray
+    decoder: Floats
+    encoder: Floats
+    variances: Floats
+    active: Booleans
+    multiplicity: Integers
     reconstruction: float
     kl: float
     elbo: float
     mie: float
 
 
-def ppca(covariance, latents, noise_variance=None):
+def ppca(covariance: ArrayLike, latents: int, noise_variance: float | None = None) -> PPCA:
     """Probabilistic PCA by maximum likelihood (Tipping, Bishop 1999; allen (2)-(4)), with the rotation R = I.
 
     W = Q_k (diag(l) - s^2 I)_+^{1/2} for data covariance C = Q diag(l) Q^T; s^2 is the mean of the eigenvalues left
@@ -90,7 +91,7 @@ def ppca(covariance, latents, noise_variance=None):
     return PPCA(W, noise_variance, linear_log_likelihood(C, W, noise_variance))
 
 
-def linear_log_likelihood(covariance, weights, noise_variance=1.0):
+def linear_log_likelihood(covariance: ArrayLike, weights: Floats, noise_variance: float = 1.0) -> float:
     """E log N(x; 0, W W^T + s^2 I) over data with a covariance [n, n], in nats (Tipping, Bishop 1999; sikka (57))."""
     covariance = check_covariance("covariance", covariance)
     check_positive(noise_variance=noise_variance)
@@ -99,7 +100,7 @@ def linear_log_likelihood(covariance, weights, noise_variance=1.0):
                    + np.trace(np.linalg.solve(model, covariance))) / 2)
 
 
-def linear_posterior(weights, noise_variance=1.0):
+def linear_posterior(weights: Floats, noise_variance: float = 1.0) -> LinearPosterior:
     """p(z|x) of x = W z + noise, z ~ N(0, I): F = M^-1 W^T and E = s^2 M^-1, M = W^T W + s^2 I (allen (3)).
 
     With W = A it is the true posterior of mixed sources (sikka (19)), with W = D a linear decoder's own (sikka (24)).
@@ -109,7 +110,7 @@ def linear_posterior(weights, noise_variance=1.0):
     return LinearPosterior(inverse @ weights.T, noise_variance * inverse)
 
 
-def linear_encoder(decoder, beta=1.0, noise_variance=1.0):
+def linear_encoder(decoder: Floats, beta: float = 1.0, noise_variance: float = 1.0) -> tuple[Floats, Floats]:
     """The best diagonal Gaussian encoder for a fixed linear decoder D [n, k] (sikka IV.A; (23), lines 1 and 4).
 
     W = (D^T D + beta s^2 I)^-1 D^T and variances beta s^2 / (||d_j||^2 + beta s^2), whatever the data.
@@ -122,7 +123,8 @@ def linear_encoder(decoder, beta=1.0, noise_variance=1.0):
     return linear_posterior(decoder, noise).matrix, noise / ((decoder**2).sum(0) + noise)
 
 
-def linear_terms(covariance, decoder, encoder, variances, noise_variance=1.0):
+def linear_terms(covariance: ArrayLike, decoder: Floats, encoder: Floats, variances: Floats,
+                 noise_variance: float = 1.0) -> tuple[float, float]:
     """E reconstruction and E KL of a linear VAE without biases, in nats per example (sikka (21), W_sigma = 0).
 
     Args:
@@ -145,7 +147,8 @@ def linear_terms(covariance, decoder, encoder, variances, noise_variance=1.0):
     return float(n / 2 * np.log(2 * np.pi * noise_variance) + squared / (2 * noise_variance)), float(kl)
 
 
-def linear_inference_error(covariance, encoder, variances, posterior, matched=False):
+def linear_inference_error(covariance: ArrayLike, encoder: Floats, variances: Floats, posterior: LinearPosterior,
+                           matched: bool = False) -> float:
     """E_x KL(N(W x, diag v) || N(F x, E)), nats (sikka (25), W_sigma = 0).
 
     With the decoder's own posterior it is the MIE (26), with the true posterior of the sources the TIE (27).
@@ -171,7 +174,7 @@ def linear_inference_error(covariance, encoder, variances, posterior, matched=Fa
     return float((np.sum(precision * quadratic) - np.log(variances).sum() + np.linalg.slogdet(E)[1] - len(E)) / 2)
 
 
-def critical_betas(covariance, latents, noise_variance=1.0):
+def critical_betas(covariance: ArrayLike, latents: int, noise_variance: float = 1.0) -> Floats:
     """The beta [k] at which each latent of the linear beta-VAE dies: l_j / s^2, the most lasting first.
 
     At beta >= l_j / s^2, up to rounding, latent j is passive: its column is 0, its posterior the prior.
@@ -180,7 +183,8 @@ def critical_betas(covariance, latents, noise_variance=1.0):
     return _spectrum(C)[0][:latents] / noise_variance
 
 
-def linear_beta_vae(covariance, latents, beta=1.0, noise_variance=1.0):
+def linear_beta_vae(covariance: ArrayLike, latents: int, beta: float = 1.0,
+                    noise_variance: float = 1.0) -> LinearOptimum:
     """The optimum of the linear beta-VAE (sikka (21)-(26) and allen Theorem 3 together).
 
     With covariance C = Q diag(l) Q^T and noise variance s^2 the optimum is that of PPCA with noise beta s^2:
@@ -211,7 +215,7 @@ def linear_beta_vae(covariance, latents, beta=1.0, noise_variance=1.0):
                          -reconstruction - kl, mie)
 
 
-def linear_noise_variance(covariance, latents, beta=1.0):
+def linear_noise_variance(covariance: ArrayLike, latents: int, beta: float = 1.0) -> float:
     """The noise variance s^2 at which the optimum of the linear beta-VAE is least: a learned variance ends there.
 
     With a active latents it is R_a / (n - a beta), R_a the sum of the eigenvalues beyond the first a. There is one
@@ -240,7 +244,7 @@ def linear_noise_variance(covariance, latents, beta=1.0):
     return float(eigenvalues[active:].sum() / (n - active * beta))
 
 
-def turn_angle(covariance, decoder, beta=1.0, noise_variance=1.0):
+def turn_angle(covariance: ArrayLike, decoder: Floats, beta: float = 1.0, noise_variance: float = 1.0) -> float:
     """By how much the latents of a linear decoder are turned from the optimum's, in degrees: 0 to 90.
 
     At the optimum each active latent moves x within one eigenspace of the covariance, and an eigenspace belongs to as
@@ -266,19 +270,19 @@ def turn_angle(covariance, decoder, beta=1.0, noise_variance=1.0):
     return float(angle)
 
 
-def _groups(eigenvalues, rounding):
+def _groups(eigenvalues: Floats, rounding: float) -> Integers:
     """A number for each eigenvalue, the same for those that differ by rounding; eigenvalues come sorted."""
     return np.cumsum(np.append(0, -np.diff(eigenvalues) > rounding))
 
 
-def _spectrum(C):
+def _spectrum(C: Floats) -> tuple[Floats, Floats, float]:
     """Eigenvalues, the largest first, eigenvectors as columns, and the differences that are taken for rounding."""
     eigenvalues, Q = np.linalg.eigh(C)
     rounding = ROUNDINGS * len(C) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0)
     return eigenvalues[::-1], Q[:, ::-1], rounding
 
 
-def _checked(covariance, latents, **positive):
+def _checked(covariance: ArrayLike, latents: int, **positive: float | None) -> Floats:
     """The covariance in float64; raises InputError for what is not one, or for numbers out of range."""
     C = check_covariance("covariance", covariance)
     if not 1 <= latents <= len(C):

@@ -5,9 +5,11 @@ from scipy.spatial import cKDTree
 
 from vae_tf.errors import InputError
 from vae_tf.theory.checks import check_positive
+from vae_tf.typing import ArrayLike, Floats, Integers
 
 
-def stochastic_loss(matrix, variances, value, slope, curvature):
+def stochastic_loss(matrix: ArrayLike, variances: ArrayLike, value: ArrayLike, slope: ArrayLike,
+                    curvature: ArrayLike) -> Floats:
     """E ||f(M eps)||^2 to first order in the variances [...] (bhowal Lemma 1 (9), (49), (50)), squared data units.
 
     sum_j f_j(0)^2 + (f_j'(0)^2 + f_j(0) f_j''(0)) sum_k M_jk^2 s_k^2, for eps_k ~ N(0, s_k^2) and one function f_j per
@@ -25,7 +27,7 @@ def stochastic_loss(matrix, variances, value, slope, curvature):
     return (np.square(value) + (np.square(slope) + np.multiply(value, curvature)) * spread).sum(-1)
 
 
-def nearest_neighbours(x, neighbours):
+def nearest_neighbours(x: ArrayLike, neighbours: int) -> Integers:
     """Indices of the nearest examples [N, k], the nearest first, none its own neighbour.
 
     Args:
@@ -44,7 +46,7 @@ def nearest_neighbours(x, neighbours):
     return found[~own].reshape(len(x), neighbours)
 
 
-def confusion_loss(x, confused):
+def confusion_loss(x: ArrayLike, confused: Integers) -> Floats:
     """sum_k ||x_k - x_i||^2 [N]: what it costs to rebuild x_i as the examples it is confused with (bhowal (59)).
 
     For an ideal encoder and decoder, which err only where posteriors overlap. It is least for the nearest neighbours
@@ -59,7 +61,7 @@ def confusion_loss(x, confused):
     return ((x[confused] - x[:, np.newaxis]) ** 2).sum((1, 2))
 
 
-def neighbour_distance(mean, variance, confused):
+def neighbour_distance(mean: ArrayLike, variance: ArrayLike, confused: Integers) -> Floats:
     """E sum_k ||z_i - z_k||^2 [N] for z ~ q(z|x) drawn apart: Dist of bhowal Theorem 2.
 
     sum_k ||mu_i - mu_k||^2 + sum_j (s_ij^2 + s_kj^2). Theorem 2 (b) says that it falls with the KL. That holds for the

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from vae_tf.errors import InputError
+from vae_tf.typing import ArrayLike, Booleans, Floats
 
 
 class Components(NamedTuple):
@@ -19,12 +20,12 @@ class Components(NamedTuple):
     that share one may be rotated without changing the density.
     """
 
-    directions: np.ndarray
-    scales: np.ndarray
-    identified: np.ndarray
+    directions: Floats
+    scales: Floats
+    identified: Booleans
 
 
-def joint_precision_allocation(jacobians, budget):
+def joint_precision_allocation(jacobians: ArrayLike, budget: float) -> tuple[Floats, Floats, float]:
     """The minimum of the joint problem over rotations and variances, and where it is (rolinek Theorem 2, S40).
 
     (18), (19): min sum_i log E ||J_i V_i eps_i||^2 over rotations V_i and variances with sum_ij -log s_ij^2 = C. It is
@@ -48,7 +49,7 @@ def joint_precision_allocation(jacobians, budget):
     return np.swapaxes(Vt, -1, -2), each[:, np.newaxis] / s**2, float(minimum)
 
 
-def kl_saving(jacobian):
+def kl_saving(jacobian: ArrayLike) -> Floats:
     """How much less KL orthogonal columns need for the same stochastic loss [...], nats (bhowal Lemma 5).
 
     sum_j log ||c_j|| - 1/2 log det J^T J >= 0: the polarised KL, -1/2 sum_j log s_j^2, that the best variances need for
@@ -63,7 +64,7 @@ def kl_saving(jacobian):
     return np.log((J**2).sum(-2)).sum(-1) / 2 - np.log(np.linalg.svd(J, compute_uv=False)).sum(-1)
 
 
-def components(jacobian):
+def components(jacobian: ArrayLike) -> Components:
     """The independent components of a push-forward density at a point (allen Theorems 1, 2, Corollaries 1.1, 2.1).
 
     For data x = W z + noise they are what a linear VAE identifies, with J = W: its decoder at beta 1 and the right
@@ -84,7 +85,7 @@ def components(jacobian):
     return Components(U, s, apart[..., :-1] & apart[..., 1:])
 
 
-def match_components(jacobian, other):
+def match_components(jacobian: ArrayLike, other: ArrayLike) -> tuple[Floats, float]:
     """Whether two decoders have the same components at a point of their manifold (allen Corollary 2.1).
 
     Then the columns of their Jacobians, at z and z' with f(z) = g(z'), are the same up to signs and order. For linear
@@ -106,7 +107,7 @@ def match_components(jacobian, other):
     return P, float(np.linalg.norm(J @ P - G) / np.linalg.norm(G))
 
 
-def _full_rank(jacobian):
+def _full_rank(jacobian: ArrayLike) -> Floats:
     J = np.asarray(jacobian, np.float64)
     if J.ndim < 2 or (np.linalg.matrix_rank(J) < J.shape[-1]).any():
         raise InputError(f"jacobian: expected full column rank [..., n, d]; got shape {J.shape} and rank "

@@ -5,9 +5,11 @@ import numpy as np
 from vae_tf.errors import InputError
 from vae_tf.theory.checks import check_covariance, check_positive
 from vae_tf.theory.linear import PPCA, linear_log_likelihood
+from vae_tf.typing import ArrayLike, Floats
 
 
-def linear_autoencoder(covariance, latents, mixing=None):
+def linear_autoencoder(covariance: ArrayLike, latents: int, mixing: ArrayLike | None = None) -> tuple[Floats, Floats,
+                       float]:
     """A minimiser of E ||x - Y Y' x||^2: the PCA of the data, latents mixed as one likes (rolinek (6), (7), Example 1).
 
     With P_d the d leading eigenvectors as rows, Y' = G^-1 P_d and Y = P_d^T G for any invertible G: what the encoder
@@ -36,7 +38,7 @@ def linear_autoencoder(covariance, latents, mixing=None):
     return P.T @ G, np.linalg.solve(G, P), float(np.maximum(eigenvalues[:len(C) - latents], 0).sum())
 
 
-def autoencoder_loss(covariance, decoder, encoder):
+def autoencoder_loss(covariance: ArrayLike, decoder: Floats, encoder: Floats) -> float:
     """E ||x - Y Y' x||^2 of a linear autoencoder without noise, squared data units (rolinek (6)).
 
     Args:
@@ -48,7 +50,8 @@ def autoencoder_loss(covariance, decoder, encoder):
     return float(np.sum((residual @ C) * residual))
 
 
-def ppca_by_em(covariance, latents, steps=10_000, tolerance=1e-12, seed=0):
+def ppca_by_em(covariance: ArrayLike, latents: int, steps: int = 10_000, tolerance: float = 1e-12,
+               seed: int = 0) -> tuple[PPCA, Floats]:
     """PPCA by expectation maximisation from random weights (Tipping, Bishop 1999, A.2; allen 2, PPCA^EM).
 
     E: p(z|x) = N(M^-1 W^T x, s^2 M^-1), M = W^T W + s^2 I. M: W' = C W (s^2 I + M^-1 W^T C W)^-1 and

@@ -1,0 +1,10 @@
+"""Names for arrays in annotations. An annotation says what holds the numbers; the docstring says their shape."""
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]         # an array of anything
+Floats = npt.NDArray[np.floating]       # of float32 or float64
+Integers = npt.NDArray[np.integer]
+Booleans = npt.NDArray[np.bool_]
+ArrayLike = npt.ArrayLike               # what np.asarray takes: numbers, nested lists of numbers, arrays
