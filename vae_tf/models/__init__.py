@@ -1,0 +1,26 @@
+"""The models: AE, VAE, beta-VAE, full covariance, beta-TCVAE and iVAE; and those that `register` adds.
+
+    z ~ q(z|x, u)     posterior
+    z ~ p(z|u)        prior
+    x ~ p(x|z)        likelihood
+    objective = reconstruction + beta KL(q || p), per example
+
+Each model overrides one of these, and declares what else the programs need to know of it (`Autoencoder`).
+"""
+
+from vae_tf.models.autoencoder import Autoencoder, unit_range
+from vae_tf.models.declarations import KL, LinearTheory, Option, Update
+from vae_tf.models.registry import MODELS, all_options, declared, find, register, with_beta
+
+# Each of these modules registers its models; the order is that of --help.
+from vae_tf.models.ae import AE  # isort: skip
+from vae_tf.models.vae import VAE, BetaVAE, FullCovarianceVAE  # isort: skip
+from vae_tf.models.beta_tcvae import BetaTCVAE  # isort: skip
+from vae_tf.models.ivae import IVAE  # isort: skip
+from vae_tf.models.building import build  # isort: skip
+
+DEFAULT = "ivae"        # what train.py trains unless --model says otherwise
+
+__all__ = ["AE", "DEFAULT", "IVAE", "KL", "MODELS", "VAE", "Autoencoder", "BetaTCVAE", "BetaVAE", "FullCovarianceVAE",
+           "LinearTheory", "Option", "Update", "all_options", "build", "declared", "find", "register", "unit_range",
+           "with_beta"]

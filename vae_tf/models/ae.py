@@ -1,0 +1,34 @@
+"""The autoencoder: no prior, no KL."""
+
+from typing import Any
+
+from vae_tf import distributions, objectives
+from vae_tf.models.autoencoder import Autoencoder
+from vae_tf.models.registry import register
+
+
+@register("ae")
+class AE(Autoencoder):
+    """q(z|x) is a point, there is no prior, objective = reconstruction."""
+
+    has_prior = False
+    beta = 0.0
+
+    @staticmethod
+    def heads(latents: int) -> tuple[int, ...]:
+        """Size of the encoder's only head: z."""
+        return (latents,)
+
+    def posterior(self, x: Any, u: Any = None, training: bool = False) -> Any:
+        """All mass at the encoder's output."""
+        return distributions.point(*self.encode(x, u, training))
+
+    def prior(self, u: Any = None) -> None:
+        """There is none."""
+
+    def objective(self, x: Any, u: Any = None, *, noise: Any = None, beta: Any = None,
+                  training: bool = False) -> dict[str, Any]:
+        """`loss` and `reconstruction`, which are the same, [B], in nats; noise and beta have no effect."""
+        z = self.posterior(x, u, training).mean()
+        reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
+        return {"loss": reconstruction, "reconstruction": reconstruction}

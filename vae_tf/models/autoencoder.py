@@ -1,0 +1,168 @@
+"""What all models share: an encoder, a decoder, a likelihood, and what a model declares of itself."""
+
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from vae_tf.errors import InputError
+from vae_tf.models.declarations import KL, LinearTheory, Option, Update
+
+Distribution = tfp.distributions.Distribution
+
+TRAINED_BY = "train with training.fit(model, dataset, optimizer, steps=..., batch_size=...)"
+
+
+def unit_range(x: Any) -> Any:
+    """Data as a user has them to data as a model sees them: uint8 images to [0, 1], float vectors unchanged."""
+    return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else x
+
+
+class Autoencoder(keras.Model):
+    """An encoder from x to z and a decoder from z to p(x|z). Models override `posterior`, `prior` and `objective`.
+
+    Args:
+        encoder: Keras model from x (and u) to a list of heads, sized as `heads` says.
+        decoder: Keras model from z [B, d] to the data's shape.
+        likelihood: distributions.Likelihood.
+
+    A class also declares what it is, and no other module looks at its name:
+
+        key             its name, which `models.register` sets
+        has_prior       whether there is a p(z), and so a KL
+        learned_prior   whether p(z|u) is learned, so that nothing is known of it before training
+        conditional     whether the encoder and the prior see u
+        default_beta    the value of beta unless one is given; None if the model takes no beta
+        beta_term       what beta weighs, in words
+        options         options of its own
+        linear_theory   what theory knows of it; a subclass has another objective and inherits none of it
+    """
+
+    key: ClassVar[str]
+    has_prior: ClassVar[bool] = True
+    learned_prior: ClassVar[bool] = False
+    conditional: ClassVar[bool] = False
+    default_beta: ClassVar[float | None] = None
+    beta_term: ClassVar[str] = KL
+    options: ClassVar[tuple[Option, ...]] = ()
+    linear_theory: ClassVar[LinearTheory | None] = None
+
+    beta = 1.0
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "linear_theory" not in vars(cls):
+            cls.linear_theory = None
+
+    @staticmethod
+    def heads(latents: int) -> tuple[int, ...]:
+        """Sizes of the encoder's heads: mean, log-variance."""
+        return latents, latents
+
+    @classmethod
+    def further_arguments(cls, *, latents: int, u_size: int, examples: int | None, seed: int,
+                          **options: Any) -> dict[str, Any]:
+        """What __init__ takes besides encoder, decoder, likelihood and beta; by default the model's own options.
+
+        Args:
+            latents: d.
+            u_size: |u|.
+            examples: number of training examples, or None if nobody said.
+            seed: of the initial weights.
+            options: the value of each of the model's own options, checked.
+        """
+        return options
+
+    @classmethod
+    def check_configuration(cls, config: dict[str, Any], examples: int) -> None:
+        """Raise InputError for a configuration that does not suit this model; `examples` is the training set's size."""
+
+    @classmethod
+    def weight_of_kl(cls, beta: float | None) -> float | None:
+        """The weight that decides which latents collapse, for a beta (None for the default); None if not known."""
+        if cls.linear_theory is None:
+            return None
+        if cls.linear_theory.kl_weight is not None:
+            return cls.linear_theory.kl_weight
+        beta = cls.default_beta if beta is None else beta
+        return 1.0 if beta is None else beta
+
+    @classmethod
+    def weighs_kl_by_beta(cls) -> bool:
+        """Whether the model takes a beta, and beta weighs the KL."""
+        return cls.default_beta is not None and cls.beta_term == KL
+
+    @classmethod
+    def remarks(cls, card: dict[str, Any]) -> list[str]:
+        """Sentences that the table of scores says of such a model; `card` is that of its export."""
+        return ["The codes are means of q(z|x, u): this encoder sees u, so scores against factors that u holds are no "
+                "test of discovery."] if card["u_size"] else []
+
+    def __init__(self, encoder: keras.Model, decoder: keras.Model, likelihood: keras.layers.Layer) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.decoder = decoder
+        self.likelihood_layer = likelihood
+        self.latents = decoder.input_shape[-1]
+        self.u_size = encoder.input_shape[1][-1] if isinstance(encoder.input_shape, list) else 0
+        self.built = True
+
+    def encode(self, x: Any, u: Any = None, training: bool = False) -> list[Any]:
+        """The encoder's heads for x, float in [0, 1], [B, ...]."""
+        inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(u)] if self.u_size else x
+        return keras.tree.flatten(self.encoder(inputs, training=training))
+
+    def posterior(self, x: Any, u: Any = None, training: bool = False) -> Distribution:
+        """q(z|x): batch shape [B], event shape [d]."""
+        raise NotImplementedError(f"{type(self).__name__} defines no posterior")
+
+    def prior(self, u: Any = None) -> Distribution | None:
+        """p(z) or p(z|u), event shape [d]; None if the model has none."""
+        raise NotImplementedError(f"{type(self).__name__} defines no prior")
+
+    def likelihood(self, z: Any, training: bool = False) -> Distribution:
+        """p(x|z) for z [B, d]; its mean is the decoded image."""
+        return self.likelihood_layer.distribution(self.decoder(z, training=training))
+
+    def objective(self, x: Any, u: Any = None, *, noise: Any, beta: Any = None,
+                  training: bool = False) -> dict[str, Any]:
+        """The terms of the objective for one z per example, and their weighted sum `loss`, each [B], in nats.
+
+        Args:
+            x: data, float, [B, ...].
+            u: [B, |u|], if the model is conditional.
+            noise: eps [B, d] of z = mu + L eps, see distributions.noise.
+            beta: None stands for the model's own.
+            training: whether layers behave as in training.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no objective")
+
+    def updates(self, optimizer: Any) -> tuple[Update, ...]:
+        """The updates of a training step, all from gradients at the same weights.
+
+        By default the optimizer moves all trainable weights down the gradient of `loss`. A model with a second network
+        that minimises something else adds a term to its objective and an Update with an optimizer of its own.
+        """
+        return (Update("loss", self.trainable_variables, optimizer),)
+
+    def call(self, x: Any, u: Any = None, training: bool = False) -> Any:
+        """The mean image decoded from the posterior mean."""
+        return self.likelihood(self.posterior(x, u, training).mean(), training).mean()
+
+    def compile(self, optimizer: Any = "rmsprop", **options: Any) -> None:
+        """As Keras has it, without a loss: the objective is the model's own.
+
+        Raises:
+            InputError: a loss or metrics.
+        """
+        asked = [name for name in ("loss", "loss_weights", "metrics", "weighted_metrics") if options.get(name)]
+        if asked:
+            raise InputError(f"{asked[0]}: a {type(self).__name__} has an objective of its own; expected none, "
+                             f"got {options[asked[0]]!r}; {TRAINED_BY}")
+        super().compile(optimizer=optimizer, **options)
+
+    def _refuse(self, *args: Any, **options: Any) -> None:
+        raise InputError(f"fit: Keras' own loop knows no objective of a {type(self).__name__}; {TRAINED_BY}")
+
+    fit = evaluate = train_on_batch = test_on_batch = _refuse

@@ -1,0 +1,60 @@
+"""The beta-TCVAE, which weighs the total correlation of the latents."""
+
+from typing import Any
+
+import keras
+
+from vae_tf import checks, distributions, objectives
+from vae_tf.errors import InputError
+from vae_tf.models.declarations import TOTAL_CORRELATION, LinearTheory, Option
+from vae_tf.models.registry import register
+from vae_tf.models.vae import BetaVAE
+
+
+@register("beta_tcvae")
+class BetaTCVAE(BetaVAE):
+    """objective = reconstruction + alpha MI + beta TC + gamma dimension-wise KL, alpha = gamma = 1 (Chen 2018; bhowal).
+
+    Args:
+        encoder, decoder, likelihood, beta: as in BetaVAE.
+        examples: N, the size of the training set.
+        tc_estimator: a key of objectives.TC_ESTIMATORS.
+    """
+
+    default_beta = 6.0
+    beta_term = TOTAL_CORRELATION
+    # The KL of independent latents has weight 1. The optimum itself is not known in closed form.
+    linear_theory = LinearTheory(kl_weight=1.0)
+    options = (Option("tc_estimator", "weighted", "Minibatch estimator of q(z).",
+                      choices=tuple(objectives.TC_ESTIMATORS), in_every_configuration=True),)
+
+    @classmethod
+    def further_arguments(cls, *, examples: int | None, tc_estimator: str, **others: Any) -> dict[str, Any]:
+        """The number of training examples and the estimator."""
+        return {"examples": checks.whole("examples", examples, 1), "tc_estimator": tc_estimator}
+
+    @classmethod
+    def check_configuration(cls, config: dict[str, Any], examples: int) -> None:
+        """The stratified estimator needs batches of at least two examples, and no more than there are."""
+        if config["tc_estimator"] == "stratified" and not 2 <= config["batch_size"] <= examples:
+            raise InputError(f"--batch_size: the stratified estimator needs 2 to {examples} (the training set); "
+                             f"got {config['batch_size']}")
+
+    def __init__(self, encoder: keras.Model, decoder: keras.Model, likelihood: keras.layers.Layer, examples: int,
+                 beta: float | None = None, tc_estimator: str = "weighted") -> None:
+        super().__init__(encoder, decoder, likelihood, beta)
+        self.examples = examples
+        self.tc_estimator = tc_estimator
+
+    def objective(self, x: Any, u: Any = None, *, noise: Any, beta: Any = None,
+                  training: bool = False) -> dict[str, Any]:
+        """reconstruction + mutual_information + beta total_correlation + dimension_wise_kl; their sum without beta is
+        the KL of one sample."""
+        posterior, prior = self.posterior(x, u, training), self.prior(u)
+        z = distributions.reparameterised(posterior, noise)
+        reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
+        kl = objectives.kl_decomposition(posterior, prior, z, self.examples, self.tc_estimator)
+        beta = self.beta if beta is None else beta
+        loss = (reconstruction + kl["mutual_information"] + beta * kl["total_correlation"]
+                + kl["dimension_wise_kl"])
+        return {"loss": loss, "reconstruction": reconstruction, "kl": sum(kl.values()), **kl}

@@ -1,0 +1,63 @@
+"""A model by name, with freshly initialised networks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vae_tf import checks, devices, distributions, networks
+from vae_tf.errors import InputError
+from vae_tf.models.autoencoder import Autoencoder
+from vae_tf.models.registry import all_options, find, with_beta
+
+
+def build(name: str, shape: Sequence[int], *, network: str, latents: int, likelihood: str = "bernoulli",
+          likelihood_variance: float = 0.5, beta: float | None = None, u_size: int = 0, examples: int | None = None,
+          seed: int = 0, dtype: str = "float32", **options: Any) -> Autoencoder:
+    """A model by name, with freshly initialised networks.
+
+    Args:
+        name: a key of MODELS.
+        shape: of one example, (H, W, C) or (n,).
+        network: a key of networks.NETWORKS.
+        latents: d.
+        likelihood, likelihood_variance: see distributions.Likelihood.
+        beta: None for the model's own default.
+        u_size: |u|, for conditional models.
+        examples: size of the training set, which some models need, such as the beta-TCVAE.
+        seed: of the initial weights.
+        dtype: "float32", "mixed_bfloat16" or "mixed_float16".
+        options: of the model's own, by name (`Autoencoder.options`). Those of other models are checked and ignored.
+
+    Raises:
+        InputError: an argument that this model, network or data cannot take.
+    """
+    devices.check_precision(dtype)
+    kind = find(name)
+    checks.shape("shape", shape)
+    checks.whole("u_size", u_size, 0)
+    own = _own_options(kind, options)
+    if beta is not None:
+        checks.number("beta", beta, low=0)
+        if kind.default_beta is None:
+            raise InputError(f"beta: {name} has none; got {beta}; models with beta: {', '.join(with_beta())}")
+    if kind.conditional and not u_size:
+        raise InputError(f"model: {name} needs data with u or factors; got data with neither; "
+                         "choose another model, or give the data a u")
+    pair = networks.build(network, shape, latents, kind.heads(latents), u_size if kind.conditional else 0, seed, dtype)
+    further = kind.further_arguments(latents=latents, u_size=u_size, examples=examples, seed=seed, **own)
+    weight = {} if beta is None else {"beta": beta}
+    model = kind(*pair, distributions.Likelihood(likelihood, likelihood_variance), **weight, **further)
+    for option in own:
+        if not hasattr(model, option):
+            raise AttributeError(f"{kind.__name__} has an option {option!r}; expected its value as an attribute of the "
+                                 "model, got none")
+    return model
+
+
+def _own_options(kind: type[Autoencoder], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of each of a model's own options, given or by default; all that are given are checked."""
+    known = all_options()
+    for name, value in options.items():
+        if name not in known:
+            raise InputError(f"{name}: expected an option of a model, {', '.join(known)}; got {value!r}")
+        known[name].check(value)
+    return {option.name: options.get(option.name, option.default) for option in kind.options}

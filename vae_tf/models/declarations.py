@@ -1,0 +1,78 @@
+"""What a model declares of itself beside its mathematics: options of its own, updates, and what theory knows of it."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+from vae_tf import checks
+from vae_tf.errors import InputError
+
+# What beta weighs, in words.
+KL = "KL term"
+TOTAL_CORRELATION = "total correlation"
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """An option of one model: a flag of train.py, a key of the configuration and an argument of `models.build`.
+
+    Attributes:
+        name: of the flag, the key and the argument. The model keeps the value as an attribute of this name.
+        default: the value if nobody gives one.
+        help: a sentence for --help.
+        kind: type of the value: str, int, float or bool.
+        choices: the values that a str may have; empty if any will do.
+        low: the least value that a number may have.
+        shapes_weights: whether the weights of two models that differ in this option cannot be exchanged.
+        in_every_configuration: whether the configurations of other models have the key, too. Those of the first options
+            do, and the runs and results that they name are found by them. New options leave this False.
+    """
+
+    name: str
+    default: Any
+    help: str
+    kind: type = str
+    choices: tuple[str, ...] = ()
+    low: float | None = None
+    shapes_weights: bool = False
+    in_every_configuration: bool = False
+
+    def check(self, value: Any) -> Any:
+        """The value; raises InputError, one line that names the option, if it cannot have this value."""
+        if value is None and self.default is None:
+            return value
+        if self.choices:
+            return checks.choice(self.name, value, self.choices)
+        low = {} if self.low is None else {"low": self.low}
+        if self.kind is int:
+            return checks.whole(self.name, value, **{"low": 0, **low})
+        if self.kind is float:
+            return checks.number(self.name, value, **low)
+        if not isinstance(value, self.kind):
+            raise InputError(f"{self.name}: expected a {self.kind.__name__}; got {value!r}")
+        return value
+
+
+class Update(NamedTuple):
+    """One update of a training step: an optimizer moves variables down the gradient of a term of the objective.
+
+    term: name of the term. Its mean over the batch is what these variables minimise.
+    variables: of the model, trainable.
+    optimizer: a Keras optimizer, which no other update of the model uses.
+    """
+
+    term: str
+    variables: list[Any]
+    optimizer: Any
+
+
+class LinearTheory(NamedTuple):
+    """What theory knows of a model whose encoder and decoder are linear (vae_tf/theory), under a Gaussian likelihood.
+
+    kl_weight: w in the condition that decides which latents collapse: an eigenvalue of the data's covariance is used
+        if it is above w s^2 (`theory.critical_betas`). None if w is beta.
+    optimum: the posterior's covariance at the optimum that `theory.linear_beta_vae` gives, "diagonal" or "full"; None
+        if the optimum is not known.
+    """
+
+    kl_weight: float | None = None
+    optimum: str | None = None

@@ -1,0 +1,49 @@
+"""The identifiable VAE, whose prior is learned from u."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from vae_tf import distributions, networks
+from vae_tf.models.declarations import Option
+from vae_tf.models.registry import register
+from vae_tf.models.vae import BetaVAE
+
+
+@register("ivae")
+class IVAE(BetaVAE):
+    """p(z|u) = N(m(u), diag s_p^2(u)), learned; the encoder sees u too (Khemakhem 2020; bonheme (5)).
+
+    Args:
+        encoder, decoder, likelihood, beta: as in BetaVAE.
+        prior_network: takes u to the log-variances, and before them the means if these are learned, too.
+    """
+
+    conditional = True
+    learned_prior = True
+    default_beta = 1.0
+    options = (Option("prior_mean", "zero", "Mean of the prior p(z|u).", choices=("zero", "learned"),
+                      shapes_weights=True, in_every_configuration=True),)
+
+    @classmethod
+    def further_arguments(cls, *, latents: int, u_size: int, seed: int, prior_mean: str,
+                          **others: Any) -> dict[str, Any]:
+        """The network from u to the prior."""
+        outputs = 2 * latents if prior_mean == "learned" else latents
+        return {"prior_network": networks.prior_network(u_size, outputs, seed)}
+
+    def __init__(self, encoder: keras.Model, decoder: keras.Model, likelihood: keras.layers.Layer,
+                 prior_network: keras.Model, beta: float | None = None) -> None:
+        super().__init__(encoder, decoder, likelihood, beta)
+        self.prior_network = prior_network
+
+    @property
+    def prior_mean(self) -> str:
+        """Whether the mean of the prior is "zero" or "learned"."""
+        return "learned" if self.prior_network.output_shape[-1] > self.latents else "zero"
+
+    def prior(self, u: Any = None) -> Any:
+        """p(z|u), diagonal, batch shape [B]."""
+        *mean, log_variance = tf.split(self.prior_network(u), self.prior_network.output_shape[-1] // self.latents, -1)
+        return distributions.diagonal_normal(mean[0] if mean else tf.zeros_like(log_variance), log_variance)

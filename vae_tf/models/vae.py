@@ -1,0 +1,64 @@
+"""The variational autoencoder, its beta, and its control with a full covariance."""
+
+from typing import Any
+
+import keras
+
+from vae_tf import distributions, objectives
+from vae_tf.models.autoencoder import Autoencoder
+from vae_tf.models.declarations import LinearTheory
+from vae_tf.models.registry import register
+
+
+@register("vae")
+class VAE(Autoencoder):
+    """q(z|x) = N(mu, diag s^2), p(z) = N(0, I), beta = 1 (Kingma, Welling 2014; rolinek (1)-(4))."""
+
+    linear_theory = LinearTheory(optimum="diagonal")
+
+    def posterior(self, x: Any, u: Any = None, training: bool = False) -> Any:
+        """q(z|x), diagonal."""
+        return distributions.diagonal_normal(*self.encode(x, u, training))
+
+    def prior(self, u: Any = None) -> Any:
+        """p(z) = N(0, I), batch shape []."""
+        return distributions.standard_normal(self.latents)
+
+    def objective(self, x: Any, u: Any = None, *, noise: Any, beta: Any = None,
+                  training: bool = False) -> dict[str, Any]:
+        """reconstruction + beta KL(q(z|x) || p(z))."""
+        posterior = self.posterior(x, u, training)
+        z = distributions.reparameterised(posterior, noise)
+        reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
+        kl = objectives.kl(posterior, self.prior(u))
+        beta = self.beta if beta is None else beta
+        return {"loss": reconstruction + beta * kl, "reconstruction": reconstruction, "kl": kl}
+
+
+@register("beta_vae")
+class BetaVAE(VAE):
+    """objective = reconstruction + beta KL (Higgins 2017; rolinek 2.1; sikka (1))."""
+
+    default_beta = 4.0
+    linear_theory = LinearTheory(optimum="diagonal")
+
+    def __init__(self, encoder: keras.Model, decoder: keras.Model, likelihood: keras.layers.Layer,
+                 beta: float | None = None) -> None:
+        super().__init__(encoder, decoder, likelihood)
+        self.beta = self.default_beta if beta is None else beta
+
+
+@register("full_covariance_vae")
+class FullCovarianceVAE(BetaVAE):
+    """q(z|x) = N(mu, L L^T): rolinek's control, whose objective is rotationally symmetric (rolinek 8.3)."""
+
+    linear_theory = LinearTheory(optimum="full")
+
+    @staticmethod
+    def heads(latents: int) -> tuple[int, ...]:
+        """Sizes of the encoder's heads: mean, entries of L."""
+        return latents, latents * (latents + 1) // 2
+
+    def posterior(self, x: Any, u: Any = None, training: bool = False) -> Any:
+        """q(z|x) with the covariance L L^T."""
+        return distributions.full_normal(*self.encode(x, u, training))
