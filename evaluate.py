@@ -8,7 +8,7 @@ import json
 import pathlib
 import time
 
-from vae_tf import cli, comparison, data, evaluation, export, report, runs, verdicts
+from vae_tf import cli, comparison, data, evaluation, export, models, report, runs, verdicts
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
 from vae_tf.metrics import closed_forms, geometry
@@ -46,9 +46,8 @@ def main(flags):
     print(report.table(scored))
     if scored.verdict and scored.verdict.state != "alive":
         print(f"  {verdicts.advice(card)}")
-    if card["u_size"]:
-        print("  The codes are means of q(z|x, u): this encoder sees u, "
-              "so scores against factors that u holds are no test of discovery.")
+    for remark in models.declared(card).remarks(card):
+        print(f"  {remark}")
 
     # Report: numbers and a picture beside the model.
     text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, passive_kl=flags.passive_kl, **settings)

@@ -10,7 +10,7 @@ from absl import flags
 from cases import NEEDS_MNIST, build, dataset
 from test_cli import run_train
 
-from vae_tf import cli, data, defaults, devices, networks, replicas, theory, training
+from vae_tf import cli, data, defaults, devices, models, networks, replicas, theory, training
 
 TABLE = runpy.run_path(str(pathlib.Path(__file__).parents[1] / "benchmarks" / "defaults.py"))
 DENSE = ("vae", "mlp_synthetic", (3,), "gaussian", {})
@@ -92,7 +92,7 @@ def test_no_model_is_predicted_to_collapse_by_default(name):
         assert said(loaded, f"--model={model}") == ""
         # Were the network linear, all would be active too: beta s^2 is below every eigenvalue that matters.
         config = configured(loaded, f"--model={model}")
-        level = defaults.weight_of_kl(config) * config["likelihood_variance"]
+        level = models.find(model).weight_of_kl(config["beta"]) * config["likelihood_variance"]
         assert defaults.eigenvalues(loaded, config["latents"])[-1] > level
 
 

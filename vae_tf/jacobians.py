@@ -2,7 +2,7 @@
 
 Forward mode costs about d decoder passes whatever n is, reverse mode about n; the smaller wins. A decoder is
 any function of z [B, d] that treats each row alone. It may return a tensor [B, ...], a distribution with batch
-shape [B] (`models.VAE.likelihood`), or the dict of an exported `decode` (`export.Exported.decoder`).
+shape [B] (`models.Autoencoder.likelihood`), or the dict of an exported `decode` (`export.Exported.decoder`).
 
 Everything here can be called inside `tf.function`, XLA included; called eagerly, it is traced anew each time.
 """

@@ -5,7 +5,7 @@ import textwrap
 
 import numpy as np
 
-from vae_tf import metrics, runs, verdicts
+from vae_tf import metrics, models, runs, verdicts
 from vae_tf.errors import InputError, printable
 from vae_tf.metrics import information, polarised
 
@@ -84,7 +84,7 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
     codes = model.encode(x, u=u)
     labels, order = _row_labels(evaluation, dataset)
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
-    if model.card["model"] == "ae":      # no prior: move as far as the codes themselves do
+    if not models.declared(model.card).has_prior:      # no prior: move as far as the codes themselves do
         stddev = evaluation.codes.std(0)
     rows = [("data", x / np.float32(255)), ("reconstruction", model.reconstruct(x, u=u)["mean"])]
     for j in order:

@@ -52,7 +52,7 @@ def fit(model, dataset, optimizer, *, seed=0, run_dir=None, callbacks=(), **opti
     """Train `model` up to step `steps`; with a run_dir, go on from its newest checkpoint.
 
     Args:
-        model: a models.VAE, built under the tf.distribute strategy that is to train it, if any.
+        model: a models.Autoencoder, built under the tf.distribute strategy that is to train it, if any.
         dataset: a data.Dataset.
         optimizer: a Keras optimizer.
         seed: of the order of examples and of the noise.
@@ -82,7 +82,7 @@ def fit_replicas(models, dataset, optimizer, *, seeds, run_dirs=None, **options)
     """Train S models of one kind as one program: model i as `fit` would with seeds[i] and run_dirs[i].
 
     Args:
-        models: S models.VAE that differ in weights and beta alone.
+        models: S models.Autoencoder that differ in weights and beta alone.
         dataset: a data.Dataset.
         optimizer: a Keras optimizer that treats every weight alone, such as those of OPTIMIZERS.
         seeds: of the order of examples and of the noise, one each.

@@ -62,7 +62,7 @@ def judge(mean, stddev=None, prior_mean=None, prior_stddev=None):
 
 
 def judge_model(model, dataset, seed=0):
-    """The Verdict on a models.VAE, from 500 examples of a dataset."""
+    """The Verdict on a models.Autoencoder, from 500 examples of a dataset."""
     indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.u_size else None
     posterior, prior = model.posterior(x / np.float32(255) if dataset.is_image else x, u), model.prior(u)
@@ -104,10 +104,12 @@ def advice(card):
     """What may revive a dead model, from the card of its export; one sentence."""
     if not card["steps"]:
         return "It is untrained: a number of --steps above 0 trains it."
-    if card["model"] == "ae":
+    from vae_tf import models  # TensorFlow: scoring codes does without
+
+    kind = models.declared(card)
+    if not kind.has_prior:
         return "Train longer, with another --seed, or with another --network."
-    weaker = (f"a --beta below {card['beta']:g}" if card["model"] not in ("vae", "beta_tcvae")
-              else "--model=beta_vae with a --beta below 1")
+    weaker = kind.weaker_kl(card["beta"])
     if card["likelihood"] == "bernoulli":
         return f"Try {weaker}, a beta that grows slowly (--beta_warmup_steps), or more --steps."
     variance = card.get("likelihood_variance")

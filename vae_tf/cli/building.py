@@ -13,7 +13,7 @@ def scaled_as_init_from(config, dataset):
     Raises:
         InputError: that export's u cannot be made of this dataset's factors.
     """
-    if not config["init_from"] or config["model"] != "ivae":
+    if not config["init_from"] or not models.find(config["model"]).conditional:
         return dataset
     card = export.read_card(config["init_from"])
     scaled = export.scaled_as_trained(dataset, card, "init_from")
@@ -28,7 +28,8 @@ def build_model(config, dataset):
     Raises:
         InputError: a model or an export that does not go with the data.
     """
-    names = ("network", "latents", "likelihood", "likelihood_variance", "beta", "tc_estimator", "prior_mean", "seed")
+    names = ("network", "latents", "likelihood", "likelihood_variance", "beta", "seed",
+             *(option.name for option in models.find(config["model"]).options))
     model = models.build(config["model"], dataset.shape, u_size=dataset.u_size, examples=len(dataset),
                          dtype=config["precision"], **{name: config[name] for name in names})
     if config["init_from"]:
@@ -73,7 +74,7 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
     options = {"steps": config["steps"], "batch_size": config["batch_size"],
                "warmup_steps": config["beta_warmup_steps"], "clip_gradients": config["clip_gradients"],
                "log_every": values.log_every, "checkpoint_every": values.checkpoint_every}
-    if values.polarised_every and config["model"] != "ae":
+    if values.polarised_every and models.find(config["model"]).has_prior:
         options.update(watch=polarised, watch_every=values.polarised_every)
     if len(configs) > 1:
         return training.fit_replicas(built, dataset, optimizer, seeds=[each["seed"] for each in configs],

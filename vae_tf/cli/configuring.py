@@ -19,6 +19,9 @@ def configuration(values, dataset):
     by_heading = values.flags_by_module_dict()
     config = {flag.name: flag.value for heading in ("Model", "Data", "Training") for flag in by_heading[heading]
               if flag.name not in runs.OUTPUT and (flag.name not in ONLY_WHERE_SET or flag.value is not None)}
+    own = models.find(config["model"]).options
+    config.update({option.name: values[option.name].value for option in models.all_options().values()
+                   if option in own or option.in_every_configuration})
     suited = defaults.suited(dataset)
     if config["init_from"]:
         try:
@@ -38,9 +41,7 @@ def configuration(values, dataset):
     if config["likelihood"] == "bernoulli" and not dataset.is_image:
         raise InputError(f"--likelihood: bernoulli needs images; {dataset.name} has float vectors; "
                          "choices: gaussian, gaussian_learned")
-    if config["tc_estimator"] == "stratified" and not 2 <= config["batch_size"] <= len(dataset):
-        raise InputError(f"--batch_size: the stratified estimator needs 2 to {len(dataset)} (the training set); "
-                         f"got {config['batch_size']}")
+    models.find(config["model"]).check_configuration(config, len(dataset))
     return config
 
 
@@ -65,9 +66,8 @@ def configurations(values, dataset):
 
 
 def _betas(given, model):
-    if not issubclass(models.MODELS[model], models.BetaVAE):
-        with_beta = [key for key, kind in models.MODELS.items() if issubclass(kind, models.BetaVAE)]
-        raise InputError(f"--sweep_beta: {model} has no beta; models with beta: {', '.join(with_beta)}")
+    if model not in models.with_beta():
+        raise InputError(f"--sweep_beta: {model} has no beta; models with beta: {', '.join(models.with_beta())}")
     try:
         betas = [float(value) for value in given]
     except ValueError:

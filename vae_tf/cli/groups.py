@@ -4,6 +4,8 @@ import math
 
 from absl import flags
 
+from vae_tf.errors import InputError
+
 
 class _Group:
     """Defines flags under headings."""
@@ -13,7 +15,7 @@ class _Group:
 
     def start(self, heading):
         self.heading = heading
-        self.names[heading] = []
+        self.names.setdefault(heading, [])
 
     def _define(self, define, name, *args, **options):
         define(name, *args, flag_values=self.values, module_name=self.heading, **options)
@@ -59,3 +61,20 @@ class _Group:
 
     def list(self, name, default, text):
         self._define(flags.DEFINE_list, name, default, text)
+
+    def option(self, option):
+        """A model's own option, see models.Option."""
+        def check(value):
+            try:
+                option.check(value)
+            except InputError as error:
+                raise flags.ValidationError(str(error).partition(": ")[2]) from None
+            return True
+
+        if option.choices:
+            self.enum(option.name, option.default, option.choices, option.help)
+            return
+        define = {int: flags.DEFINE_integer, float: flags.DEFINE_float, bool: flags.DEFINE_boolean,
+                  str: flags.DEFINE_string}[option.kind]
+        self._define(define, option.name, option.default, option.help)
+        flags.register_validator(option.name, check, flag_values=self.values)

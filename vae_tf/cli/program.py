@@ -55,7 +55,7 @@ def read(values, argv):
     lengths = [name for name in given if name in ("steps", "epochs")]
     if len(set(lengths)) > 1:
         values[{"steps": "epochs", "epochs": "steps"}[lengths[-1]]].value = None
-    if "model" in outside and "beta" not in outside and not issubclass(models.MODELS[values.model], models.BetaVAE):
+    if "model" in outside and "beta" not in outside and values.model not in models.with_beta():
         values["beta"].value = None
     return rest
 

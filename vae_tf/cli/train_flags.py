@@ -2,28 +2,26 @@
 
 from absl import flags
 
-from vae_tf import data, devices, distributions, models, networks, objectives, training
+from vae_tf import data, devices, distributions, models, networks, training
 from vae_tf.cli.data_flags import _define_data_flags
 from vae_tf.cli.groups import _Group
+from vae_tf.errors import InputError
 
 
 def define_train_flags(values=flags.FLAGS):
     """Define train.py's flags; returns {group: names}, in the order of --help."""
     group = _Group(values)
     group.start("Model")
-    group.enum("model", "ivae", models.MODELS, "Kind of model to train.")
+    group.enum("model", models.DEFAULT, models.MODELS, "Kind of model to train.")
     group.enum("network", None, networks.NETWORKS, "Encoder and decoder; by default one that suits the dataset.")
     group.integer("latents", None, "Size of z; by default one that suits the dataset.", lower_bound=1)
     group.enum("likelihood", None, distributions.LIKELIHOODS,
                "p(x|z); bernoulli for images and gaussian for vectors by default.")
     group.float("likelihood_variance", None, "Variance of the gaussian likelihood, per pixel or entry of a vector; the "
                 "variance of gaussian_learned starts there; by default one that suits the dataset.")
-    group.float("beta", None, "Weight of the KL term (of the total correlation in beta_tcvae); "
-                "by default 4 for beta_vae and full_covariance_vae, 6 for beta_tcvae, else 1. A --model without beta "
-                "ignores that of a --flagfile.", positive=False)
+    group.float("beta", None, f"Weight of the KL term{_other_terms()}; by default {_default_betas()}. A --model "
+                "without beta ignores that of a --flagfile.", positive=False)
     group.integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0.", lower_bound=0)
-    group.enum("tc_estimator", "weighted", objectives.TC_ESTIMATORS, "Minibatch estimator of q(z) in beta_tcvae.")
-    group.enum("prior_mean", "zero", models.PRIOR_MEANS, "Mean of the prior p(z|u) in ivae.")
     _define_data_flags(group, "dsprites", f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
                        "of an .npz file with images [N,H,W,C] or data [N,n], and optional factors [N,K] and u.")
     group.start("Training")
@@ -68,4 +66,39 @@ def define_train_flags(values=flags.FLAGS):
                   "default it refuses them, as floats and masks of 0 and 1 look so, unless training images do too.")
     group.integer("polarised_every", 500, "Number of steps between two measurements of how far the KL is from its "
                   "polarised form; 0 measures nothing.", lower_bound=0)
-    return group.names
+    return _with_options_of_models(group)
+
+
+def _with_options_of_models(group):
+    """Define the flags of the models' own options; returns {group: names} with theirs after those of all models."""
+    common, rest = group.names.pop("Model"), dict(group.names)
+    taken = set(group.values)
+    group.names.clear()
+    for name, kind in models.MODELS.items():
+        for option in kind.options:
+            if option.name in taken:
+                raise InputError(f"model: {name} has an option {option.name!r}, which is a flag already; expected a "
+                                 "name of its own")
+            if option.name not in group.values:         # models may share one
+                group.start(f"Model: {name}")
+                group.option(option)
+    return {"Model": common, **group.names, **rest}
+
+
+def _other_terms():
+    """Of which models beta weighs another term than the KL, in words."""
+    other = {}
+    for name, kind in models.MODELS.items():
+        if kind.default_beta is not None and not kind.weighs_kl_by_beta():
+            other.setdefault(kind.beta_term, []).append(name)
+    listed = ", ".join(f"of the {term} in {' and '.join(names)}" for term, names in other.items())
+    return f" ({listed})" if listed else ""
+
+
+def _default_betas():
+    """The default values of beta, and of which models they are, in words."""
+    by_value = {}
+    for name in models.with_beta():
+        by_value.setdefault(models.MODELS[name].default_beta, []).append(name)
+    by_value.pop(1.0, None)
+    return ", ".join([f"{value:g} for {' and '.join(names)}" for value, names in by_value.items()] + ["else 1"])

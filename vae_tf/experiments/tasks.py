@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import inspect
 import json
 import pathlib
 from collections.abc import Mapping
@@ -89,8 +88,8 @@ def _with_beta(config):
     from vae_tf import models  # TensorFlow: listing tables does without
 
     kind = models.MODELS.get(config.get("model"))
-    own = inspect.signature(kind).parameters.get("beta") if kind else None
-    return {**config, "beta": own.default} if own and config.get("beta") is None else config
+    own = kind.default_beta if kind else None
+    return config if own is None or config.get("beta") is not None else {**config, "beta": own}
 
 
 def covers(config: Mapping[str, Any], other: Any) -> bool:

@@ -33,8 +33,7 @@ MAY_BE_NULL = ("u",)
 # What serving and analysis in Python need, and what scoring and training further need besides.
 NEEDED = ("model", "u_size")
 SCORED = ("latents", "beta", "likelihood", "steps", "data.name", "data.shape", "recipe.network")
-TRAINED_FURTHER = ("data.shape", "recipe.model", "recipe.network", "recipe.latents", "recipe.likelihood",
-                   "recipe.prior_mean")
+TRAINED_FURTHER = ("data.shape", "recipe.model", "recipe.network", "recipe.latents", "recipe.likelihood")
 
 
 def read_card(path, also=()):

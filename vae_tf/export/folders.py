@@ -21,7 +21,7 @@ from vae_tf.export.card import CARD, EXTRA, FORMAT, TRAINED_FURTHER, WEIGHTS, re
 WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks for this name
 
 # What gives the weights their shapes and their meaning; all else of a recipe may change from run to run.
-ARCHITECTURE = ("model", "network", "latents", "likelihood", "prior_mean")
+ARCHITECTURE = ("model", "network", "latents", "likelihood")
 
 # Folders that no server takes for a version: one being written, one being deleted.
 WRITING, REMOVING = ".writing-", ".removing-"
@@ -32,7 +32,7 @@ def save(folder, model, dataset, card, keep=None, accept_dark=False):
 
     Args:
         folder: exported/NAME.
-        model: a models.VAE.
+        model: a models.Autoencoder.
         dataset: what it was trained on, for the input's shape and dtype, and the scale of its factors.
         card: a dict that describes model, data and recipe, kept in assets.extra/card.json with what the export itself
             adds: limits of a request, the scale of u, a checksum of the weights.
@@ -157,7 +157,7 @@ def load_weights(model, path, config, dataset):
     """Set a freshly built model's weights to those of exported/NAME/VERSION.
 
     Args:
-        model: a models.VAE.
+        model: a models.Autoencoder.
         path: the version.
         config: the configuration that the model was built from.
         dataset: what it is going to be trained on.
@@ -166,9 +166,10 @@ def load_weights(model, path, config, dataset):
         InputError: the export is of another kind of model, naming what differs, or has no weights beside it.
     """
     path, card = pathlib.Path(path), read_card(path, TRAINED_FURTHER)
-    there = {**{f"--{name}": card["recipe"].get(name) for name in ARCHITECTURE},
+    architecture = (*ARCHITECTURE, *(option.name for option in model.options if option.shapes_weights))
+    there = {**{f"--{name}": card["recipe"].get(name) for name in architecture},
              "shape of an example": tuple(card["data"]["shape"]), "size of u": card["u_size"]}
-    here = {**{f"--{name}": config[name] for name in ARCHITECTURE},
+    here = {**{f"--{name}": config[name] for name in architecture},
             "shape of an example": dataset.shape, "size of u": model.u_size}
     differ = [f"{name}: {there[name]} there, {here[name]} now" for name in here if there[name] != here[name]]
     if differ:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import jacobians, theory
+from vae_tf import jacobians, models, theory
 from vae_tf.errors import InputError
 from vae_tf.metrics import linear_optimum as optimum
 from vae_tf.metrics.curvature import hessian_diagonality, posterior_covariance_gap
@@ -48,8 +48,8 @@ class Around(NamedTuple):
 
 
 def _covariance_gap(at, diagonal):
-    if at.model.card["model"] == "beta_tcvae":
-        raise InputError("beta weighs the total correlation, not the KL: no optimum in closed form")
+    if (term := models.declared(at.model.card).beta_term) != models.KL:
+        raise InputError(f"beta weighs the {term}, not the KL: no optimum in closed form")
     covariance = _posterior(at)
     if at.model.card["beta"] == 0:
         raise InputError("beta is 0: the optimal posterior has no width")
@@ -85,13 +85,14 @@ def linear_optimum(at):
     See `metrics.linear_optimum`, whose score and parts it returns.
     """
     F, card = _linear_decoder(at), at.model.card
-    if card["model"] not in ("vae", "beta_vae", "full_covariance_vae"):
+    known = models.declared(card).linear_theory
+    if known is None or known.optimum is None:
         raise InputError(f"the optimum of a linear {card['model']} is not known in closed form")
     some = np.random.default_rng(at.seed).permutation(len(at.dataset))[:LINEAR_EXAMPLES]
     x, posterior = _encoded(at.model, at.dataset, some)
     bias = at.model.decode(np.zeros((1, F.shape[1])))["mean"].reshape(-1).astype(np.float64)
     return optimum.linear_optimum(x, F, bias, posterior["mean"], _covariance(posterior), beta=card["beta"],
-                                  noise_variance=at.noise_variance, full=card["model"] == "full_covariance_vae",
+                                  noise_variance=at.noise_variance, full=known.optimum == "full",
                                   learned=card["likelihood"] == "gaussian_learned")
 
 

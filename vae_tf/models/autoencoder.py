@@ -94,6 +94,11 @@ class Autoencoder(keras.Model):
         return cls.default_beta is not None and cls.beta_term == KL
 
     @classmethod
+    def weaker_kl(cls, beta: float) -> str:
+        """What flags would weigh the KL less than this beta does, in words."""
+        return f"a --beta below {beta:g}" if cls.weighs_kl_by_beta() else "--model=beta_vae with a --beta below 1"
+
+    @classmethod
     def remarks(cls, card: dict[str, Any]) -> list[str]:
         """Sentences that the table of scores says of such a model; `card` is that of its export."""
         return ["The codes are means of q(z|x, u): this encoder sees u, so scores against factors that u holds are no "

@@ -123,7 +123,7 @@ def _gradient_difference(beta, variance):
 
     from vae_tf import models
     scaled, _ = theory.beta_as_noise_variance(6, beta, variance)
-    pair = [models.build("beta_vae", (6,), network="mlp_synthetic", latents=3, likelihood="gaussian",
+    pair = [models.build(models.BetaVAE.key, (6,), network="mlp_synthetic", latents=3, likelihood="gaussian",
                          likelihood_variance=s2, beta=weight) for s2, weight in ((variance, beta), (scaled, 1.0))]
     x, noise = (tf.random.stateless_normal((64, size), seed=(0, size)) for size in (6, 3))
     gradients = []
