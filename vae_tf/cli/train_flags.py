@@ -87,7 +87,7 @@ def _with_options_of_models(group):
 
 def _other_terms():
     """Of which models beta weighs another term than the KL, in words."""
-    other = {}
+    other: dict[str, list[str]] = {}
     for name, kind in models.MODELS.items():
         if kind.default_beta is not None and not kind.weighs_kl_by_beta():
             other.setdefault(kind.beta_term, []).append(name)
@@ -97,8 +97,9 @@ def _other_terms():
 
 def _default_betas():
     """The default values of beta, and of which models they are, in words."""
-    by_value = {}
-    for name in models.with_beta():
-        by_value.setdefault(models.MODELS[name].default_beta, []).append(name)
+    by_value: dict[float, list[str]] = {}
+    for name, kind in models.MODELS.items():
+        if kind.default_beta is not None:
+            by_value.setdefault(kind.default_beta, []).append(name)
     by_value.pop(1.0, None)
     return ", ".join([f"{value:g} for {' and '.join(names)}" for value, names in by_value.items()] + ["else 1"])

@@ -1,10 +1,10 @@
 """The autoencoder: no prior, no KL."""
 
-from typing import Any
 
 from vae_tf import distributions, objectives
 from vae_tf.models.autoencoder import Autoencoder
 from vae_tf.models.registry import register
+from vae_tf.typing import Distribution, Tensor
 
 
 @register("ae")
@@ -19,15 +19,15 @@ class AE(Autoencoder):
         """Size of the encoder's only head: z."""
         return (latents,)
 
-    def posterior(self, x: Any, u: Any = None, training: bool = False) -> Any:
+    def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
         """All mass at the encoder's output."""
         return distributions.point(*self.encode(x, u, training))
 
-    def prior(self, u: Any = None) -> None:
+    def prior(self, u: Tensor = None) -> None:
         """There is none."""
 
-    def objective(self, x: Any, u: Any = None, *, noise: Any = None, beta: Any = None,
-                  training: bool = False) -> dict[str, Any]:
+    def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor = None, beta: Tensor = None,
+                  training: bool = False) -> dict[str, Tensor]:
         """`loss` and `reconstruction`, which are the same, [B], in nats; noise and beta have no effect."""
         z = self.posterior(x, u, training).mean()
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)

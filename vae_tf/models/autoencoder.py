@@ -4,17 +4,16 @@ from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
 
+from vae_tf import distributions
 from vae_tf.errors import InputError
-from vae_tf.models.declarations import KL, LinearTheory, Option, Update
-
-Distribution = tfp.distributions.Distribution
+from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
+from vae_tf.typing import Distribution, Network, Optimizer, Tensor
 
 TRAINED_BY = "train with training.fit(model, dataset, optimizer, steps=..., batch_size=...)"
 
 
-def unit_range(x: Any) -> Any:
+def unit_range(x: Tensor) -> Tensor:
     """Data as a user has them to data as a model sees them: uint8 images to [0, 1], float vectors unchanged."""
     return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else x
 
@@ -61,18 +60,9 @@ class Autoencoder(keras.Model):
         return latents, latents
 
     @classmethod
-    def further_arguments(cls, *, latents: int, u_size: int, examples: int | None, seed: int,
-                          **options: Any) -> dict[str, Any]:
-        """What __init__ takes besides encoder, decoder, likelihood and beta; by default the model's own options.
-
-        Args:
-            latents: d.
-            u_size: |u|.
-            examples: number of training examples, or None if nobody said.
-            seed: of the initial weights.
-            options: the value of each of the model's own options, checked.
-        """
-        return options
+    def further_arguments(cls, setting: Setting) -> dict[str, Any]:
+        """What __init__ takes besides encoder, decoder, likelihood and beta; by default the model's own options."""
+        return dict(setting.options)
 
     @classmethod
     def check_configuration(cls, config: dict[str, Any], examples: int) -> None:
@@ -104,7 +94,7 @@ class Autoencoder(keras.Model):
         return ["The codes are means of q(z|x, u): this encoder sees u, so scores against factors that u holds are no "
                 "test of discovery."] if card["u_size"] else []
 
-    def __init__(self, encoder: keras.Model, decoder: keras.Model, likelihood: keras.layers.Layer) -> None:
+    def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
@@ -113,25 +103,25 @@ class Autoencoder(keras.Model):
         self.u_size = encoder.input_shape[1][-1] if isinstance(encoder.input_shape, list) else 0
         self.built = True
 
-    def encode(self, x: Any, u: Any = None, training: bool = False) -> list[Any]:
+    def encode(self, x: Tensor, u: Tensor = None, training: bool = False) -> list[Tensor]:
         """The encoder's heads for x, float in [0, 1], [B, ...]."""
         inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(u)] if self.u_size else x
         return keras.tree.flatten(self.encoder(inputs, training=training))
 
-    def posterior(self, x: Any, u: Any = None, training: bool = False) -> Distribution:
+    def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
         """q(z|x): batch shape [B], event shape [d]."""
         raise NotImplementedError(f"{type(self).__name__} defines no posterior")
 
-    def prior(self, u: Any = None) -> Distribution | None:
+    def prior(self, u: Tensor = None) -> Distribution | None:
         """p(z) or p(z|u), event shape [d]; None if the model has none."""
         raise NotImplementedError(f"{type(self).__name__} defines no prior")
 
-    def likelihood(self, z: Any, training: bool = False) -> Distribution:
+    def likelihood(self, z: Tensor, training: bool = False) -> Distribution:
         """p(x|z) for z [B, d]; its mean is the decoded image."""
         return self.likelihood_layer.distribution(self.decoder(z, training=training))
 
-    def objective(self, x: Any, u: Any = None, *, noise: Any, beta: Any = None,
-                  training: bool = False) -> dict[str, Any]:
+    def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
+                  training: bool = False) -> dict[str, Tensor]:
         """The terms of the objective for one z per example, and their weighted sum `loss`, each [B], in nats.
 
         Args:
@@ -143,7 +133,7 @@ class Autoencoder(keras.Model):
         """
         raise NotImplementedError(f"{type(self).__name__} defines no objective")
 
-    def updates(self, optimizer: Any) -> tuple[Update, ...]:
+    def updates(self, optimizer: Optimizer) -> tuple[Update, ...]:
         """The updates of a training step, all from gradients at the same weights.
 
         By default the optimizer moves all trainable weights down the gradient of `loss`. A model with a second network
@@ -151,7 +141,7 @@ class Autoencoder(keras.Model):
         """
         return (Update("loss", self.trainable_variables, optimizer),)
 
-    def call(self, x: Any, u: Any = None, training: bool = False) -> Any:
+    def call(self, x: Tensor, u: Tensor = None, training: bool = False) -> Tensor:
         """The mean image decoded from the posterior mean."""
         return self.likelihood(self.posterior(x, u, training).mean(), training).mean()
 

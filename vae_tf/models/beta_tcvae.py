@@ -2,13 +2,12 @@
 
 from typing import Any
 
-import keras
-
 from vae_tf import checks, distributions, objectives
 from vae_tf.errors import InputError
-from vae_tf.models.declarations import TOTAL_CORRELATION, LinearTheory, Option
+from vae_tf.models.declarations import TOTAL_CORRELATION, LinearTheory, Option, Setting
 from vae_tf.models.registry import register
 from vae_tf.models.vae import BetaVAE
+from vae_tf.typing import Network, Tensor
 
 
 @register("beta_tcvae")
@@ -29,9 +28,9 @@ class BetaTCVAE(BetaVAE):
                       choices=tuple(objectives.TC_ESTIMATORS), in_every_configuration=True),)
 
     @classmethod
-    def further_arguments(cls, *, examples: int | None, tc_estimator: str, **others: Any) -> dict[str, Any]:
-        """The number of training examples and the estimator."""
-        return {"examples": checks.whole("examples", examples, 1), "tc_estimator": tc_estimator}
+    def further_arguments(cls, setting: Setting) -> dict[str, Any]:
+        """The estimator and the number of training examples."""
+        return {**setting.options, "examples": checks.whole("examples", setting.examples, 1)}
 
     @classmethod
     def check_configuration(cls, config: dict[str, Any], examples: int) -> None:
@@ -40,14 +39,14 @@ class BetaTCVAE(BetaVAE):
             raise InputError(f"--batch_size: the stratified estimator needs 2 to {examples} (the training set); "
                              f"got {config['batch_size']}")
 
-    def __init__(self, encoder: keras.Model, decoder: keras.Model, likelihood: keras.layers.Layer, examples: int,
+    def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood, examples: int,
                  beta: float | None = None, tc_estimator: str = "weighted") -> None:
         super().__init__(encoder, decoder, likelihood, beta)
         self.examples = examples
         self.tc_estimator = tc_estimator
 
-    def objective(self, x: Any, u: Any = None, *, noise: Any, beta: Any = None,
-                  training: bool = False) -> dict[str, Any]:
+    def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
+                  training: bool = False) -> dict[str, Tensor]:
         """reconstruction + mutual_information + beta total_correlation + dimension_wise_kl; their sum without beta is
         the KL of one sample."""
         posterior, prior = self.posterior(x, u, training), self.prior(u)

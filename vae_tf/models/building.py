@@ -6,6 +6,7 @@ from typing import Any
 from vae_tf import checks, devices, distributions, networks
 from vae_tf.errors import InputError
 from vae_tf.models.autoencoder import Autoencoder
+from vae_tf.models.declarations import Setting
 from vae_tf.models.registry import all_options, find, with_beta
 
 
@@ -43,9 +44,10 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
         raise InputError(f"model: {name} needs data with u or factors; got data with neither; "
                          "choose another model, or give the data a u")
     pair = networks.build(network, shape, latents, kind.heads(latents), u_size if kind.conditional else 0, seed, dtype)
-    further = kind.further_arguments(latents=latents, u_size=u_size, examples=examples, seed=seed, **own)
+    further = kind.further_arguments(Setting(latents, u_size, examples, seed, own))
     weight = {} if beta is None else {"beta": beta}
-    model = kind(*pair, distributions.Likelihood(likelihood, likelihood_variance), **weight, **further)
+    make: Any = kind        # each kind has further arguments of its own
+    model = make(*pair, distributions.Likelihood(likelihood, likelihood_variance), **weight, **further)
     for option in own:
         if not hasattr(model, option):
             raise AttributeError(f"{kind.__name__} has an option {option!r}; expected its value as an attribute of the "

@@ -1,10 +1,12 @@
 """What a model declares of itself beside its mathematics: options of its own, updates, and what theory knows of it."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vae_tf import checks
 from vae_tf.errors import InputError
+from vae_tf.typing import Optimizer
 
 # What beta weighs, in words.
 KL = "KL term"
@@ -52,6 +54,23 @@ class Option:
         return value
 
 
+class Setting(NamedTuple):
+    """What a model is built for.
+
+    latents: d.
+    u_size: |u|; 0 if the data have no u.
+    examples: number of training examples; None if nobody said.
+    seed: of the initial weights.
+    options: the value of each of the model's own options, checked.
+    """
+
+    latents: int
+    u_size: int
+    examples: int | None
+    seed: int
+    options: Mapping[str, Any]
+
+
 class Update(NamedTuple):
     """One update of a training step: an optimizer moves variables down the gradient of a term of the objective.
 
@@ -61,8 +80,8 @@ class Update(NamedTuple):
     """
 
     term: str
-    variables: list[Any]
-    optimizer: Any
+    variables: Sequence[Any]
+    optimizer: Optimizer
 
 
 class LinearTheory(NamedTuple):

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import keras
 import tensorflow as tf
 
 from vae_tf import distributions, networks
-from vae_tf.models.declarations import Option
+from vae_tf.models.declarations import Option, Setting
 from vae_tf.models.registry import register
 from vae_tf.models.vae import BetaVAE
+from vae_tf.typing import Distribution, Network, Tensor
 
 
 @register("ivae")
@@ -27,14 +27,13 @@ class IVAE(BetaVAE):
                       shapes_weights=True, in_every_configuration=True),)
 
     @classmethod
-    def further_arguments(cls, *, latents: int, u_size: int, seed: int, prior_mean: str,
-                          **others: Any) -> dict[str, Any]:
+    def further_arguments(cls, setting: Setting) -> dict[str, Any]:
         """The network from u to the prior."""
-        outputs = 2 * latents if prior_mean == "learned" else latents
-        return {"prior_network": networks.prior_network(u_size, outputs, seed)}
+        outputs = setting.latents * (2 if setting.options["prior_mean"] == "learned" else 1)
+        return {"prior_network": networks.prior_network(setting.u_size, outputs, setting.seed)}
 
-    def __init__(self, encoder: keras.Model, decoder: keras.Model, likelihood: keras.layers.Layer,
-                 prior_network: keras.Model, beta: float | None = None) -> None:
+    def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
+                 prior_network: Network, beta: float | None = None) -> None:
         super().__init__(encoder, decoder, likelihood, beta)
         self.prior_network = prior_network
 
@@ -43,7 +42,7 @@ class IVAE(BetaVAE):
         """Whether the mean of the prior is "zero" or "learned"."""
         return "learned" if self.prior_network.output_shape[-1] > self.latents else "zero"
 
-    def prior(self, u: Any = None) -> Any:
+    def prior(self, u: Tensor = None) -> Distribution:
         """p(z|u), diagonal, batch shape [B]."""
         *mean, log_variance = tf.split(self.prior_network(u), self.prior_network.output_shape[-1] // self.latents, -1)
         return distributions.diagonal_normal(mean[0] if mean else tf.zeros_like(log_variance), log_variance)

@@ -1,13 +1,12 @@
 """The variational autoencoder, its beta, and its control with a full covariance."""
 
-from typing import Any
 
-import keras
 
 from vae_tf import distributions, objectives
 from vae_tf.models.autoencoder import Autoencoder
 from vae_tf.models.declarations import LinearTheory
 from vae_tf.models.registry import register
+from vae_tf.typing import Distribution, Network, Tensor
 
 
 @register("vae")
@@ -16,16 +15,16 @@ class VAE(Autoencoder):
 
     linear_theory = LinearTheory(optimum="diagonal")
 
-    def posterior(self, x: Any, u: Any = None, training: bool = False) -> Any:
+    def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
         """q(z|x), diagonal."""
         return distributions.diagonal_normal(*self.encode(x, u, training))
 
-    def prior(self, u: Any = None) -> Any:
+    def prior(self, u: Tensor = None) -> Distribution:
         """p(z) = N(0, I), batch shape []."""
         return distributions.standard_normal(self.latents)
 
-    def objective(self, x: Any, u: Any = None, *, noise: Any, beta: Any = None,
-                  training: bool = False) -> dict[str, Any]:
+    def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
+                  training: bool = False) -> dict[str, Tensor]:
         """reconstruction + beta KL(q(z|x) || p(z))."""
         posterior = self.posterior(x, u, training)
         z = distributions.reparameterised(posterior, noise)
@@ -42,7 +41,7 @@ class BetaVAE(VAE):
     default_beta = 4.0
     linear_theory = LinearTheory(optimum="diagonal")
 
-    def __init__(self, encoder: keras.Model, decoder: keras.Model, likelihood: keras.layers.Layer,
+    def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
                  beta: float | None = None) -> None:
         super().__init__(encoder, decoder, likelihood)
         self.beta = self.default_beta if beta is None else beta
@@ -59,6 +58,6 @@ class FullCovarianceVAE(BetaVAE):
         """Sizes of the encoder's heads: mean, entries of L."""
         return latents, latents * (latents + 1) // 2
 
-    def posterior(self, x: Any, u: Any = None, training: bool = False) -> Any:
+    def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
         """q(z|x) with the covariance L L^T."""
         return distributions.full_normal(*self.encode(x, u, training))
