@@ -1,87 +1,186 @@
-"""Several models of one kind as one program: their weights stacked [S, ...], their batches [S, B, ...].
+"""A model's training step as a program: one model, or several of a kind with their weights stacked [S, ...].
 
 Replica i computes what it would compute alone with its seed and its beta. One matrix product over a stack of small
 networks keeps the processor busier than S small ones.
 """
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import distributions
+from vae_tf import array_names, distributions
 from vae_tf.errors import InputError
+from vae_tf.models import Autoencoder, Update
+from vae_tf.typing import Array, Optimizer, Tensor
+
+Terms = dict[str, Tensor]
 
 
-class Single:
-    """One model: the program of one replica, on one device or on the share of a batch of one of several.
+class Program:
+    """What `Single` and `Stacked` share: a step that makes the updates of their models.
 
-    `variables` are what an optimizer updates; `terms` gives the objective's terms {name: [S]}, means over the
-    batch; `clip` limits their gradients; `state` gives what a checkpoint of each replica holds.
+    Attributes:
+        models: S of them.
+        seeds: S of them, of order and noise.
+        optimizer: the one that the user chose, which callbacks see.
+        updates: what each step moves, see models.Update; with the program's own variables.
     """
 
-    def __init__(self, model, optimizer, seed):
+    models: list[Autoencoder]
+    seeds: list[int]
+    optimizer: Optimizer
+    updates: tuple[Update, ...]
+
+    def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+        """Means of the objective's terms {name: [S]} over this device's examples.
+
+        Args:
+            step: number of the step, from 0.
+            x: [S B, ...], the batches of one replica after another.
+            u: [S B, |u|], or None.
+            warmup: 0 to 1, which scales beta.
+        """
+        raise NotImplementedError
+
+    def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
+        """The gradients scaled down, where the global norm of a replica's is above the limit, to that norm."""
+        raise NotImplementedError
+
+    def train_step(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+                   clip_gradients: float = 0) -> Terms:
+        """Make the updates of one step, all from gradients at the same weights; returns `terms`.
+
+        Args:
+            step, x, u, warmup: as in `terms`.
+            clip_gradients: the largest norm of each update's gradient, see `clip`; 0 for any.
+        """
+        with tf.GradientTape(persistent=len(self.updates) > 1) as tape:
+            terms = self.terms(step, x, u, warmup)
+            losses = [update.optimizer.scale_loss(tf.reduce_sum(terms[update.term]) / _devices())
+                      for update in self.updates]
+        gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self.updates, strict=True)]
+        for gradient, (_, variables, optimizer) in zip(gradients, self.updates, strict=True):
+            if clip_gradients:
+                gradient = self._clipped(gradient, optimizer, clip_gradients)
+            # Keras sums the gradients of all devices.
+            optimizer.apply_gradients(zip(gradient, variables, strict=True))
+        return terms
+
+    def _clipped(self, gradients: Sequence[Tensor], optimizer: Optimizer, limit: float) -> list[Tensor]:
+        """Gradients whose sum over all devices has this norm at most."""
+        if tf.distribute.has_strategy():      # what is clipped is the gradient of the whole batch
+            total = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
+            gradients = [gradient / _devices() for gradient in total]
+        # The optimizer undoes the loss scale, and the sum over all devices the division.
+        return self.clip(gradients, optimizer.scale_loss(limit / _devices()))
+
+    def publish(self) -> None:
+        """Bring the models up to date."""
+
+    def state(self) -> list[dict[str, Array]]:
+        """What a checkpoint of each replica holds: every variable by its name, see array_names."""
+        raise NotImplementedError
+
+    def assign(self, states: Sequence[Mapping[str, Array]]) -> None:
+        """Set every variable to what `state` gave.
+
+        Raises:
+            InputError: a state lacks an array, as checkpoints of an older vae_tf do.
+        """
+        named = self._named()
+        missing = [name for state in states for name in named if name not in state]
+        if missing:
+            raise InputError(f"checkpoint: expected an array {missing[0]}; got none: another version of vae_tf or of "
+                             "Keras, or another model wrote it; --restart starts over in a new folder")
+        self._assign(named, states)
+
+    def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
+        raise NotImplementedError
+
+    def _variables(self) -> dict[str, Any]:
+        """The program's own variables of its models, by name."""
+        raise NotImplementedError
+
+    def _named(self) -> dict[str, Any]:
+        """All variables of the models and of the updates' optimizers by name."""
+        weights = self._variables()
+        names = {id(variable): name for name, variable in weights.items()}
+        named = dict(weights)
+        for i, update in enumerate(self.updates):
+            references = {names[id(variable)]: variable for variable in update.variables}
+            named.update(array_names.of_optimizer(f"optimizer_{i}" if i else "optimizer", update.optimizer, references))
+        return named
+
+
+class Single(Program):
+    """One model, on one device or on the share of a batch of one of several."""
+
+    def __init__(self, model: Autoencoder, optimizer: Optimizer, seed: int) -> None:
         self.models = [model]
         self.optimizer = optimizer
         self.seeds = [seed]
-        self.variables = model.trainable_variables
-        optimizer.build(self.variables)
+        self.updates = model.updates(optimizer)
+        _build_optimizers(self.updates)
 
-    def terms(self, step, x, u, warmup):
-        """Means over this device's examples x [B, ...], u [B, |u|] at a step; warmup, 0 to 1, scales beta."""
+    def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+        """Means of the objective's terms {name: [1]}."""
         model, = self.models
-        noise = distributions.noise(_seed(self.seeds[0], step), tf.shape(x)[0], model.latents)
+        noise = distributions.noise(_seed(self.seeds[0], step), tf.shape(x)[0], model.noise_size)
         terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=True)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
 
-    def clip(self, gradients, limit):
-        """The gradients scaled down, where their global norm is above the limit, to that norm."""
+    def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
+        """One global norm."""
         return tf.clip_by_global_norm(gradients, limit)[0]
 
-    def publish(self):
-        """Bring the models up to date."""
-
-    def state(self):
-        """[{name: array}] of every variable by its place; Keras's own names count up with every layer made."""
+    def state(self) -> list[dict[str, Array]]:
+        """The state of the only replica."""
         return [{name: variable.numpy() for name, variable in self._named().items()}]
 
-    def assign(self, states):
-        for name, variable in self._named().items():
+    def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
+        for name, variable in named.items():
             variable.assign(states[0][name])
 
-    def _named(self):
-        return _by_place(model=self.models[0].variables, optimizer=self.optimizer.variables)
+    def _variables(self) -> dict[str, Any]:
+        return array_names.of_model(self.models[0])
 
 
-class Stacked:
-    """S models with the weights of each in row i of stacked variables; see Single for its members."""
+class Stacked(Program):
+    """S models with the weights of each in row i of stacked variables."""
 
-    def __init__(self, models, optimizer, seeds):
-        self.models = models
+    def __init__(self, models: Sequence[Autoencoder], optimizer: Optimizer, seeds: Sequence[int]) -> None:
+        self.models = list(models)
         self.optimizer = optimizer
-        self.seeds = seeds
+        self.seeds = list(seeds)
         if len({_kind(model) for model in models}) > 1:
             raise InputError("models: expected models that differ in weights and beta alone; got "
                              + ", ".join(type(model).__name__ for model in models) + " of different make")
         columns = zip(*(model.variables for model in models), strict=True)
         self.stacks = [keras.Variable(np.stack([variable.numpy() for variable in column]),
                                       trainable=column[0].trainable) for column in columns]
-        self.variables = [stack for stack in self.stacks if stack.trainable]
+        of = {id(variable): stack for variable, stack in zip(models[0].variables, self.stacks, strict=True)}
+        self.updates = tuple(update._replace(variables=[of[id(variable)] for variable in update.variables])
+                             for update in models[0].updates(optimizer))
         self.betas = [float(model.beta) for model in models]
         # A stack of convolutions is no single operation: they stand side by side in one graph instead.
         self.map = _side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
-        optimizer.build(self.variables)
+        _build_optimizers(self.updates)
 
-    def terms(self, step, x, u, warmup):
+    def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+        """Means of the objective's terms {name: [S]}."""
         count = len(self.models)
         model = self.models[0]
         x = tf.reshape(x, (count, -1, *x.shape[1:]))
-        noise = tf.stack([distributions.noise(_seed(seed, step), x.shape[1], model.latents) for seed in self.seeds])
+        noise = tf.stack([distributions.noise(_seed(seed, step), x.shape[1], model.noise_size) for seed in self.seeds])
         given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas),
                  "weights": [tf.convert_to_tensor(stack) for stack in self.stacks]}
         if u is not None:
             given["u"] = tf.reshape(u, (count, -1, u.shape[1]))
 
-        def one(given):
+        def one(given: dict[str, Tensor]) -> tuple[Terms, list[Tensor]]:
             values = list(zip(model.variables, given.pop("weights"), strict=True))
             with keras.StatelessScope(state_mapping=values) as scope:
                 terms = model.objective(**given, training=True)
@@ -92,50 +191,68 @@ class Stacked:
             stack.assign(value)
         return {name: tf.reduce_mean(term, 1) for name, term in terms.items()}
 
-    def clip(self, gradients, limit):
+    def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
         """Each replica has a norm of its own."""
         count = len(self.models)
         rows = tf.concat([tf.reshape(gradient, (count, -1)) for gradient in gradients], 1)
         scale = limit / tf.maximum(tf.norm(rows, axis=1), limit)                       # [S]
         return [gradient * tf.reshape(scale, (count, *[1] * (len(gradient.shape) - 1))) for gradient in gradients]
 
-    def publish(self):
+    def publish(self) -> None:
+        """Copy the rows of the stacks into the models."""
         arrays = [stack.numpy() for stack in self.stacks]
         for i, model in enumerate(self.models):
             for variable, array in zip(model.variables, arrays, strict=True):
                 variable.assign(array[i])
 
-    def state(self):
+    def state(self) -> list[dict[str, Array]]:
+        """The state of each replica, as if it had been trained alone."""
         arrays = {name: variable.numpy() for name, variable in self._named().items()}
         # What is no stack is the optimizer's own: how many steps it has made, its learning rate.
         return [{name: array[i] if array.ndim else array for name, array in arrays.items()}
                 for i in range(len(self.models))]
 
-    def assign(self, states):
-        for name, variable in self._named().items():
+    def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
+        for name, variable in named.items():
             variable.assign(np.stack([state[name] for state in states]) if len(variable.shape) else states[0][name])
 
-    def _named(self):
-        return _by_place(model=self.stacks, optimizer=self.optimizer.variables)
+    def _variables(self) -> dict[str, Any]:
+        model = self.models[0]
+        stacks = {id(variable): stack for variable, stack in zip(model.variables, self.stacks, strict=True)}
+        return {name: stacks[id(variable)] for name, variable in array_names.of_model(model).items()}
 
 
-def _kind(model):
+def _build_optimizers(updates: Sequence[Update]) -> None:
+    """Make the variables of every update's optimizer.
+
+    Raises:
+        InputError: two updates share an optimizer, whose state would then be of both.
+    """
+    if len({id(update.optimizer) for update in updates}) < len(updates):
+        raise InputError("updates: expected an optimizer of its own for each update; got one for several")
+    for update in updates:
+        update.optimizer.build(update.variables)
+
+
+def _kind(model: Autoencoder) -> tuple[Any, ...]:
     """What models must share to be trained as one."""
     likelihood = model.likelihood_layer
     variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
-    return (type(model), likelihood.kind, variance, getattr(model, "tc_estimator", None),
+    return (type(model), likelihood.kind, variance, tuple(getattr(model, option.name) for option in model.options),
             tuple(tuple(variable.shape) for variable in model.variables))
 
 
-def _seed(seed, step):
+def _devices() -> int:
+    """How many devices share a batch."""
+    return tf.distribute.get_strategy().num_replicas_in_sync
+
+
+def _seed(seed: int, step: Tensor) -> Tensor:
     return tf.stack([seed, tf.cast(step, tf.int32)])
 
 
-def _by_place(**owned):
-    return {f"{owner} {i}": variable for owner, variables in owned.items() for i, variable in enumerate(variables)}
-
-
-def _side_by_side(function, given):
+def _side_by_side(function: Callable[[Any], Any], given: Any) -> Any:
+    """What tf.vectorized_map gives, of operations that it cannot stack."""
     count = tf.nest.flatten(given)[0].shape[0]
     outputs = [function(tf.nest.map_structure(lambda value, i=i: value[i], given)) for i in range(count)]
     return tf.nest.map_structure(lambda *values: tf.stack(values), *outputs)

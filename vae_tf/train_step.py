@@ -1,11 +1,17 @@
-"""The training step: gradients of the objective, and as many updates as asked inside one graph."""
+"""The training step of a program, and as many of them as asked inside one graph."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from vae_tf import models
+from vae_tf.replicas import Program, Terms
+from vae_tf.typing import Tensor
 
 
-def make_train_steps(program, batch_spec, *, warmup_steps=0, clip_gradients=0, jit_compile=False):
+def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_steps: int = 0, clip_gradients: float = 0,
+                     jit_compile: bool = False) -> tuple[Callable[..., Any], list[str]]:
     """(train_steps, names): a compiled function, and the names of the objective's terms.
 
     train_steps(iterator, count, totals) -> (steps done, terms of the last, totals with the terms of all added), terms
@@ -17,28 +23,13 @@ def make_train_steps(program, batch_spec, *, warmup_steps=0, clip_gradients=0, j
         batch_spec: the iterator's element_spec.
         warmup_steps, clip_gradients, jit_compile: see training.fit_replicas; under a strategy XLA is not used.
     """
-    optimizer = program.optimizer
     strategy = tf.distribute.get_strategy()
-    device_count = strategy.num_replicas_in_sync
 
-    def train_step(step, x, u=None):
+    def train_step(step: Tensor, x: Tensor, u: Tensor | None = None) -> Terms:
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
-        with tf.GradientTape() as tape:
-            terms = program.terms(step, models.unit_range(x), u, warmup)
-            loss = tf.reduce_sum(terms["loss"]) / device_count
-            loss = optimizer.scale_loss(loss)
-        gradients = tape.gradient(loss, program.variables)
-        if clip_gradients:
-            if tf.distribute.has_strategy():      # what is clipped is the gradient of the whole batch
-                total = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
-                gradients = [gradient / device_count for gradient in total]
-            # The optimizer undoes the loss scale, and the sum over all devices the division.
-            gradients = program.clip(gradients, optimizer.scale_loss(clip_gradients / device_count))
-        # Keras sums the gradients of all devices.
-        optimizer.apply_gradients(zip(gradients, program.variables, strict=True))
-        return terms
+        return program.train_step(step, models.unit_range(x), u, warmup, clip_gradients)
 
-    def everywhere(*batch):
+    def everywhere(*batch: Tensor) -> Terms:
         return {name: strategy.reduce("MEAN", term, axis=None)
                 for name, term in strategy.run(train_step, args=batch).items()}
 
@@ -47,7 +38,7 @@ def make_train_steps(program, batch_spec, *, warmup_steps=0, clip_gradients=0, j
     names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)
-    def train_steps(iterator, count, totals):
+    def train_steps(iterator: Any, count: Tensor, totals: Terms) -> tuple[Tensor, Terms, Terms]:
         done, terms = tf.constant(0, tf.int64), {name: tf.zeros_like(total) for name, total in totals.items()}
         while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"])):
             terms = one_step(*next(iterator))

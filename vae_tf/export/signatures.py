@@ -161,7 +161,7 @@ class Functions(tf.Module):
             return {"jacobian": jacobians.jacobian(model.likelihood, _checked(z_spec, z))}
 
         def objective(x, seed, u=None):
-            noise = distributions.noise(tf.stack([seed, 0]), tf.shape(x)[0], model.latents)
+            noise = distributions.noise(tf.stack([seed, 0]), tf.shape(x)[0], model.noise_size)
             return model.objective(*ready(x, u), noise=noise)
 
         self.encode = tf.function(encode, input_signature=[x_spec, *u_specs])

@@ -103,6 +103,14 @@ class Autoencoder(keras.Model):
         self.u_size = encoder.input_shape[1][-1] if isinstance(encoder.input_shape, list) else 0
         self.built = True
 
+    @property
+    def noise_size(self) -> int:
+        """How many standard normal numbers per example `objective` takes as noise: d, one for each latent.
+
+        A model that draws something else besides z asks for more, and so stays a function of seed and step.
+        """
+        return self.latents
+
     def encode(self, x: Tensor, u: Tensor = None, training: bool = False) -> list[Tensor]:
         """The encoder's heads for x, float in [0, 1], [B, ...]."""
         inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(u)] if self.u_size else x
@@ -127,7 +135,7 @@ class Autoencoder(keras.Model):
         Args:
             x: data, float, [B, ...].
             u: [B, |u|], if the model is conditional.
-            noise: eps [B, d] of z = mu + L eps, see distributions.noise.
+            noise: eps [B, noise_size], whose first d columns make z = mu + L eps, see distributions.noise.
             beta: None stands for the model's own.
             training: whether layers behave as in training.
         """
