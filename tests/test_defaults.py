@@ -145,7 +145,7 @@ def test_clipping_is_that_of_the_global_norm():
     model = build(*DENSE)
     program = replicas.Single(model, keras.optimizers.SGD(1.0), 0)
     rng = np.random.default_rng(0)
-    gradients = [rng.standard_normal(variable.shape).astype(np.float32) for variable in program.variables]
+    gradients = [rng.standard_normal(variable.shape).astype(np.float32) for variable in program.updates[0].variables]
     norm = np.sqrt(sum((gradient.astype(float)**2).sum() for gradient in gradients))
     for limit in (norm / 7, 2 * norm):
         for clipped, gradient in zip(program.clip(gradients, limit), gradients, strict=True):
