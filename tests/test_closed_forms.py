@@ -6,9 +6,9 @@ import pytest
 import reference
 import tensorflow as tf
 from cases import NEEDS_MNIST
+from tensorflow_probability import distributions as tfd
 
 from vae_tf import data, evaluation, export, jacobians, metrics, models, theory, training
-from vae_tf.distributions import tfd
 from vae_tf.errors import InputError
 from vae_tf.metrics import closed_forms
 

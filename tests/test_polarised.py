@@ -250,7 +250,7 @@ def test_polarised_kl_against_loops(full, learned, threshold):
     arrays = [np.broadcast_to(array, (50, 6)).astype(np.float64)
               for array in (q.mean(), q.stddev(), p.mean(), p.stddev())]
     _, expected, delta, active = reference.polarised_kl(*arrays, threshold)
-    got = {name: float(value) for name, value in objectives.polarised(q, p, threshold).items()}
+    got = {name: float(value) for name, value in objectives.polarised_kl(q, p, threshold).items()}
     assert got["active_latents"] == len(active)
     np.testing.assert_allclose(got["kl_polarised"], expected, rtol=1e-5)      # sums of float32 terms of one size
     np.testing.assert_allclose(got["delta_kl"], delta, rtol=1e-4, atol=1e-6)  # a difference of two such sums
@@ -262,12 +262,12 @@ def test_delta_kl_of_precise_and_of_ignored_latents_is_their_half_variance():
     q = distributions.diagonal_normal(tf.constant([[1.0, -2.0, 0.0]]), 2 * tf.math.log(stddev))
     p = distributions.standard_normal(3)
     expected = 1e-4 / float(objectives.kl(q, p)[0])
-    assert float(objectives.polarised(q, p)["delta_kl"]) == pytest.approx(expected, rel=0.1)
+    assert float(objectives.polarised_kl(q, p)["delta_kl"]) == pytest.approx(expected, rel=0.1)
 
 
 def test_delta_kl_of_a_posterior_that_is_the_prior_is_0():
     q = distributions.diagonal_normal(tf.zeros((5, 3)), tf.zeros((5, 3)))
-    got = objectives.polarised(q, distributions.standard_normal(3))
+    got = objectives.polarised_kl(q, distributions.standard_normal(3))
     assert [float(got[name]) for name in ("kl_polarised", "delta_kl", "active_latents")] == [0, 0, 0]
 
 
@@ -305,7 +305,7 @@ def trained():
     model = models.build("vae", (3,), network="mlp_synthetic", latents=4, likelihood="gaussian",
                          likelihood_variance=0.1)
     history = training.fit(model, dataset, keras.optimizers.Adam(5e-3), steps=3_000, batch_size=64, log_every=500,
-                           watch=lambda model, x, u: objectives.polarised(model.posterior(x, u), model.prior(u)))
+                           watch=lambda model, x, u: objectives.polarised_kl(model.posterior(x, u), model.prior(u)))
     return model, dataset, history
 
 

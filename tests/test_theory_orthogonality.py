@@ -1,108 +1,58 @@
-"""Linear autoencoders, PPCA by EM, and what orthogonal columns save and identify."""
+"""What orthogonal columns save, which variances suit them, and which components they identify."""
 
-import itertools
 
 import numpy as np
 import pytest
 import scipy.linalg
 from scipy.optimize import minimize
-from scipy.spatial.transform import Rotation
-from scipy.special import erf
 from scipy.stats import multivariate_normal, norm
 
 from vae_tf import theory
 from vae_tf.errors import InputError
 
-
-def covariance_of(n, seed):
-    A = np.random.default_rng(seed).standard_normal((n, n + 2))
-    return A @ A.T / n
-
-
-def test_a_linear_autoencoder_is_pca_up_to_any_mixing():
-    """rolinek (6), (7): against an optimiser with all weights free, which stops at another mixing of the same plane."""
-    C, rng = covariance_of(5, 0), np.random.default_rng(0)
-    Y, encoder, loss = theory.linear_autoencoder(C, 2)
-    np.testing.assert_allclose(Y.T @ Y, np.eye(2), atol=1e-12)
-    np.testing.assert_allclose(encoder, Y.T, atol=1e-12)
-    assert theory.autoencoder_loss(C, Y, encoder) == pytest.approx(loss, rel=1e-12)
-    found = minimize(lambda flat: theory.autoencoder_loss(C, flat[:10].reshape(5, 2), flat[10:].reshape(2, 5)),
-                     rng.standard_normal(20), method="BFGS", options={"gtol": 1e-7})
-    assert loss == pytest.approx(found.fun, rel=1e-9) and found.fun >= loss - 1e-12
-    free, free_encoder = found.x[:10].reshape(5, 2), found.x[10:].reshape(2, 5)
-    np.testing.assert_allclose(free @ free_encoder, Y @ encoder, atol=1e-4)      # the root of what the optimiser leaves
-    assert np.abs(free.T @ free - np.diag(np.diag(free.T @ free))).max() > 0.01  # its latents are not PCA's
-    x = rng.multivariate_normal(np.zeros(5), C, 100_000)
-    for G in (rng.standard_normal((2, 2)), np.diag([2.0, 0.1]) @ np.linalg.qr(rng.standard_normal((2, 2)))[0]):
-        mixed, mixed_encoder, same = theory.linear_autoencoder(C, 2, G)
-        assert same == loss == pytest.approx(theory.autoencoder_loss(C, mixed, mixed_encoder), rel=1e-9)
-        np.testing.assert_allclose(mixed_encoder, np.linalg.pinv(mixed), atol=1e-9)              # Y' = Y^+, Example 1
-        squared = ((x - x @ mixed_encoder.T @ mixed.T) ** 2).sum(1)
-        assert abs(squared.mean() - loss) < 5 * squared.std() / np.sqrt(len(x))
-    with pytest.raises(InputError, match="mixing: expected an invertible matrix"):
-        theory.linear_autoencoder(C, 2, np.ones((2, 2)))
-    with pytest.raises(InputError, match="latents: expected 1 to 5"):
-        theory.linear_autoencoder(C, 6)
-
-
-def test_a_rotation_keeps_the_reconstruction_and_loses_the_meaning():
-    """rolinek (5): its matrix is a rotation to the two digits printed; the autoencoder does not see it, a VAE does."""
-    printed = np.array([[0.75, 0.25, 0.61], [0.25, 0.75, -0.61], [-0.61, 0.61, 0.50]])
-    U = Rotation.from_rotvec(-np.pi / 3 * np.array([1, 1, 0]) / np.sqrt(2)).as_matrix()
-    U = U if np.abs(U - printed).max() < 0.01 else U.T
-    np.testing.assert_allclose(U, printed, atol=0.005)
-    C = np.diag([4.0, 2, 1, 0.1])
-    _, encoder, loss = theory.linear_autoencoder(C, 3)
-    turned, turned_encoder, same = theory.linear_autoencoder(C, 3, U.T)          # the encoder is followed by U
-    np.testing.assert_allclose(turned_encoder, U @ encoder, atol=1e-12)
-    assert theory.autoencoder_loss(C, turned, turned_encoder) == pytest.approx(loss) == same
-    assert (np.sort(np.abs(turned_encoder), 1)[:, -2] > 0.5).all()               # every latent mixes two directions
-    # The linear VAE's optimum has one direction to a latent; after U all latents share all three, and it is worse.
-    o = theory.linear_beta_vae(C, 3, 1.0, 0.1)
-    assert theory.turn_angle(C, o.decoder @ U.T, 1.0, 0.1) > 29
-    worse = theory.linear_terms(C, o.decoder @ U.T, *theory.linear_encoder(o.decoder @ U.T, 1.0, 0.1), 0.1)
-    assert sum(worse) > o.reconstruction + o.kl + 0.1
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_ppca_by_em_climbs_to_the_closed_form_but_for_a_rotation(seed):
-    C = covariance_of(6, 3)
-    exact = theory.ppca(C, 2)
-    fitted, likelihoods = theory.ppca_by_em(C, 2, seed=seed)
-    assert (np.diff(likelihoods) > -1e-12 * abs(likelihoods[-1])).all() and len(likelihoods) > 10      # never falls
-    # It stops where a step gains 1e-12 of the likelihood, at a rate that leaves some hundred times that to gain.
-    assert fitted.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-9) == likelihoods[-1]
-    assert fitted.noise_variance == pytest.approx(exact.noise_variance, rel=1e-3)
-    np.testing.assert_allclose(fitted.weights @ fitted.weights.T, exact.weights @ exact.weights.T, atol=1e-3)
-    assert np.abs((fitted.weights.T @ fitted.weights)[0, 1]) > 0.01              # columns are not orthogonal: R is free
-    first = theory.ppca_by_em(C, 2, steps=1, seed=seed)[0]
-    assert first.log_likelihood == pytest.approx(em_step(C, 2, seed), rel=1e-9)
-
-
-def em_step(C, latents, seed):
-    """One step of EM with data in place of moments: 6 points whose covariance is C, expectations example by example."""
-    x = np.sqrt(len(C)) * np.linalg.cholesky(C).T
-    s2 = np.trace(C) / len(C)
-    W = np.sqrt(s2) * np.random.default_rng(seed).standard_normal((len(C), latents))
-    E = s2 * np.linalg.inv(W.T @ W + s2 * np.eye(latents))
-    means = [np.linalg.inv(W.T @ W + s2 * np.eye(latents)) @ W.T @ point for point in x]
-    W = sum(np.outer(p, m) for p, m in zip(x, means, strict=True)) @ np.linalg.inv(
-        sum(E + np.outer(m, m) for m in means))
-    s2 = np.mean([p @ p - 2 * m @ W.T @ p + np.trace((E + np.outer(m, m)) @ W.T @ W)
-                  for p, m in zip(x, means, strict=True)]) / len(C)
-    return np.mean(multivariate_normal(np.zeros(len(C)), W @ W.T + s2 * np.eye(len(C))).logpdf(x))
-
-
-def test_ppca_by_em_refuses_what_has_no_maximum():
-    x = np.random.default_rng(0).standard_normal((30, 2)) @ np.ones((2, 5))
-    with pytest.raises(InputError, match="covariance: expected noise that 1 latents do not explain"):
-        theory.ppca_by_em(np.cov(x.T), 1)
-    with pytest.raises(InputError, match="latents: expected 1 to 2, fewer than the size of the data; got 3"):
-        theory.ppca_by_em(np.eye(3), 3)
+M1 = np.array([[4.0, 1], [-3, 1], [5, -1]])                                     # rolinek (24)
 
 
 def turn(angle):
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+
+
+M2 = M1 @ turn(np.pi / 4).T
+
+
+def test_the_worked_example_of_rolinek():
+    np.testing.assert_allclose(M2, np.sqrt(2) * np.array([[1.5, 2.5], [-2, -1], [3, 2]]), atol=1e-12)
+    np.testing.assert_allclose((M1**2).sum(0), [50, 3])
+    np.testing.assert_allclose((M2**2).sum(0), [61 / 2, 45 / 2])
+    for budget in (-1.0, 0.0, 3.0):
+        variances, first = theory.precision_allocation(M1, budget)
+        assert first == pytest.approx(2 * np.sqrt(150) * np.exp(-budget / 2))
+        assert variances[0] / variances[1] == pytest.approx(3 / 50)
+        assert -np.log(variances).sum() == pytest.approx(budget)
+        assert (M1**2).sum(0) @ variances == pytest.approx(first)
+        second = theory.precision_allocation(M2, budget)[1]
+        assert second / first == pytest.approx(np.sqrt(61 * 45 / 4) / np.sqrt(150))
+    # over all rotations the least is at orthogonal columns, where the product of the norms is the volume
+    angles = np.linspace(0, np.pi / 2, 1001)
+    least = min(theory.precision_allocation(M1 @ turn(a).T, 0.0)[1] for a in angles)
+    volume = 2 * np.linalg.svd(M1, compute_uv=False).prod()
+    assert volume <= least < volume * (1 + 1e-5) < theory.precision_allocation(M1, 0.0)[1]
+
+
+def test_precision_allocation_against_an_optimiser():
+    J, budget = np.random.default_rng(0).standard_normal((6, 4)), 2.0
+
+    def loss(free):
+        log_variance = np.append(free, -budget - free.sum())
+        return (J**2).sum(0) @ np.exp(log_variance)
+
+    found = minimize(loss, np.zeros(3), tol=1e-12)
+    variances, minimum = theory.precision_allocation(J, budget)
+    assert minimum == pytest.approx(found.fun, rel=1e-9)
+    np.testing.assert_allclose(np.log(variances[:3]), found.x, atol=1e-5)       # the root of the objective's precision
+    sampled = np.random.default_rng(1).standard_normal((200_000, 4)) * np.sqrt(variances) @ J.T
+    squared = (sampled**2).sum(1)
+    assert abs(squared.mean() - minimum) < 5 * squared.std() / np.sqrt(len(squared))
 
 
 def test_the_joint_problem_has_one_minimum_with_orthogonal_columns_everywhere():
@@ -231,77 +181,3 @@ def test_distinct_slopes_do_not_identify_a_decoder():
         assert density == pytest.approx(theory.push_forward_log_density(x, np.eye(2)), rel=1e-9)
         errors.append(theory.match_components(J, np.eye(2))[1])
     assert min(errors) > 0.05 and np.median(errors) > 0.5
-
-
-def by_quadrature(f, M, variances):
-    """sum_j E f_j((M eps)_j)^2: (M eps)_j is normal, so a rule of 80 points is exact for smooth f."""
-    nodes, weights = np.polynomial.hermite_e.hermegauss(80)
-    spread = np.sqrt((M**2) @ variances)
-    return sum(weights @ f(j, s * nodes) ** 2 for j, s in enumerate(spread)) / np.sqrt(2 * np.pi)
-
-
-def test_the_stochastic_loss_to_first_order():
-    """bhowal Lemma 1 for tanh(a + b_j), and with f(0) = 0 for the f that Proposition 4 defines."""
-    rng = np.random.default_rng(5)
-    M, b, variances = rng.standard_normal((4, 3)), np.array([0.4, -1.0, 0.0, 2.0]), np.array([0.02, 0.01, 0.03])
-    value = np.tanh(b)
-    slope, curvature = 1 - value**2, -2 * value * (1 - value**2)
-    for shift in (np.zeros(4), value):                              # f = tanh(a + b), and tanh(a + b) - tanh(b)
-        errors = []
-        for scale in (1.0, 0.1, 0.01):
-            exact = by_quadrature(lambda j, a, s=shift: np.tanh(a + b[j]) - s[j], M, scale * variances)
-            first = theory.stochastic_loss(M, scale * variances, value - shift, slope, curvature)
-            errors.append(abs(first - exact))
-        assert errors[1] < errors[0] / 50 and errors[2] < errors[1] / 80         # second order in the variances
-    # With f(0) = 0 it is the linear decoder's: E ||J eps||^2 with J = f' M (rolinek (17)).
-    J = slope[:, np.newaxis] * M
-    assert theory.stochastic_loss(M, variances, 0.0, slope, curvature) == pytest.approx((J**2).sum(0) @ variances)
-    # One function with a closed form of its own: E erf(a)^2 = 2/pi arcsin(2 v / (1 + 2 v)) (Williams 1997).
-    v = 1e-4
-    exact = 2 / np.pi * np.arcsin(2 * v / (1 + 2 * v))
-    assert by_quadrature(lambda j, a: erf(a), np.ones((1, 1)), np.array([v])) == pytest.approx(exact, rel=1e-10)
-    assert theory.stochastic_loss(np.ones((1, 1)), [v], 0.0, 2 / np.sqrt(np.pi), 0.0) == pytest.approx(exact, rel=3 * v)
-
-
-def test_nearest_neighbours_are_the_cheapest_to_be_confused_with():
-    """bhowal Proposition 6 and Lemma 13, against every choice of two others."""
-    x = np.random.default_rng(6).standard_normal((7, 3))
-    near = theory.nearest_neighbours(x, 2)
-    losses = theory.confusion_loss(x, near)
-    for i in range(7):
-        others = [j for j in range(7) if j != i]
-        slow = {pair: sum(((x[j] - x[i]) ** 2).sum() for j in pair) for pair in itertools.combinations(others, 2)}
-        assert losses[i] == pytest.approx(min(slow.values())) and tuple(sorted(near[i])) == min(slow, key=slow.get)
-    copies = np.zeros((5, 2))
-    for i, row in enumerate(theory.nearest_neighbours(copies, 2)):
-        assert i not in row and len(set(row)) == 2
-    with pytest.raises(InputError, match="neighbours: expected 1 to 6, fewer than there are examples; got 7"):
-        theory.nearest_neighbours(x, 7)
-
-
-def test_a_lower_kl_takes_neighbours_means_together_and_their_samples_apart():
-    """bhowal Theorem 2 (b), Dist falls with the KL, fails at optima of the linear VAE: posteriors widen."""
-    rng = np.random.default_rng(7)
-    x = rng.standard_normal((400, 2)) * [2.0, 1.0] @ np.linalg.qr(rng.standard_normal((3, 3)))[0][:2]
-    x -= x.mean(0)
-    near, C = theory.nearest_neighbours(x, 3), np.cov(x.T, bias=True)
-    kls, distances, apart = [], [], []
-    for beta in (0.01, 0.1, 0.5, 1.0, 3.0, 10.0):
-        o = theory.linear_beta_vae(C, 2, beta, 0.5)
-        mean, variance = x @ o.encoder.T, np.broadcast_to(o.variances, (400, 2))
-        kls.append(o.kl)
-        distances.append(theory.neighbour_distance(mean, variance, near).mean())
-        apart.append(((mean[near] - mean[:, np.newaxis]) ** 2).sum((1, 2)).mean())
-        z = mean + np.sqrt(variance) * rng.standard_normal((300, 400, 2))
-        again = mean + np.sqrt(variance) * rng.standard_normal((300, 400, 2))      # drawn apart from z
-        sampled = sum(((z - again[:, near[:, k]]) ** 2).sum(-1) for k in range(3)).mean(1)
-        assert abs(sampled.mean() - distances[-1]) < 5 * sampled.std() / np.sqrt(len(sampled))
-    assert (np.diff(kls) < 0).all() and (np.diff(apart) < 0).all()                   # the means do come together
-    assert (np.diff(distances) > 0).all()                                            # and Dist rises all the way
-    assert kls[-1] == 0 and distances[-1] == pytest.approx(3 * 2 * 2)                # to 2 d per neighbour
-    # With few and distant examples the means decide, and Dist falls at first.
-    far = np.diag([8.0, 4, 2])
-    few = theory.nearest_neighbours(far, 1)
-    sparse = [theory.neighbour_distance(far @ o.encoder.T, np.broadcast_to(o.variances, (3, 2)), few).mean()
-              for o in (theory.linear_beta_vae(np.cov(far.T, bias=True), 2, b, 0.5) for b in (0.5, 3.0))]
-    assert sparse[1] < sparse[0]

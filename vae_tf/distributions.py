@@ -1,61 +1,61 @@
-"""Tensors to distributions: posteriors q(z|x), priors p(z) and likelihoods p(x|z).
+"""Posteriors q(z|x), priors p(z) and likelihoods p(x|z), made from the tensors that networks return.
 
-Every function takes what a network returns and gives a TensorFlow Probability distribution whose
-batch shape is [B]: one distribution per example, over all latents or all pixels of that example.
+Each function returns a distribution of TensorFlow Probability with batch shape [B]: one distribution per example, over
+all latents or all pixels of that example.
 """
 
 import math
+from collections.abc import Sequence
 
 import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
+from tensorflow_probability import distributions as tfd
 
 from vae_tf import checks, devices
 from vae_tf.errors import InputError
 
-tfd = tfp.distributions
-
 LIKELIHOODS = ("bernoulli", "gaussian", "gaussian_learned")
 
 
-def point(mean):
+def point(mean: tf.Tensor) -> tfd.Distribution:
     """q(z|x) of an autoencoder: all mass at mean [B, d]."""
     return tfd.VectorDeterministic(mean)
 
 
-def diagonal_normal(mean, log_variance):
+def diagonal_normal(mean: tf.Tensor, log_variance: tf.Tensor) -> tfd.Distribution:
     """N(mean, diag exp(log_variance)), both [B, d] (Kingma, Welling 2014; rolinek (3))."""
     _check_last("log_variance", log_variance, mean.shape[-1])
     return tfd.MultivariateNormalDiag(mean, tf.exp(0.5 * log_variance))
 
 
-def full_normal(mean, lower):
+def full_normal(mean: tf.Tensor, lower: tf.Tensor) -> tfd.Distribution:
     """N(mean, L L^T) (rolinek S76-S78).
 
-    mean is [B, d]; lower is [B, d (d + 1) / 2], the entries of L, whose diagonal is exponentiated so
-    that it is positive and lower = 0 gives L = I.
+    mean is [B, d]; lower is [B, d (d + 1) / 2], the entries of L. The diagonal of L is the exponential of its entries,
+    which makes it positive; lower = 0 gives L = I.
     """
     _check_last("lower", lower, mean.shape[-1] * (mean.shape[-1] + 1) // 2)
     L = tfp.math.fill_triangular(lower)
     return tfd.MultivariateNormalTriL(mean, tf.linalg.set_diag(L, tf.exp(tf.linalg.diag_part(L))))
 
 
-def _check_last(name, tensor, size):
+def _check_last(name: str, tensor: tf.Tensor, size: int) -> None:
     if tensor.shape[-1] != size:
         raise InputError(f"{name}: expected {size} numbers per example, to suit the mean; got {tensor.shape[-1]}")
 
 
-def standard_normal(latents):
+def standard_normal(latents: int) -> tfd.Distribution:
     """p(z) = N(0, I) over `latents` dimensions, batch shape []."""
     checks.whole("latents", latents, 1)
     return tfd.MultivariateNormalDiag(tf.zeros(latents), tf.ones(latents))
 
 
-def noise(seed, examples, latents):
-    """eps ~ N(0, I) [B, d] for z = mu + L eps: a function of the seed, two integers, alone.
+def noise(seed: Sequence[int] | tf.Tensor, examples: int | tf.Tensor, latents: int) -> tf.Tensor:
+    """Draw eps ~ N(0, I) [B, d] for z = mu + L eps; it depends on the seed alone, which is two integers.
 
-    Under a tf.distribute strategy `examples` is this device's share, and the noise its rows of the whole batch's:
-    an example gets the same whatever the number of devices.
+    Under a tf.distribute strategy `examples` counts the examples on this device, and the noise is the rows of the whole
+    batch's noise that belong to them. An example therefore gets the same noise whatever the number of devices.
     """
     device, count = devices.place()
     shape = (examples * count, latents)
@@ -63,22 +63,22 @@ def noise(seed, examples, latents):
     return whole if count == 1 else whole[device * examples:(device + 1) * examples]
 
 
-def reparameterised(posterior, noise):
-    """z = mu + L eps [B, d], a sample of a normal q(z|x) (Kingma, Welling 2014; rolinek S76)."""
+def reparameterised(posterior: tfd.Distribution, noise: tf.Tensor) -> tf.Tensor:
+    """Sample a normal q(z|x): z = mu + L eps [B, d] for noise eps [B, d] (Kingma, Welling 2014; rolinek S76)."""
     return posterior.bijector.forward(noise)
 
 
 class Likelihood(keras.layers.Layer):
-    """p(x|z) from the decoder's output.
+    """The likelihood p(x|z), made from the decoder's output.
 
     Args:
-        kind: "bernoulli" (the output is logits), "gaussian" (the output is the mean; fixed variance) or
-            "gaussian_learned" (one variance for all pixels, learned: gamma of bonheme).
-        variance: of each pixel, in squared data units; the start value when it is learned. 1/2 makes the
-            negative log-likelihood the squared error of the papers, up to a constant.
+        kind: "bernoulli" (the decoder's output is logits), "gaussian" (its output is the mean, and the variance is
+            fixed) or "gaussian_learned" (all pixels share one variance, which is learned; bonheme calls it gamma).
+        variance: variance of each pixel, in squared data units; the value at the start if the variance is learned. With
+            1/2 the negative log-likelihood is the squared error of the papers, up to a constant.
     """
 
-    def __init__(self, kind, variance=0.5):
+    def __init__(self, kind: str, variance: float = 0.5) -> None:
         super().__init__(name="likelihood")
         checks.choice("likelihood", kind, LIKELIHOODS)
         checks.number("likelihood_variance", variance, above=0)
@@ -88,8 +88,8 @@ class Likelihood(keras.layers.Layer):
             self.log_variance = self.add_weight(
                 shape=(), initializer=keras.initializers.Constant(self.log_variance), name="log_variance")
 
-    def distribution(self, output):
-        """p(x|z): output [B, ...] is the decoder's; the event shape is that of one example."""
+    def distribution(self, output: tf.Tensor) -> tfd.Distribution:
+        """Return p(x|z) for the decoder's output [B, ...]; its event shape is the shape of one example."""
         event_rank = len(output.shape) - 1
         if self.kind == "bernoulli":
             # dtype float32: grey images are scored too, by x log p + (1 - x) log(1 - p).

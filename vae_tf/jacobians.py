@@ -1,18 +1,22 @@
 """Jacobians of decoders, J = d Dec(z) / dz, and their Gram matrices J^T J.
 
-Forward mode costs about d decoder passes whatever n is, reverse mode about n; the smaller wins. A decoder is
-any function of z [B, d] that treats each row alone. It may return a tensor [B, ...], a distribution with batch
-shape [B] (`models.Autoencoder.likelihood`), or the dict of an exported `decode` (`export.Exported.decoder`).
+Forward mode costs about d decoder passes whatever n is, and reverse mode costs about n; the cheaper one is the default.
+A decoder is any function of z [B, d] that treats each row alone. It may return a tensor [B, ...], a distribution with
+batch shape [B] (`models.Autoencoder.likelihood`), or the dict of an exported `decode` (`export.Exported.decoder`).
 
-Everything here can be called inside `tf.function`, XLA included; called eagerly, it is traced anew each time.
+Everything here can be called inside `tf.function`, with XLA too. An eager call is traced anew each time.
 """
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 from vae_tf import checks
 from vae_tf.errors import InputError
+
+Decoder = Callable[[tf.Tensor], Any]        # it returns a tensor, a distribution or a dict, as said above
 
 OUTPUTS = ("mean", "natural")
 MODES = ("forward", "reverse")
@@ -21,63 +25,67 @@ MODES = ("forward", "reverse")
 CHUNK = 32
 
 
-def jacobian(f, z, *, output="mean", mode=None):
+def jacobian(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = None) -> tf.Tensor:
     """J [B, n, d] of a decoder at each row of z, n being the flattened size of its output.
 
     Args:
-        f: the decoder; see the module.
-        z: float [B, d], d known.
-        output: what of p(x|z) is differentiated: "mean" [data units], or "natural", the parameter that an exponential
-            family takes (the logits of a Bernoulli; a Gaussian's mean, which is it up to the variance).
-        mode: "forward" (d tangents), "reverse" (n gradients), or None: forward when d <= n.
+        f: the decoder, as described at the top of this module.
+        z: latents, floats [B, d]; d must be known when the call is traced.
+        output: which parameter of p(x|z) is differentiated: "mean", in data units, or "natural", the natural parameter
+            of an exponential family: the logits of a Bernoulli, or the mean of a Gaussian (up to its variance).
+        mode: "forward" (d tangents), "reverse" (n gradients), or None, which takes forward mode when d <= n.
 
     Returns:
-        [B, n, d] in the dtype of the decoder's output, in its data units per latent unit.
+        J [B, n, d] in the dtype of the decoder's output, in data units per latent unit.
 
     Raises:
-        InputError: z, output or mode that are not as above.
+        InputError: z is not floats [B, d], or there is no such output or mode.
     """
-    z, f, forward = _prepared(f, z, output, mode)
+    z, f, forward = _prepare(f, z, output, mode)
     return _jacobian(f, z, forward)
 
 
-def gram(f, z, *, output="mean", mode=None, chunk=CHUNK):
-    """J^T J [B, d, d] of a decoder at each row of z, holding the Jacobians of `chunk` examples at a time.
+def gram(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = None, chunk: int = CHUNK) -> tf.Tensor:
+    """J^T J [B, d, d] of a decoder at each row of z; only `chunk` Jacobians are in memory at a time.
 
     Sums run in float64, because J^T J has the square of J's condition number.
 
     Args:
-        f, z, output, mode: as for `jacobian`.
-        chunk: examples at a time.
+        f: the decoder, as described at the top of this module.
+        z: latents, floats [B, d]; d must be known when the call is traced.
+        output: "mean" or "natural"; `jacobian` describes both.
+        mode: "forward", "reverse", or None for the cheaper one.
+        chunk: the number of examples whose Jacobians are in memory at a time.
 
     Returns:
         float64 [B, d, d], in squared data units per squared latent unit.
 
     Raises:
-        InputError: as for `jacobian`.
+        InputError: z is not floats [B, d], there is no such output or mode, or chunk is below 1.
     """
     checks.whole("chunk", chunk, 1)
-    z, f, forward = _prepared(f, z, output, mode)
+    z, f, forward = _prepare(f, z, output, mode)
     d = z.shape[1]
     chunk = chunk if z.shape[0] is None else max(1, min(chunk, z.shape[0]))
 
-    def one(some):
-        J = tf.cast(_jacobian(f, some, forward), tf.float64)
+    def gram_of(rows: tf.Tensor) -> tf.Tensor:
+        J = tf.cast(_jacobian(f, rows, forward), tf.float64)
         return tf.linalg.matmul(J, J, transpose_a=True)
 
     @tf.function        # so that an eager call is traced once, not once per chunk
-    def all_chunks(z):
+    def all_chunks(z: tf.Tensor) -> tf.Tensor:
         rows = tf.shape(z)[0]
         chunks = -(-rows // chunk)
         padded = tf.reshape(tf.pad(z, [[0, chunks * chunk - rows], [0, 0]]), [chunks, chunk, d])
-        grams = tf.map_fn(one, padded, fn_output_signature=tf.float64, parallel_iterations=1)
+        grams = tf.map_fn(gram_of, padded, fn_output_signature=tf.float64, parallel_iterations=1)
         return tf.reshape(grams, [chunks * chunk, d, d])[:rows]
 
     return all_chunks(z)
 
 
-def _prepared(f, z, output, mode):
-    """z as a tensor, the decoder as a function of it to [B, n], and whether forward mode is wanted."""
+def _prepare(f: Decoder, z: tf.Tensor, output: str, mode: str | None) -> tuple[tf.Tensor, Callable[[tf.Tensor],
+             tf.Tensor], bool]:
+    """Check the arguments; return z as a tensor, the decoder as a function to [B, n], and whether mode is forward."""
     z = tf.convert_to_tensor(z)
     if not z.dtype.is_floating or z.shape.rank != 2 or not z.shape[1]:
         raise InputError(f"z: expected floats of shape [B, d]; got {z.dtype.name} of shape {z.shape}")
@@ -85,18 +93,18 @@ def _prepared(f, z, output, mode):
         if value not in choices:
             raise InputError(f"{name}: expected one of {', '.join(map(str, choices))}; got {value!r}")
 
-    def flat(z):
-        x = chosen(f(z), output)
+    def flat(z: tf.Tensor) -> tf.Tensor:
+        x = output_of(f(z), output)
         return tf.reshape(x, [tf.shape(z)[0], math.prod(x.shape[1:])])
 
-    if mode is None:     # n is wanted: the graph that finds it is never run
+    if mode is None:     # the graph that is traced to find n is never run
         n = tf.function(flat).get_concrete_function(tf.TensorSpec((1, z.shape[1]), z.dtype)).output_shapes[1]
         mode = "forward" if z.shape[1] <= n else "reverse"
     return z, flat, mode == "forward"
 
 
-def chosen(decoded, output="mean"):
-    """The mean or natural parameter [B, ...] of p(x|z), from whatever a decoder returns."""
+def output_of(decoded: Any, output: str = "mean") -> tf.Tensor:
+    """Take the mean or the natural parameter [B, ...] of p(x|z) out of whatever a decoder returned."""
     if isinstance(decoded, dict):
         return decoded.get("logits", decoded["mean"]) if output == "natural" else decoded["mean"]
     if hasattr(decoded, "mean") and not tf.is_tensor(decoded):
@@ -106,7 +114,7 @@ def chosen(decoded, output="mean"):
     return decoded
 
 
-def _jacobian(f, z, forward):
+def _jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward: bool) -> tf.Tensor:
     if forward:
         return tf.transpose(_tangents(f, z), [1, 2, 0])
     with tf.GradientTape() as tape:
@@ -115,11 +123,11 @@ def _jacobian(f, z, forward):
     return tape.batch_jacobian(x, z)
 
 
-def _tangents(f, z):
+def _tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
     """d f / d z_j [d, B, n]: the decoder runs once, its linearisation on d tangents stacked in the batch."""
     basis = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)          # [d, B, d]
 
-    def tangent(direction):
+    def tangent(direction: tf.Tensor) -> tf.Tensor:
         with tf.autodiff.ForwardAccumulator(z, direction) as accumulator:
             x = f(z)
         return accumulator.jvp(x, unconnected_gradients=tf.UnconnectedGradients.ZERO)

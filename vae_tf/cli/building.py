@@ -65,7 +65,7 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
     shared = strategy is not devices.strategy("one_device") and len(configs) == 1     # replicas train on one device
 
     def polarised(model, x, u):
-        return objectives.polarised(model.posterior(x, u), model.prior(u), config["active_threshold"])
+        return objectives.polarised_kl(model.posterior(x, u), model.prior(u), config["active_threshold"])
 
     with strategy.scope() if shared else contextlib.nullcontext():
         optimizer = training.optimizer(config["optimizer"], config["learning_rate"], config["precision"],

@@ -9,6 +9,7 @@ if __name__ == "__main__":
 
 import argparse
 import sys
+from typing import NoReturn
 
 from vae_tf import console
 from vae_tf.errors import InputError, printable
@@ -20,23 +21,23 @@ PROGRAM = "python -m vae_tf.experiments"
 class Parser(argparse.ArgumentParser):
     """An argument parser whose errors are one line."""
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         fail(message)
 
 
-def fail(message):
+def fail(message: object) -> NoReturn:
     print(f"{PROGRAM}: error: {printable(' '.join(str(message).split()))}", file=sys.stderr)
     sys.exit(2)
 
 
-def positive(text):
+def positive(text: str) -> int:
     """A whole number above 0."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return int(text)
 
 
-def parser():
+def parser() -> argparse.ArgumentParser:
     made = Parser(prog=PROGRAM, description=__doc__.replace("`", ""), allow_abbrev=False)
     made.add_argument("names", nargs="*", metavar="NAME", help="The tables or figures to run, or files of "
                       "one's own such as my.toml; without it, all are listed.")
@@ -60,7 +61,7 @@ def parser():
     return made
 
 
-def run(table, asked):
+def run(table: tables.Table, asked: argparse.Namespace) -> bool:
     """Run a table: what is left of it, after what is there. Returns whether every task came to its end."""
     scheduling.distributed()        # before the slow imports
     found = results.read_all(asked.results)
@@ -92,7 +93,7 @@ def run(table, asked):
     return not failed
 
 
-def main():
+def main() -> None:
     asked = parser().parse_args()
     try:
         if not asked.names and not asked.page:

@@ -1,6 +1,8 @@
 """What a paper claims in words, or by an order of its models, as data that can be seen to hold or not."""
 
 import dataclasses
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from vae_tf.errors import InputError
 from vae_tf.experiments.entries import Entries
@@ -26,7 +28,7 @@ class Check:
     columns: tuple[str, ...] = ()
 
 
-def read(where, data, metrics, cells):
+def read(where: str, data: Any, metrics: Collection[str], cells: Sequence[Any]) -> Check:
     """The claim that an entry of `checks` describes; raises InputError for one that cannot be checked."""
     entries = Entries(where, data)
     check = Check(entries.take("says", str), entries.take("metric", str), entries.take("low", float, None),
@@ -44,7 +46,7 @@ def read(where, data, metrics, cells):
     return check
 
 
-def _groups(entries):
+def _groups(entries: Entries) -> tuple[tuple[str, ...], ...]:
     groups = entries.take("rising", list, [])
     if not all(isinstance(group, list) and group and all(isinstance(name, str) for name in group) for group in groups):
         raise InputError(f"{entries.at('rising')}: expected lists of columns, such as [['VAE'], ['AE']]; "

@@ -12,15 +12,16 @@ REQUIRED: Any = object()
 class Entries:
     """The entries of one table in TOML, taken one by one; `done` refuses those that nobody took."""
 
-    def __init__(self, where, data):
+    def __init__(self, where: str, data: Any) -> None:
         if not isinstance(data, dict):
             raise InputError(f"{where}: expected a table of entries; got {data!r}")
-        self.where, self.data, self.known = where, data, []
+        self.where, self.data = where, data
+        self.known: list[str] = []
 
-    def at(self, name):
+    def at(self, name: str) -> str:
         return f"{self.where}.{name}" if self.where else name
 
-    def take(self, name, kind, default=REQUIRED):
+    def take(self, name: str, kind: type, default: Any = REQUIRED) -> Any:
         self.known.append(name)
         value = self.data.get(name, default)
         if value is REQUIRED:
@@ -29,33 +30,33 @@ class Entries:
             raise InputError(f"{self.at(name)}: expected {KINDS[kind]}; got {value!r}")
         return value
 
-    def texts(self, name):
+    def texts(self, name: str) -> tuple[str, ...]:
         values = self.take(name, list, [])
         for value in values:
             if not isinstance(value, str):
                 raise InputError(f"{self.at(name)}: expected a list of texts; got {value!r} in it")
         return tuple(values)
 
-    def flags(self, name):
+    def flags(self, name: str) -> tuple[str, ...]:
         values = self.texts(name)
         for value in values:
             if not value.startswith("--") or value.startswith("--flagfile"):
                 raise InputError(f"{self.at(name)}: expected flags such as --latents=10; got {value!r}")
         return values
 
-    def done(self):
+    def done(self) -> None:
         for name in self.data:
             if name not in self.known:
                 raise InputError(f"{self.at(name)}: there is no such entry; choices: {', '.join(self.known)}")
 
 
-def positive(entries, name, default):
+def positive(entries: Entries, name: str, default: Any) -> Any:
     value = entries.take(name, int, default)
     if value is not None and value < 1:
         raise InputError(f"{entries.at(name)}: expected a whole number above 0; got {value}")
     return value
 
 
-def is_a(value, kind):
+def is_a(value: Any, kind: type) -> bool:
     kinds = (int, float) if kind is float else (kind,)
     return isinstance(value, kinds) and (kind is bool or not isinstance(value, bool))

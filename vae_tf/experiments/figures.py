@@ -5,6 +5,7 @@ import math
 import pathlib
 import statistics
 import textwrap
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from vae_tf import runs
@@ -24,6 +25,10 @@ ACROSS = 3              # panels in a row, at most; but four fit
 PICTURES = ("histograms", "points")
 PRINTED = "printed in the paper"
 
+Points = dict[str, Any]             # of a cell: "x", "y", and perhaps "printed" and "name"; see series_of
+Series = dict[str, list[Points]]    # by label
+Looks = dict[str, dict[str, str]]   # by label, the "color" and the "marker"
+
 
 def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
     """Draw the figures of a table of which anything is measured; returns (title, file) of each."""
@@ -40,7 +45,8 @@ def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path
     return drawn
 
 
-def _save(figure, panels, below, alone, title, path):
+def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]], below: str, alone: bool, title: str,
+          path: pathlib.Path) -> None:
     """Draw one figure of panels (metric, series); a series that is alone in its table needs no legend."""
     import matplotlib
     matplotlib.use("agg")
@@ -74,7 +80,7 @@ def _save(figure, panels, below, alone, title, path):
         plt.close(page)
 
 
-def _best(axis, points, better):
+def _best(axis: Any, points: Iterable[Points], better: str) -> None:
     """A dotted line where a curve is best, if that is not at one of its ends."""
     for point in points if better != "neither" else ():
         for x, y in zip(point["x"], point["y"], strict=True):
@@ -86,7 +92,7 @@ def _best(axis, points, better):
                               color="#555555")
 
 
-def _legend(page, axes, labels, width):
+def _legend(page: Any, axes: Iterable[Any], labels: Iterable[str], width: float) -> None:
     """What colours and marks mean, those of `labels` and of printed numbers, below all panels of a width in inches."""
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     shown = [label for label in (*labels, PRINTED) if label in handles]
@@ -96,11 +102,11 @@ def _legend(page, axes, labels, width):
                     ncols=min(fits, len(shown)), fontsize=8)
 
 
-def _label(table, name):
+def _label(table: tables.Table, name: str) -> str:
     return table.metrics[name].label if name in table.metrics else name
 
 
-def series_of(summary: Summary, figure: tables.Figure, y: str) -> dict[str, list[dict[str, Any]]]:
+def series_of(summary: Summary, figure: tables.Figure, y: str) -> Series:
     """{label: points} of one panel; a point is of one cell.
 
     It has x and y, lists of the same length: over seeds, or each a curve of a cell; x is the place of bars, and
@@ -125,7 +131,7 @@ def series_of(summary: Summary, figure: tables.Figure, y: str) -> dict[str, list
     return series
 
 
-def pictures_of(summary: Summary, figure: tables.Figure) -> list[tuple[tables.Metric, dict[str, Any]]]:
+def pictures_of(summary: Summary, figure: tables.Figure) -> list[tuple[tables.Metric, Series]]:
     """A panel for each cell and y, of its first seed: (the metric, labelled by the cell if there are several;
     {label: points} as `series_of`)."""
     found = [(cell, summary.table.metrics[y], summary.number(cell, y).values)
@@ -136,16 +142,16 @@ def pictures_of(summary: Summary, figure: tables.Figure) -> list[tuple[tables.Me
             for cell, metric, values in found if values]
 
 
-def _group(cell, by):
+def _group(cell: tables.Cell, by: str) -> str:
     return f"{cell.row}, {cell.column}" if by == "cell" else getattr(cell, by)
 
 
-def _flag(cell, name):
+def _flag(cell: tables.Cell, name: str) -> Any:
     """The value of a flag of a cell's recipe."""
     return recipes.read(cell.recipe, cell.flags).flags[name]
 
 
-def _scatter(axis, series, looks):
+def _scatter(axis: Any, series: Series, looks: Looks) -> None:
     """A point for each run; a large hollow one where the paper prints both numbers."""
     for label, points in series.items():
         look = looks[label]
@@ -155,7 +161,7 @@ def _scatter(axis, series, looks):
             _printed(axis, point["printed"], look)
 
 
-def _lines(axis, series, looks):
+def _lines(axis: Any, series: Series, looks: Looks) -> None:
     """Curves as they are; or the mean of each cell over seeds, with its standard deviation as a band."""
     for label, points in series.items():
         look = looks[label]
@@ -175,7 +181,7 @@ def _lines(axis, series, looks):
             _printed(axis, point["printed"], look)
 
 
-def _bars(axis, series, looks):
+def _bars(axis: Any, series: Series, looks: Looks) -> None:
     """A bar for each cell, its standard deviation over seeds, and what the paper prints beside it."""
     width = 0.8 / len(looks)
     names = {point["x"][0]: point["name"] for points in series.values() for point in points}
@@ -190,7 +196,7 @@ def _bars(axis, series, looks):
     axis.grid(axis="x", visible=False)
 
 
-def _histograms(axis, series, looks):
+def _histograms(axis: Any, series: Series, looks: Looks) -> None:
     """Outlines of histograms: y are counts, x the edges of their bins."""
     for label, points in series.items():
         for point in points:
@@ -200,7 +206,7 @@ def _histograms(axis, series, looks):
     axis.set_yticks([])
 
 
-def _points(axis, series, looks):
+def _points(axis: Any, series: Series, looks: Looks) -> None:
     """Points in a plane, later series above earlier ones."""
     for label, points in series.items():
         for point in points:
@@ -210,7 +216,7 @@ def _points(axis, series, looks):
     axis.set_aspect("equal")
 
 
-def _printed(axis, printed, look):
+def _printed(axis: Any, printed: tuple[float, float, float | None] | None, look: dict[str, str]) -> None:
     """The paper's number, hollow, with its spread."""
     if printed:
         x, y, spread = printed

@@ -66,7 +66,7 @@ def cost(table: tables.Table, found: Sequence[results.Result]) -> str:
             + (f" ({unknown} of {len(table.cells)} cells not known)" if unknown else ""))
 
 
-def seconds_of_cell(table, cell, found):
+def seconds_of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> float | None:
     """Seconds per seed of a cell at the length of its recipe, or None."""
     of = [result for result in of_cell(table, cell, found) if result["seconds"].get("training") is not None
           and result["epochs"]]
@@ -79,7 +79,7 @@ def seconds_of_cell(table, cell, found):
                            + result["seconds"]["scoring"] for result in of)
 
 
-def machines(table, found):
+def machines(table: tables.Table, found: Sequence[results.Result]) -> str:
     """The kinds of machines that a table's results come from."""
     return " and ".join(sorted({result["machine"] for cell in table.cells for result in of_cell(table, cell, found)}))
 
@@ -99,12 +99,12 @@ def numbers(table: tables.Table, found: Sequence[results.Result]) -> list[str]:
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def mean_of(of):
+def mean_of(of: Sequence[float]) -> tuple[float, float | None]:
     """(mean, standard deviation over seeds) of numbers; of one number the deviation is None."""
     return statistics.mean(of), statistics.stdev(of) if len(of) > 1 else None
 
 
-def spread(number, decimals):
+def spread(number: tuple[float, float | None] | None, decimals: int) -> str:
     """A number and its spread as text."""
     if number is None:
         return "-"

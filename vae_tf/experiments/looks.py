@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from vae_tf.errors import InputError
+from vae_tf.typing import Floats
 
 BINS = 40
 EXAMPLES = 10_000       # of histograms (bonheme's Figures 1 to 4)
 SHOWN = 2               # of how many points in the plane one is kept
 
 
-def reconstructions(model, dataset):
+def reconstructions(model: Any, dataset: Any) -> dict[str, Any]:
     """Points in the plane and what the model makes of their posterior means (allen's Figure 2).
 
     The score is the mean squared distance of a point and its reconstruction; spread is that of the reconstructions
@@ -36,7 +37,7 @@ def reconstructions(model, dataset):
             "points": parts}
 
 
-def histograms(model, dataset, seed=0):
+def histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
     """Histograms of the clearest active and the clearest passive latent (bonheme's Figures 1 to 4), see `of_latents`.
 
     Raises:
@@ -53,7 +54,7 @@ def histograms(model, dataset, seed=0):
                       codes.get("prior_stddev", np.ones_like(mean)), seed)
 
 
-def of_latents(mean, stddev, prior_mean, prior_stddev, seed=0):
+def of_latents(mean: Floats, stddev: Floats, prior_mean: Floats, prior_stddev: Floats, seed: int = 0) -> dict[str, Any]:
     """Histograms of the latents with most KL, "active", and with least, "passive".
 
     Of each the posterior mean; the variances of posterior and prior; samples of posterior and prior, and the posterior
@@ -77,7 +78,7 @@ def of_latents(mean, stddev, prior_mean, prior_stddev, seed=0):
     return entry
 
 
-def _binned(columns):
+def _binned(columns: dict[str, Floats]) -> dict[str, dict[str, list[float]]]:
     """{label: {"x": edges, "y": counts}} of some columns over the same bins, each as high as its highest bin."""
     low, high = np.quantile(np.concatenate(list(columns.values())), (0.001, 0.999))
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)

@@ -10,7 +10,7 @@ import importlib.util
 import json
 import math
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import joblib
@@ -89,7 +89,7 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
     return Plan(tasks, finished, problems)
 
 
-def _cells(table, asked):
+def _cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, int]]:
     """[(cell, length as a flag, number of seeds)] of the cells to run; one of those that share their runs."""
     cells: dict[str, tuple[tables.Cell, str, int]] = {}
     for cell in table.cells:
@@ -136,7 +136,8 @@ def evaluate_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
     return _parsed(cli.define_evaluate_flags, "evaluate.py", arguments)
 
 
-def _parsed(define, program, arguments):
+def _parsed(define: Callable[[absl_flags.FlagValues], None], program: str,
+            arguments: Sequence[str]) -> absl_flags.FlagValues:
     values = absl_flags.FlagValues()
     absl_flags.DEFINE_string("flagfile", "", "", flag_values=values)     # absl's own, which only FLAGS has
     define(values)
@@ -164,7 +165,7 @@ def training_part(values: absl_flags.FlagValues) -> data.Dataset:
 
 
 @functools.lru_cache(maxsize=2)       # the cells of a table come by dataset
-def _loaded(name, data_dir, seed):
+def _loaded(name: str, data_dir: str | None, seed: int) -> data.Dataset:
     return data.load(name, data_dir=data_dir, seed=seed)
 
 

@@ -17,7 +17,7 @@ TAIL = 2_000    # bytes at the end of a log that say how far a task is
 class Progress:
     """One line on a terminal, rewritten; elsewhere a line now and then. A line that stays for each task that ends."""
 
-    def __init__(self, tasks: Sequence[Any], found: Iterable[results.Result]):
+    def __init__(self, tasks: Sequence[Any], found: Iterable[results.Result]) -> None:
         self.tasks = {task.label: task for task in tasks}
         self.known = {task.label: seconds_per_run(task, found) for task in tasks}
         self.seen: dict[str, tuple[float, int]] = {}        # when a task's steps were first seen, and how many
@@ -62,7 +62,7 @@ class Progress:
         if self.live:
             print(end="\r\033[K", file=sys.stderr, flush=True)
 
-    def _print(self, line, stays):
+    def _print(self, line: str, stays: bool) -> None:
         start, end = ("\r\033[K", "\n" if stays else "") if self.live else ("", "\n")
         print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
 

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import pathlib
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import vae_tf
@@ -66,7 +66,7 @@ def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
     return Recipe(name, dict(sorted(found.items())), epochs, steps, output, seed or 0)
 
 
-def _of_file(path):
+def _of_file(path: pathlib.Path) -> Iterator[tuple[str, Value]]:
     """(name, value) of the flags in a flagfile, those of flagfiles within it in their place."""
     try:
         lines = path.read_text().splitlines()
@@ -81,7 +81,7 @@ def _of_file(path):
                 yield name, value
 
 
-def _parsed(where, text):
+def _parsed(where: str | pathlib.Path, text: str) -> tuple[str, Value]:
     """("beta", 0.001) of "--beta=1e-3"; a flag without a value is true."""
     name, equals, value = text.lstrip("-").partition("=")
     if not text.startswith("-") or not name or " " in name:

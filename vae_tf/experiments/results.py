@@ -80,7 +80,7 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
     return found
 
 
-def _wrong(result):
+def _wrong(result: Any) -> str | None:
     """What is wrong with a result, or None."""
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         return f"expected a result of schema {SCHEMA}"

@@ -18,10 +18,14 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
 
 import numpy as np
+from absl import flags
 
-from vae_tf import cli, console, evaluation, export, metrics, runs, training, workers
+from vae_tf import cli, console, data, evaluation, export, metrics, runs, training, workers
 from vae_tf.errors import InputError, printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
 from vae_tf.metrics import closed_forms, geometry
@@ -30,7 +34,7 @@ STOPPED = 3             # the exit code of a task that was asked to stop; its ru
 LARGEST_PART = 64       # numbers of a metric's part that a result keeps
 
 
-def perform(task):
+def perform(task: tasks.Task) -> bool:
     """Find, train and score the runs of a task; returns whether it came to its end.
 
     Raises:
@@ -59,12 +63,12 @@ def perform(task):
     return True
 
 
-def folder_of(task, seed):
+def folder_of(task: tasks.Task, seed: int) -> pathlib.Path:
     """The folder in which a task trains a seed."""
     return pathlib.Path(task.places.run_root, f"{task.name}-seed{seed}")
 
 
-def train_missing(task, configs):
+def train_missing(task: tasks.Task, configs: Mapping[int, dict[str, Any]]) -> bool:
     """Train the runs of which there is no export; returns False if the process was asked to stop."""
     cards = finding.exports(finding.export_roots(task.places))
     missing = {seed: config for seed, config in configs.items() if not finding.export_of(config, cards)}
@@ -78,7 +82,7 @@ def train_missing(task, configs):
     return True
 
 
-def side_by_side(folders):
+def side_by_side(folders: Mapping[int, pathlib.Path]) -> list[list[int]]:
     """Lists of seeds that can be trained as one program: in a row, and from a common step."""
     steps = {seed: set(runs.checkpoints(folder)) for seed, folder in folders.items()}
     together = not any(steps.values()) or (steps and set.intersection(*steps.values()))
@@ -93,7 +97,7 @@ def side_by_side(folders):
     return groups
 
 
-def train(task, seeds):
+def train(task: tasks.Task, seeds: Sequence[int]) -> None:
     """Train some seeds in a row, with train.py."""
     values = planning.train_flags([
         *recipes.arguments(task.recipe, task.flags, task.length), f"--seed={seeds[0]}", f"--replicas={len(seeds)}",
@@ -101,14 +105,14 @@ def train(task, seeds):
     program("train").main(values)
 
 
-def program(name):
+def program(name: str) -> ModuleType:
     """The module of a program of the checkout, train.py or evaluate.py."""
     if str(recipes.CHECKOUT) not in sys.path:
         sys.path.insert(0, str(recipes.CHECKOUT))
     return importlib.import_module(name)
 
 
-def write_result(task, config, examples):
+def write_result(task: tasks.Task, config: Mapping[str, Any], examples: int) -> None:
     """Score a run and write its result, unless there is one already."""
     found = results.read_all(task.places.results)
     if planning.reuse(config, task.recipe, task.flags, task.wanted, found, task.places):
@@ -133,7 +137,7 @@ def write_result(task, config, examples):
         **learned(task, config, steps, time.perf_counter() - started), **scored})
 
 
-def learned(task, config, steps, scoring):
+def learned(task: tasks.Task, config: Mapping[str, Any], steps: int, scoring: float) -> dict[str, Any]:
     """What a run's folder tells, for its result: seconds and a thinned history, as far as they are known."""
     folders = finding.folders_of(config, finding.run_roots(task.places))
     folder, rows = finding.history_of(steps, folders)
@@ -149,7 +153,7 @@ def learned(task, config, steps, scoring):
     return {"seconds": seconds, "history": {name: [rounded(row.get(name)) for row in kept] for name in columns}}
 
 
-def score(path, wanted, there):
+def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) -> dict[str, Any]:
     """verdict, metrics, polarised_regime and scored_on of an export, for its result; those of `there` are kept."""
     model = export.load(path)
     whole = {"metrics": dict(there)}
@@ -170,7 +174,7 @@ def score(path, wanted, there):
     return whole
 
 
-def evaluated(model, dataset, names, values):
+def evaluated(model: export.Exported, dataset: data.Dataset, names: Sequence[str], values: flags.FlagValues) -> str:
     """metrics.json of an export for some metrics, as evaluate.py measures them with these flags."""
     asked = {**cli.scoring(values), "names": tuple(name for name in names if name in metrics.ALL),
              "jobs": int(os.environ.get("OMP_NUM_THREADS", 1))}
@@ -186,7 +190,7 @@ def evaluated(model, dataset, names, values):
     return evaluation.as_json(scored)
 
 
-def measure_function(task):
+def measure_function(task: tasks.Task) -> None:
     """Call the function of an experiment that trains nothing, and write its result."""
     module, name = task.function.split(":")
     started = time.perf_counter()
@@ -198,19 +202,19 @@ def measure_function(task):
         "seconds": {"training": None, "scoring": float(f"{time.perf_counter() - started:.3g}")}})
 
 
-def slim(entry):
+def slim(entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry of metrics.json without its long lists."""
     return {name: rounded(part) for name, part in entry.items() if count(part) <= LARGEST_PART}
 
 
-def count(value):
+def count(value: Any) -> int:
     """How many numbers there are in nested lists and dicts."""
     if isinstance(value, dict):
         return sum(map(count, value.values()))
     return sum(map(count, value)) if isinstance(value, list) else 1
 
 
-def rounded(value):
+def rounded(value: Any) -> Any:
     """Numbers of nested lists, arrays and dicts to six digits; those that are not finite are None."""
     if isinstance(value, dict):
         return {name: rounded(part) for name, part in value.items()}
@@ -221,7 +225,7 @@ def rounded(value):
     return value.item() if isinstance(value, np.generic) else value
 
 
-def machine():
+def machine() -> str:
     """The kind of machine this is: its processor and how many cores this process may use."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError, StopIteration):
@@ -230,7 +234,7 @@ def machine():
     return f"{name}, {os.cpu_count()} cores"
 
 
-def stop_with(parent):
+def stop_with(parent: int) -> None:
     """Stop this process, as a signal would, when the one that started it has ended: nobody else could."""
     while os.getppid() == parent:
         time.sleep(workers.SECONDS)
@@ -239,7 +243,7 @@ def stop_with(parent):
     os._exit(STOPPED)
 
 
-def main():
+def main() -> None:
     task, parent = tasks.Task.from_json(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=stop_with, args=(parent,), daemon=True).start()
     try:

@@ -49,7 +49,7 @@ class Summary:
         of: {(row, column): results by seed}.
     """
 
-    def __init__(self, table: tables.Table, found: Sequence[results.Result]):
+    def __init__(self, table: tables.Table, found: Sequence[results.Result]) -> None:
         self.table = table
         self.of = {(cell.row, cell.column): listing.of_cell(table, cell, found) for cell in table.cells}
 
@@ -65,7 +65,7 @@ class Summary:
         both = [pair for pair in zip(self._values(cell, x), self._values(cell, y), strict=True) if None not in pair]
         return [pair[0] for pair in both], [pair[1] for pair in both]
 
-    def _values(self, cell, name):
+    def _values(self, cell: tables.Cell, name: str) -> list[Any]:
         """A metric of a cell by seed, None where there is none."""
         return results.values(self.table, cell, name, lambda other: self.of[other.row, other.column])
 
@@ -97,7 +97,7 @@ class Summary:
                    if other.mean is not None and at != printed]
         return ALONE if not ordered else ORDER if all(ordered) else NEITHER
 
-    def _peers(self, cell, name):
+    def _peers(self, cell: tables.Cell, name: str) -> list[tuple[float, Number]]:
         """(printed number, Number) of the models that a cell is compared with: of its row, or else of its column."""
         others = [each for each in self.table.cells if each is not cell and name in each.printed]
         row = [each for each in others if each.row == cell.row]
@@ -116,7 +116,7 @@ class Summary:
                  else HOLDS if all(complete for _, complete, _ in judged) else SO_FAR)
         return state, [line for _, _, line in judged if line]
 
-    def _bounded(self, check, cell):
+    def _bounded(self, check: claims.Check, cell: tables.Cell) -> tuple[bool | None, bool, str]:
         """(whether a number is within bounds, or None; whether it was measured; a line)."""
         mean = self.number(cell, check.metric).mean
         if mean is None:
@@ -126,7 +126,7 @@ class Summary:
         place = "" if len(self.table.cells) == 1 else f"{cell.row}, {cell.column}: "
         return inside, True, place + shown(mean, self.table.metrics[check.metric].decimals)
 
-    def _ordered(self, check, row):
+    def _ordered(self, check: claims.Check, row: str) -> tuple[bool | None, bool, str]:
         """(whether the columns of a row rise from group to group, or None; whether all are measured; a line)."""
         decimals, groups, complete = self.table.metrics[check.metric].decimals, [], True
         for group in check.rising:

@@ -7,7 +7,8 @@ import contextlib
 import dataclasses
 import pathlib
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from vae_tf.errors import InputError
 from vae_tf.experiments import claims
@@ -183,7 +184,7 @@ def read(path: str | pathlib.Path) -> Table:
         raise InputError(f"{path}: {error}") from None
 
 
-def _table(name, data):
+def _table(name: str, data: Any) -> Table:
     entries = Entries("", data)
     metrics = {key: _metric(key, value) for key, value in entries.take("metrics", dict).items()}
     if not metrics:
@@ -202,7 +203,7 @@ def _table(name, data):
     return table
 
 
-def _check_measured(table):
+def _check_measured(table: Table) -> None:
     """Raise InputError unless every cell says, in one way, how it is measured."""
     if table.measure is not None and table.measure.count(":") != 1:
         raise InputError(f"measure: expected module:function; got {table.measure!r}")
@@ -218,7 +219,7 @@ def _check_measured(table):
             raise InputError(f"cells[{i}]: expected one cell per row and column; got {' / '.join(place)} again")
 
 
-def _metric(name, data):
+def _metric(name: str, data: Any) -> Metric:
     entries = Entries(f"metrics.{name}", data)
     better = entries.take("better", str)
     if better not in BETTER:
@@ -229,7 +230,7 @@ def _metric(name, data):
     return metric
 
 
-def _cell(where, data, metrics):
+def _cell(where: str, data: Any, metrics: Collection[str]) -> Cell:
     entries = Entries(where, data)
     printed = {name: _printed(f"{where}.printed.{name}", value)
                for name, value in entries.take("printed", dict, {}).items()}
@@ -247,14 +248,14 @@ def _cell(where, data, metrics):
     return cell
 
 
-def _printed(where, value):
+def _printed(where: str, value: Any) -> tuple[float, float | None]:
     numbers = value if isinstance(value, list) else [value]
     if len(numbers) not in (1, 2) or not all(is_a(number, float) for number in numbers):
         raise InputError(f"{where}: expected a number, or [number, spread]; got {value!r}")
     return float(numbers[0]), float(numbers[1]) if len(numbers) == 2 else None
 
 
-def _budget(where, data):
+def _budget(where: str, data: Any) -> Budget:
     entries = Entries(where, data)
     epochs = entries.take("epochs", float, None)
     steps, seeds = (positive(entries, name, None) for name in ("steps", "seeds"))
@@ -265,7 +266,7 @@ def _budget(where, data):
     return Budget(epochs, steps, seeds)
 
 
-def _figure(where, data, metrics):
+def _figure(where: str, data: Any, metrics: Collection[str]) -> Figure:
     entries = Entries(where, data)
     figure = Figure(entries.take("kind", str), entries.take("x", str), entries.texts("y"),
                     entries.take("series", str, "column"), entries.take("title", str, ""),

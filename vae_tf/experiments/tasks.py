@@ -18,7 +18,7 @@ class Places(NamedTuple):
 
     def absolute(self) -> "Places":
         """The same places for a process in any folder."""
-        def absolute(path):
+        def absolute(path: str) -> str:
             return str(pathlib.Path(path).absolute())
 
         return Places(absolute(self.run_root), absolute(self.export_root), absolute(self.results),
@@ -84,10 +84,10 @@ def same_run(config: Mapping[str, Any], other: Any) -> bool:
     return isinstance(other, dict) and {**_with_beta(other), "steps": 0} == {**_with_beta(config), "steps": 0}
 
 
-def _with_beta(config):
+def _with_beta(config: Mapping[str, Any]) -> Mapping[str, Any]:
     from vae_tf import models  # TensorFlow: listing tables does without
 
-    kind = models.MODELS.get(config.get("model"))
+    kind = models.MODELS.get(config["model"]) if "model" in config else None
     own = kind.default_beta if kind else None
     return config if own is None or config.get("beta") is not None else {**config, "beta": own}
 

@@ -220,7 +220,7 @@ def curvatures(decoder, noise_variance, d):
         d: latents.
     """
     def flat(z):
-        return tf.reshape(jacobians.chosen(decoder(z), "natural"), [tf.shape(z)[0], -1])
+        return tf.reshape(jacobians.output_of(decoder(z), "natural"), [tf.shape(z)[0], -1])
 
     @tf.function(input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])
     def program(z, x):

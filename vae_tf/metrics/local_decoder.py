@@ -81,7 +81,7 @@ def fit(decoder, means, stddevs, *, draws=None, seed=0, keep_matrices=False, pro
     draws = DRAWS_PER_WEIGHT * (d + 1) if draws is None else draws
     if draws <= d + 1:
         raise InputError(f"draws: expected more than the {d + 1} weights of a pixel; got {draws}")
-    n = int(np.prod(jacobians.chosen(decoder(tf.constant(means[:1]))).shape[1:]))
+    n = int(np.prod(jacobians.output_of(decoder(tf.constant(means[:1]))).shape[1:]))
     program = tf.function(lambda *batch: _fitted(decoder, *batch), input_signature=[
         tf.TensorSpec((None, d)), tf.TensorSpec((None, d, d)), tf.TensorSpec((None, 2 * draws, d))])
     size = max(1, ENTRIES // (n * max((d + 1) ** 2, 2 * draws)))
@@ -127,7 +127,7 @@ def _moved(decoder, means, factors, noise):
     padded = tf.pad(rows, [[0, chunks * ROWS - tf.shape(rows)[0]], [0, 0]])
 
     def flat(z):
-        x = tf.cast(jacobians.chosen(decoder(z)), tf.float32)
+        x = tf.cast(jacobians.output_of(decoder(z)), tf.float32)
         return tf.reshape(x, [ROWS, int(np.prod(x.shape[1:]))])
 
     x = tf.map_fn(flat, tf.reshape(padded, [chunks, ROWS, d]), parallel_iterations=1)

@@ -7,8 +7,8 @@ Reading order:
     linear          PPCA and the linear beta-VAE
     pca             the linear autoencoder, PPCA by EM
     beta            beta as variance, as temperature, as the price of the KL
-    bound           deterministic ELBO, Hessian of the log-likelihood, optimal posterior covariance and its limit
-    geometry        precision allocation, push-forward density, rotation
+    second_order    the ELBO to second order in z, and the posterior covariance that maximises it
+    push_forward    the density that a decoder gives the images of its latents
     orthogonality   what orthogonal columns save, and which components they identify
     neighbours      the local decoder, and neighbours in data and latent space
 """
@@ -19,25 +19,6 @@ from vae_tf.theory.beta import (
     collapse_beta,
     dispersed_log_likelihood,
     tempered_posterior,
-)
-from vae_tf.theory.bound import (
-    curvature,
-    deterministic_elbo,
-    diagonal_cost,
-    gauss_newton_hessian,
-    hessian,
-    jacobian_cost,
-    log_likelihood,
-    optimal_precision,
-    posterior_eigenvalue_bounds,
-    precise_limit,
-)
-from vae_tf.theory.geometry import (
-    precision_allocation,
-    push_forward_factors,
-    push_forward_log_density,
-    rotated,
-    split_error,
 )
 from vae_tf.theory.inference import (
     best_signed_permutation,
@@ -67,8 +48,23 @@ from vae_tf.theory.orthogonality import (
     joint_precision_allocation,
     kl_saving,
     match_components,
+    precision_allocation,
+    rotated,
 )
 from vae_tf.theory.pca import autoencoder_loss, linear_autoencoder, ppca_by_em
+from vae_tf.theory.push_forward import push_forward_factors, push_forward_log_density, split_error
+from vae_tf.theory.second_order import (
+    curvature,
+    deterministic_elbo,
+    diagonal_cost,
+    gauss_newton_hessian,
+    hessian,
+    jacobian_cost,
+    log_likelihood,
+    optimal_precision,
+    posterior_eigenvalue_bounds,
+    precise_limit,
+)
 
 __all__ = [
     "PPCA", "Components", "LinearOptimum", "LinearPosterior", "autoencoder_loss", "best_signed_permutation",

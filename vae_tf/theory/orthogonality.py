@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from vae_tf.errors import InputError
+from vae_tf.theory.checks import check_positive_definite
 from vae_tf.typing import ArrayLike, Booleans, Floats
 
 
@@ -23,6 +24,24 @@ class Components(NamedTuple):
     directions: Floats
     scales: Floats
     identified: Booleans
+
+
+def precision_allocation(jacobian: ArrayLike, budget: float) -> tuple[Floats, Floats]:
+    """Variances that minimise E ||J eps||^2 under a budget sum_j -log s_j^2 = C (rolinek (22), (23), S5).
+
+    s_j^2 = minimum / (d ||c_j||^2); the minimum is d (prod_j ||c_j||^2)^{1/d} e^{-C/d}. With d = 2 the exponent is
+    -C/2, where (25) and (26) print -C.
+
+    Args:
+        jacobian: J [..., n, d], no column zero.
+        budget: C, nats.
+
+    Returns:
+        (variances [..., d], minimum [...] in squared data units).
+    """
+    squared = (np.asarray(jacobian, np.float64) ** 2).sum(-2)
+    each = np.exp(np.log(squared).mean(-1) - budget / squared.shape[-1])
+    return each[..., np.newaxis] / squared, squared.shape[-1] * each
 
 
 def joint_precision_allocation(jacobians: ArrayLike, budget: float) -> tuple[Floats, Floats, float]:
@@ -62,6 +81,27 @@ def kl_saving(jacobian: ArrayLike) -> Floats:
     """
     J = _full_rank(jacobian)
     return np.log((J**2).sum(-2)).sum(-1) / 2 - np.log(np.linalg.svd(J, compute_uv=False)).sum(-1)
+
+
+def rotated(mean: Floats, covariance: Floats, jacobian: Floats, rotation: Floats,
+            diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
+    """Posterior and Jacobian when the encoder is followed by U and the decoder preceded by U^T (rolinek (8), (9)).
+
+    Args:
+        mean, covariance: of q(z|x), [..., d] and [..., d, d].
+        jacobian: J [..., n, d].
+        rotation: U [d, d], orthogonal.
+        diagonal: keep of U Sigma U^T what a diagonal encoder can express: its diagonal.
+
+    Returns:
+        (U mean, U Sigma U^T, J U^T).
+
+    Raises:
+        InputError: the covariance is not positive definite.
+    """
+    U = np.asarray(rotation, np.float64)
+    turned = U @ check_positive_definite("covariance", covariance) @ U.T
+    return mean @ U.T, turned * np.eye(len(U)) if diagonal else turned, jacobian @ U.T
 
 
 def components(jacobian: ArrayLike) -> Components:

@@ -1,15 +1,19 @@
 """Experiments that train nothing: closed forms, and optima that are found without training a network.
 
-Each is a function without arguments that a table names as `measure`. It returns what a result has as `metrics`:
-`number` of what a table prints, by name, and `curve` of what a figure draws.
+Each experiment is a function without arguments, which a table names as `measure`. It returns the `metrics` of a result,
+by name: a `number` for what a table prints, and a `curve` for what a figure draws.
 """
 
+from collections.abc import Iterable
 
-def number(value):
-    """A number as a result has it."""
+import numpy as np
+
+
+def number(value: float | np.floating) -> dict[str, float]:
+    """Write a number as a result holds it."""
     return {"score": float(value)}
 
 
-def curve(x, y):
-    """A curve as a result has it."""
+def curve(x: Iterable[float | np.floating], y: Iterable[float | np.floating]) -> dict[str, list[float]]:
+    """Write a curve as a result holds it."""
     return {"x": [float(value) for value in x], "y": [float(value) for value in y]}

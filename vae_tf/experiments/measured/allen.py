@@ -1,10 +1,14 @@
 """Allen 2024: equation (7), Theorems 3 and 4, Corollary 1.1, each measured without training a network."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 from scipy import optimize
 
 from vae_tf import theory
 from vae_tf.experiments.measured import curve, number
+from vae_tf.typing import Floats
 
 BETAS = 10.0 ** np.arange(-4, 0.5, 0.5)     # of equation (7)
 NODES = 24                                  # of Gauss-Hermite quadrature, along each of two latents
@@ -12,30 +16,30 @@ POINTS = 6                                  # random decoders and z
 
 
 class Decoder:
-    """A tanh network z [..., 2] -> 8 natural parameters, random weights; `width` 0 is an affine map."""
+    """A tanh network from z [..., 2] to 8 natural parameters, with random weights; width 0 makes it an affine map."""
 
-    def __init__(self, seed, width=12):
+    def __init__(self, seed: int, width: int = 12) -> None:
         rng = np.random.default_rng(seed)
         self.first = rng.standard_normal((2, width or 8))
         self.last = rng.standard_normal((width, 8)) / np.sqrt(width) if width else None
 
-    def __call__(self, z):
+    def __call__(self, z: Floats) -> Floats:
         return z @ self.first if self.last is None else np.tanh(z @ self.first) @ self.last
 
-    def jacobian(self, z):
+    def jacobian(self, z: Floats) -> Floats:
         """J [8, 2] at one z [2]."""
         if self.last is None:
             return self.first.T
         return self.last.T @ ((1 - np.tanh(z @ self.first) ** 2)[:, np.newaxis] * self.first.T)
 
 
-def equation7(betas=BETAS, points=POINTS):
+def equation7(betas: Floats = BETAS, points: int = POINTS) -> dict[str, Any]:
     """The covariance that maximises the ELBO itself, not its expansion, against I + J^T A J / beta, over beta.
 
     For two latents the ELBO of a decoder is an integral over a plane, which quadrature gives to many digits. Its
     maximum over all covariances is found numerically, at points that the decoder reconstructs (x = E[x|z = mu]), where
-    the second term of (6) vanishes. The error is relative, in the Frobenius norm of the precision, its mean over the
-    points; a Gaussian likelihood has variance 1, so that beta is the noise (Theorem 3).
+    the second term of (6) vanishes. The error is the relative error of the precision in the Frobenius norm, averaged
+    over the points. A Gaussian likelihood has variance 1, so that beta is its noise (Theorem 3).
     """
     kinds = {"linear_gaussian": (0, 1.0), "gaussian": (12, 1.0), "bernoulli": (12, None)}
     errors = {}
@@ -53,23 +57,24 @@ def equation7(betas=BETAS, points=POINTS):
             **{kind: curve(betas, values) for kind, values in errors.items()}}
 
 
-def _precision_error(decoder, mean, noise_variance, beta):
-    """||Sigma^-1 - P|| / ||P||, P by (7) and Sigma the maximiser of the ELBO at a mean."""
+def _precision_error(decoder: Decoder, mean: Floats, noise_variance: float | None, beta: float) -> float:
+    """||Sigma^-1 - P|| / ||P||, where P is given by (7) and Sigma maximises the ELBO at a mean."""
     H = theory.gauss_newton_hessian(decoder.jacobian(mean), decoder(mean), noise_variance)
     P = theory.optimal_precision(H, beta)
     best = best_covariance(decoder, mean, noise_variance, beta, start=np.linalg.inv(P))
-    return np.linalg.norm(np.linalg.inv(best) - P) / np.linalg.norm(P)
+    return float(np.linalg.norm(np.linalg.inv(best) - P) / np.linalg.norm(P))
 
 
-def best_covariance(decoder, mean, noise_variance, beta, start):
+def best_covariance(decoder: Callable[[Floats], Floats], mean: Floats, noise_variance: float | None, beta: float,
+                    start: Floats) -> Floats:
     """The covariance [2, 2] of q(z|x) = N(mean, Sigma) that maximises the ELBO, x being what the decoder expects.
 
     Args:
-        decoder: natural parameters of z [..., 2].
-        mean: of q, [2].
-        noise_variance: of a Gaussian likelihood; None for a Bernoulli.
-        beta: weight of the KL.
-        start: a covariance to search from.
+        decoder: a function from z [..., 2] to natural parameters.
+        mean: the mean of q(z|x), [2].
+        noise_variance: the variance of a Gaussian likelihood; None for a Bernoulli.
+        beta: the weight of the KL.
+        start: the covariance from which the search starts.
     """
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     grid = np.stack(np.meshgrid(nodes, nodes), -1).reshape(-1, 2)
@@ -77,7 +82,7 @@ def best_covariance(decoder, mean, noise_variance, beta, start):
     x = decoder(mean) if noise_variance else 1 / (1 + np.exp(-decoder(mean)))
     scale = np.linalg.cholesky(start)           # the search is over L = scale K, K lower triangular near I
 
-    def objective(flat):
+    def objective(flat: Floats) -> float:
         L = scale @ np.array([[np.exp(flat[0]), 0], [flat[1], np.exp(flat[2])]])
         likelihood = weights @ theory.log_likelihood(x, decoder(mean + grid @ L.T), noise_variance)
         return -likelihood / beta + (np.sum(L**2) / 2 - np.log(np.diag(L)).sum())
@@ -87,13 +92,14 @@ def best_covariance(decoder, mean, noise_variance, beta, start):
     return L @ L.T
 
 
-def theorem3(betas=(0.5, 4.0, 60.0), variance=0.25):
-    """A beta-VAE with likelihood variance s^2 against a VAE with variance beta s^2: their gradients, and their powers.
+def theorem3(betas: Sequence[float] = (0.5, 4.0, 60.0), variance: float = 0.25) -> dict[str, Any]:
+    """A beta-VAE with likelihood variance s^2 against a VAE with variance beta s^2: gradients, and powers of densities.
 
-    Gradients are of two Keras models with the same weights on the same data and noise, a tanh network in float32; the
-    first are divided by beta. For other likelihoods p(x|z)^(1/beta) over the density of the member with beta times the
-    variance must not depend on the mean: `..._spread` is how much its logarithm does, in nats. For a Bernoulli and a
-    whole beta there is no such member: the normaliser of p(x|z)^(1/beta) over x = 0, 1 is what depends on the mean.
+    The gradients are those of two Keras models with the same weights, a tanh network in float32, on the same data and
+    noise; the beta-VAE's are divided by beta. For each likelihood, the ratio of p(x|z)^(1/beta) to the density of the
+    member with beta times the variance must not depend on the mean: `..._spread` says by how many nats its logarithm
+    does. For a Bernoulli and a whole beta there is no such member: there the normaliser of p(x|z)^(1/beta) over x = 0
+    and 1 depends on the mean.
     """
     numbers = {"gradient_difference": max(_gradient_difference(beta, variance) for beta in betas)}
     means = np.linspace(0.05, 0.95, 19)
@@ -110,14 +116,14 @@ def theorem3(betas=(0.5, 4.0, 60.0), variance=0.25):
             **{f"bernoulli_beta_{beta:g}": curve(means, y) for beta, y in powers.items()}}
 
 
-def _log_density(family, x, mean):
-    """log p(x; mean) of a family, but for terms without the mean; a Bernoulli's x may be a mean of several draws."""
+def _log_density(family: str, x: Floats, mean: Floats) -> Floats:
+    """log p(x; mean) of a family, without terms that do not hold the mean; a Bernoulli's x may be a mean of draws."""
     if family == "bernoulli":
         return x * np.log(mean) + (1 - x) * np.log1p(-mean)
     return theory.dispersed_log_likelihood(family, x, mean)
 
 
-def _gradient_difference(beta, variance):
+def _gradient_difference(beta: float, variance: float) -> float:
     """Largest difference between the two models' gradients, relative to the largest entry of each weight's."""
     import tensorflow as tf
 
@@ -134,7 +140,7 @@ def _gradient_difference(beta, variance):
     return max(float(np.abs(a - b).max() / np.abs(b).max()) for a, b in zip(*gradients, strict=True))
 
 
-def theorem4(latents=4, rotations=2_000, seed=0):
+def theorem4(latents: int = 4, rotations: int = 2_000, seed: int = 0) -> dict[str, Any]:
     """The deterministic ELBO over rotations V of the Hessian's eigenvectors, against V = I, nats.
 
     `gain` is the ELBO at V less that at I: Theorems 4 and 5 say that it is never above 0. With the best diagonal
@@ -159,7 +165,7 @@ def theorem4(latents=4, rotations=2_000, seed=0):
                      "mismatched_posterior": curve(angles, _gain(plane, two, fixed[::-1]))}}
 
 
-def _gain(rotations, curvature, variances=None):
+def _gain(rotations: Floats, curvature: Floats, variances: Floats | None = None) -> Floats:
     """Deterministic ELBO at V less at I [R], for H = -V diag(curvature) V^T; the best diagonal posterior by default."""
     d = len(curvature)
     V = np.concatenate([rotations, np.eye(d)[np.newaxis]])
@@ -171,13 +177,13 @@ def _gain(rotations, curvature, variances=None):
     return elbo[:-1] - elbo[-1]
 
 
-def corollary1(sizes=(100, 1_000, 10_000, 100_000), draws=8):
+def corollary1(sizes: Sequence[int] = (100, 1_000, 10_000, 100_000), draws: int = 8) -> dict[str, Any]:
     """How far what a linear VAE, or PPCA by EM, learns from N examples is from the components of the data.
 
     Data are drawn from PPCA with 3 latents in 10 dimensions, with noise of variance .1. The error is that of the
-    decoder's columns against singular values times left singular vectors of the true weights, relative, after the best
-    signed permutation (`theory.match_components`): its mean over draws. The linear VAE is at its optimum for the
-    sample. Singular values are distinct (2, 1, .5), or two of them are equal (1, 1, .5).
+    decoder's columns against singular values times left singular vectors of the true weights. It is relative, taken
+    after the best signed permutation (`theory.match_components`), and averaged over draws. The linear VAE is at its
+    optimum for the sample. The singular values are distinct (2, 1, .5), or two of them are equal (1, 1, .5).
     """
     scales = {"distinct": (2.0, 1.0, 0.5), "equal": (1.0, 1.0, 0.5)}
     errors = {f"{fit}_{name}": [np.mean([_component_error(of, size, seed, fit) for seed in range(draws)])
@@ -190,7 +196,7 @@ def corollary1(sizes=(100, 1_000, 10_000, 100_000), draws=8):
             **{name: curve(sizes, values) for name, values in errors.items()}}
 
 
-def _component_error(scales, size, seed, fit, noise_variance=0.1):
+def _component_error(scales: Sequence[float], size: int, seed: int, fit: str, noise_variance: float = 0.1) -> float:
     """Relative error of the components learned from `size` examples of PPCA with these singular values."""
     rng = np.random.default_rng(seed)
     U, R = (np.linalg.qr(rng.standard_normal((n, n)))[0][:, :len(scales)] for n in (10, len(scales)))

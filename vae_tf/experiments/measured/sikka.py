@@ -1,17 +1,20 @@
 """Sikka, Zhong, Yin, Pehlevan 2019: the beta-VAE that can be solved, over beta."""
 
+from typing import Any
+
 import numpy as np
 
 from vae_tf import theory
 from vae_tf.experiments.measured import curve, number
+from vae_tf.typing import Floats
 
 MIXING = (1 + np.eye(128, 2)) / 2
 BETAS = 10.0 ** (np.arange(-20, 41) / 20)       # 0.1 to 100; 1 is one of them, exactly
 SLOPE_STEP = 1e-5                               # of log beta, for the numerical slope
 
 
-def figure1(A=MIXING, betas=BETAS):
-    """Everything that Figure 1 shows at the optimum of the linear beta-VAE, for each beta, nats per example.
+def figure1(A: Floats = MIXING, betas: Floats = BETAS) -> dict[str, Any]:
+    """Solve the linear beta-VAE for each beta, and return everything that Figure 1 shows, in nats per example.
 
     The paper solves (23) numerically and prints no numbers; `theory.linear_beta_vae` has its solution in closed form.
     The TIE depends on the order and the signs of the latents, which the optimum leaves open: the figure's is taken
@@ -19,23 +22,11 @@ def figure1(A=MIXING, betas=BETAS):
 
     Args:
         A: the mixing matrix [n, k]; sources and noise have unit variance.
-        betas: to solve it at, rising; one of them is 1.
+        betas: the values of beta to solve for, in rising order; one of them is 1.
     """
     C, k = A @ A.T + np.eye(len(A)), A.shape[1]
     optima = [theory.linear_beta_vae(C, k, beta) for beta in betas]
-    truth = theory.linear_posterior(A)
-    y = {
-        "elbo": [o.elbo for o in optima],
-        "log_likelihood": [theory.linear_log_likelihood(C, o.decoder) for o in optima],
-        "mie": [o.mie for o in optima],
-        "tie": [theory.linear_inference_error(C, o.encoder, o.variances, truth, matched=True) for o in optima],
-        "tie_unmatched": [theory.linear_inference_error(C, o.encoder, o.variances, truth) for o in optima],
-        "reconstruction": [-o.reconstruction for o in optima],
-        "kl": [o.kl for o in optima],
-        # The decoder stays at A, the true one, and the encoder alone is trained (IV.A).
-        "mie_fixed_decoder": [theory.linear_inference_error(C, W, v, truth)
-                              for W, v in (theory.linear_encoder(A, beta) for beta in betas)],
-    }
+    y = _curves(A, C, betas, optima)
     critical = theory.critical_betas(C, k)
     numbers = {
         "best_elbo_beta": betas[np.argmax(y["elbo"])],
@@ -55,7 +46,23 @@ def figure1(A=MIXING, betas=BETAS):
             **{name: curve(betas, values) for name, values in y.items()}}
 
 
-def _slope(C, k, beta):
+def _curves(A: Floats, C: Floats, betas: Floats, optima: list[theory.LinearOptimum]) -> dict[str, list[float]]:
+    """Terms of the objective and inference errors at each optimum, and with a decoder that stays at A (IV.A)."""
+    truth = theory.linear_posterior(A)
+    fixed = [theory.linear_encoder(A, beta) for beta in betas]      # only the encoder is trained
+    return {
+        "elbo": [o.elbo for o in optima],
+        "log_likelihood": [theory.linear_log_likelihood(C, o.decoder) for o in optima],
+        "mie": [o.mie for o in optima],
+        "tie": [theory.linear_inference_error(C, o.encoder, o.variances, truth, matched=True) for o in optima],
+        "tie_unmatched": [theory.linear_inference_error(C, o.encoder, o.variances, truth) for o in optima],
+        "reconstruction": [-o.reconstruction for o in optima],
+        "kl": [o.kl for o in optima],
+        "mie_fixed_decoder": [theory.linear_inference_error(C, W, v, truth) for W, v in fixed],
+    }
+
+
+def _slope(C: Floats, k: int, beta: float) -> float:
     """d L*(beta) / d beta by a central difference, L* = -(reconstruction + beta KL) (Proposition 1: it is -KL)."""
     low, high = beta * (1 - SLOPE_STEP), beta * (1 + SLOPE_STEP)
     ends = [(o := theory.linear_beta_vae(C, k, end)).reconstruction + end * o.kl for end in (low, high)]

@@ -1,13 +1,12 @@
-import itertools
+"""Linear models in closed form against optimisers, Monte Carlo and the joint Gaussian; ties and limits."""
 
-import keras
 import numpy as np
 import pytest
 import reference
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
 
-from vae_tf import data, models, theory, training
+from vae_tf import theory
 from vae_tf.errors import InputError
 
 
@@ -163,65 +162,6 @@ def test_a_fixed_decoder_is_inferred_best_at_beta_one():
     assert min(errors) == errors[3] > 0.01
 
 
-def test_true_inference_error_has_an_interior_minimum_once_latents_are_matched():
-    A = mixing()
-    C, truth = of_mixture(A), theory.linear_posterior(A)
-    optima = [theory.linear_beta_vae(C, 2, beta) for beta in BETAS]
-    matched = [theory.linear_inference_error(C, o.encoder, o.variances, truth, matched=True) for o in optima]
-    assert 0 < np.argmin(matched) < len(BETAS) - 1
-    # As printed it depends on the signs and the order that the optimum leaves open: one choice has no minimum inside.
-    printed = []
-    for order, signs in itertools.product(((0, 1), (1, 0)), itertools.product((1, -1), repeat=2)):
-        turned = [(o.encoder[list(order)] * np.array(signs)[:, np.newaxis], o.variances[list(order)]) for o in optima]
-        printed.append([theory.linear_inference_error(C, W, v, truth) for W, v in turned])
-    np.testing.assert_allclose(np.min(printed, axis=0), matched, rtol=1e-9)
-    inside = [0 < np.argmin(errors) < len(BETAS) - 1 for errors in printed]
-    assert any(inside) and not all(inside)
-
-
-def test_inference_errors_against_the_printed_formula_and_monte_carlo():
-    A = np.random.default_rng(7).standard_normal((6, 2))
-    C = of_mixture(A)
-    o, (F, E) = theory.linear_beta_vae(C, 2, 3.0), theory.linear_posterior(A)
-    closed = theory.linear_inference_error(C, o.encoder, o.variances, (F, E))
-    assert closed == pytest.approx(reference.inference_error(C, o.encoder, np.zeros((2, 6)), np.log(o.variances), E, F))
-    x = np.random.default_rng(0).multivariate_normal(np.zeros(6), C, 40_000)
-    printed, matched, P = theory.true_inference_error(
-        x @ o.encoder.T, np.broadcast_to(np.diag(o.variances), (len(x), 2, 2)), x @ F.T, E)
-    assert abs(printed.mean() - closed) < 5 * printed.std() / np.sqrt(len(x))
-    exact = theory.linear_inference_error(C, o.encoder, o.variances, (F, E), matched=True)
-    assert abs(matched.mean() - exact) < 5 * matched.std() / np.sqrt(len(x))
-    np.testing.assert_array_equal(P @ P.T, np.eye(2))
-
-
-@pytest.mark.parametrize("k", [1, 3])
-def test_every_signed_permutation_is_tried(k):
-    rng = np.random.default_rng(k)
-    mean, true_mean = rng.standard_normal((2, 20, k))
-    L = rng.standard_normal((20, k, k))
-    covariance, true = L @ L.swapaxes(1, 2) + np.eye(k), np.cov(rng.standard_normal((k, 9))).reshape(k, k)
-    printed, matched, _ = theory.true_inference_error(mean, covariance, true_mean, true)
-    assert matched.mean() == pytest.approx(reference.matched_inference_error(mean, covariance, true_mean, true))
-    assert printed[0] == pytest.approx(reference.full_gaussian_kl(mean[0], covariance[0], true_mean[0], true))
-
-
-def test_many_uncorrelated_latents_are_matched_exactly():
-    """With 8 sources 8! 2^8 = 10 million choices are not tried. At A with orthogonal columns the answer is known."""
-    rng = np.random.default_rng(1)
-    A = np.linalg.qr(rng.standard_normal((20, 8)))[0] * np.arange(1, 9)
-    C = of_mixture(A)
-    o, truth = theory.linear_beta_vae(C, 8), theory.linear_posterior(A)
-    assert theory.linear_inference_error(C, o.encoder, o.variances, truth, matched=True) == pytest.approx(0, abs=1e-9)
-    assert theory.linear_inference_error(C, o.encoder, o.variances, truth) > 1
-    # Correlated latents: the search ends where no swap and no sign flip helps, and finds a planted permutation.
-    P = np.eye(8)[rng.permutation(8)] * rng.choice([-1, 1], 8)
-    mean = rng.standard_normal((500, 8)) @ (np.eye(8) + 0.1 * rng.standard_normal((8, 8)))
-    E = theory.linear_posterior(rng.standard_normal((30, 8))).covariance
-    _, matched, found = theory.true_inference_error(mean @ P, P.T @ E @ P + np.zeros((500, 1, 1)), mean, E)
-    np.testing.assert_array_equal(found, P)
-    assert matched == pytest.approx(0, abs=1e-9)
-
-
 def test_ppca_is_maximum_likelihood_and_the_linear_vae():
     C = random_covariance(6, seed=8)
     fitted = theory.ppca(C, 2)
@@ -260,23 +200,6 @@ def test_linear_posterior_against_the_joint_gaussian():
     np.testing.assert_allclose(E, np.eye(2) - W.T @ inverse @ W, atol=1e-12)
 
 
-def test_model_inference_error_by_importance_sampling():
-    C, s2 = random_covariance(4, seed=2), 0.5
-    o = theory.linear_beta_vae(C, 2, 2.0, s2)
-    rng = np.random.default_rng(0)
-    x = rng.multivariate_normal(np.zeros(4), C, 400)
-    noise = rng.standard_normal((400, 1000, 2))
-    z = (x @ o.encoder.T)[:, np.newaxis] + noise * np.sqrt(o.variances)
-    weights = (-((x[:, np.newaxis] - z @ o.decoder.T) ** 2).sum(-1) / (2 * s2) - 2 * np.log(2 * np.pi * s2)
-               - (z**2).sum(-1) / 2 + (noise**2).sum(-1) / 2 + np.log(o.variances).sum() / 2)
-    error, effective, bias = theory.model_inference_error(weights)
-    F, E = theory.linear_posterior(o.decoder, s2)
-    exact = theory.gaussian_kl(x @ o.encoder.T, np.diag(o.variances), x @ F.T, E)     # at these x: no error from x
-    difference = error - exact
-    assert abs(difference.mean()) < 5 * difference.std() / np.sqrt(400) + bias.mean()
-    assert ((effective >= 1) & (effective <= 1000)).all()
-
-
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"covariance": np.ones((2, 3))}, "covariance: expected a symmetric matrix"),
     ({"latents": 4}, "latents: expected 1 to 3, the size of the data; got 4"),
@@ -292,52 +215,81 @@ def test_bad_input(arguments, message):
         theory.true_inference_error(np.zeros((4, 3)), np.eye(3), np.zeros((4, 2)), np.eye(2))
 
 
-# In the last case beta s^2 is between the two eigenvalues, 1/3 and 1/12: one latent is passive.
-@pytest.mark.parametrize(("beta", "steps"), [(1e-4, 20_000), (0.05, 4_000), (0.4, 4_000)])
-def test_trained_linear_beta_vae_lands_on_the_closed_form(beta, steps):
-    """`linear` networks on synthetic_linear, beta 1e-4 being rolinek's (Table S3), against the optimum in closed form.
+def mixture_covariance(n=128, k=2):
+    """sikka IV.B: eigenvalues 66.25, 1.25 and n - 2 times 1."""
+    A = (1 + np.eye(n, k)) / 2
+    return A @ A.T + np.eye(n)
 
-    The tolerances come from how far the exact objective of the trained weights is above its minimum, e:
-    to second order in the distance, with c = beta s^2, m_j = ||d_j||^2 and eigenvalues l_j, where active m_j + c = l_j,
-      e >= beta/4 (dm_j / l_j)^2          singular values        => |dm_j| / l_j      <= 2 sqrt(e / beta)
-      e >= beta/4 (d log v_j)^2           posterior variances    => |d log v_j|       <= 2 sqrt(e / beta)
-      e >= beta m_j (c - l_j) / (2 c^2)   a passive latent       => m_j               <= 2 c^2 e / (beta (c - l_j))
-      e >= beta m_j (l_j - l') sin(angle)^2 / (2 c l_j)  column space, l' the largest eigenvalue outside it
-    and 10 % more for the third order at the size that e turns out to have. The KL moves by at most 4 sqrt(e / beta)
-    per latent: (1 - v) from log v, 1 / sqrt 2 from the encoder's gain, 1 + (1 - v) from m.
-    """
-    s2 = 0.5
-    dataset = data.load("synthetic_linear")
-    x = dataset.images_at(np.arange(len(dataset))).astype(np.float64)
-    covariance = np.cov(x.T, bias=True)
-    optimum = theory.linear_beta_vae(covariance, 2, beta, s2)
-    model = models.build("beta_vae", dataset.shape, network="linear", latents=2, likelihood="gaussian",
-                         likelihood_variance=s2, beta=beta)
-    rate = keras.optimizers.schedules.CosineDecay(0.05, steps)
-    training.fit(model, dataset, keras.optimizers.Adam(rate), steps=steps, batch_size=200, log_every=steps)
 
-    weights = [layer.get_weights() for layer in (*model.encoder.layers, *model.decoder.layers) if layer.weights]
-    weights = [[w.astype(np.float64) for w in pair] for pair in weights]
-    trained, _, kl = reference.linear_objective(x, weights, beta, s2)
-    excess = trained - (optimum.reconstruction + beta * optimum.kl)
-    tolerance = 1.1 * 2 * np.sqrt(excess / beta)
-    assert 0 < tolerance < 0.06        # it has converged: the tolerance means something
+def test_latents_at_their_limit_are_passive():
+    """Their eigenvalue is beta s^2 but for rounding: which side of it they come out on means nothing."""
+    C = mixture_covariance()
+    np.testing.assert_allclose(theory.critical_betas(C, 6), [66.25, 1.25, 1, 1, 1, 1])
+    optimum = theory.linear_beta_vae(C, latents=6)
+    assert list(optimum.active) == [True, True, False, False, False, False]
+    assert not optimum.decoder[:, 2:].any() and (optimum.variances[2:] == 1).all()
+    assert list(theory.linear_beta_vae(C, 6, beta=1.25).active) == [True] + 5 * [False]
+    # 1e-9 of the eigenvalue to either side is no rounding any more.
+    assert list(theory.linear_beta_vae(C, 6, beta=1 - 1e-9).active) == 6 * [True]
+    assert list(theory.linear_beta_vae(C, 6, beta=1.25 - 1e-9).active) == 2 * [True] + 4 * [False]
 
-    D = weights[2][0].T                                                    # [n, k]
-    D = D[:, np.argsort(-(D**2).sum(0))]
-    order = np.argsort(-(weights[2][0].T**2).sum(0))
-    on = optimum.active
-    eigenvalues, c, m = np.linalg.eigvalsh(covariance)[::-1], beta * s2, (D**2).sum(0)
-    singular = np.linalg.svd(D, compute_uv=False) ** 2
-    exact = (optimum.decoder**2).sum(0)
-    assert (np.abs(singular - exact)[on] < tolerance * eigenvalues[:2][on]).all()
-    assert (np.abs(m - singular)[on] < tolerance * eigenvalues[:2][on]).all()        # the columns are orthogonal
-    assert (m[~on] < 1.1 * 2 * c**2 * excess / beta / (c - eigenvalues[:2][~on])).all()
-    outside = D - optimum.decoder @ np.linalg.pinv(optimum.decoder) @ D
-    sine = (np.linalg.norm(outside, axis=0) / np.sqrt(m))[on]
-    gap = (eigenvalues[:2] - eigenvalues[on.sum()])[on]
-    assert (sine < 1.1 * np.sqrt(2 * c * eigenvalues[:2][on] * excess / (beta * m[on] * gap))).all()
-    variances = np.exp(x @ weights[1][0] + weights[1][1])[:, order]
-    assert (np.abs(np.log(variances).mean(0) - np.log(optimum.variances)) < tolerance).all()
-    assert (np.log(variances).std(0) < tolerance).all()                    # W_sigma = 0 at the optimum
-    assert abs(kl - optimum.kl) < 2 * 4 * np.sqrt(excess / beta)
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_ties_do_not_depend_on_units(scale):
+    C = scale * mixture_covariance()
+    assert list(theory.linear_beta_vae(C, 6, noise_variance=scale).active) == [True, True, False, False, False, False]
+    assert list(theory.linear_beta_vae(C, 6, noise_variance=scale).multiplicity) == [1, 1, 126, 126, 126, 126]
+
+
+def test_latents_that_share_an_eigenvalue_may_be_rotated():
+    """Any rotation of them is an optimum too, a rotation of latents that do not share one is not."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.standard_normal((6, 6)))[0]
+    C, beta, s2 = Q @ np.diag([5.0, 5, 5, 3, 2, 2]) @ Q.T, 2.0, 0.4
+    o = theory.linear_beta_vae(C, 5, beta, s2)
+    assert list(o.multiplicity) == [3, 3, 3, 1, 2] and o.active.all()
+    least = o.reconstruction + beta * o.kl
+
+    def objective(R):
+        reconstruction, kl = theory.linear_terms(C, o.decoder @ R, R.T @ o.encoder, o.variances, s2)
+        return reconstruction + beta * kl
+
+    turn = np.linalg.qr(rng.standard_normal((3, 3)))[0]
+    shared, others = np.eye(5), np.eye(5)
+    shared[:3, :3], others[2:, 2:] = turn, turn
+    assert objective(shared) == pytest.approx(least, rel=1e-12)
+    assert objective(others) > least + 0.01
+    # The last latent has one direction of a space of two: any other one of it is as good.
+    directions = np.linalg.eigh(C)[1]
+    other = (directions[:, :2] @ [0.6, 0.8])[:, np.newaxis] * np.linalg.norm(o.decoder[:, 4])
+    D = np.hstack([o.decoder[:, :4], other])
+    reconstruction, kl = theory.linear_terms(C, D, *theory.linear_encoder(D, beta, s2), s2)
+    assert reconstruction + beta * kl == pytest.approx(least, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("latents", [2, 3, 5])
+def test_ppca_of_data_without_noise_says_so(seed, latents):
+    """The likelihood's supremum is infinite; eigenvalues that should be 0 come out as 1e-15 or -3e-16."""
+    x = np.random.default_rng(seed).standard_normal((50, 2)) @ np.random.default_rng(seed + 9).standard_normal((2, 6))
+    C = np.cov(x.T)
+    with pytest.raises(InputError, match=rf"noise_variance: expected a number, because {latents} latents explain data "
+                                         "of rank 2 whole: the likelihood grows without bound"):
+        theory.ppca(C, latents)
+    values = [theory.ppca(C, latents, noise_variance=s2).log_likelihood for s2 in (1e-2, 1e-4, 1e-6)]
+    assert values[0] < values[1] < values[2]                       # with a noise variance it is an ordinary question
+    assert theory.ppca(C, 1).noise_variance > 1e-3                 # one latent leaves noise
+
+
+def test_ppca_of_constant_data():
+    with pytest.raises(InputError, match="explain data of rank 0 whole"):
+        theory.ppca(np.zeros((3, 3)), 1)
+    assert not theory.linear_beta_vae(np.zeros((3, 3)), 2).active.any()
+
+
+def test_log_likelihood_does_not_see_a_rotation():
+    """rolinek Proposition 2 where p(x) is known: a linear decoder."""
+    W = np.random.default_rng(8).standard_normal((5, 3))
+    U = np.linalg.qr(np.random.default_rng(9).standard_normal((3, 3)))[0]
+    C = W @ W.T + 2 * np.eye(5)
+    assert theory.linear_log_likelihood(C, W @ U.T, 0.7) == pytest.approx(theory.linear_log_likelihood(C, W, 0.7))

@@ -1,0 +1,45 @@
+"""The density that a decoder gives the images of its latents, split by latent (allen 4).
+
+J [..., n, d] is the Jacobian of the decoder's mean, with columns c_j.
+"""
+
+import numpy as np
+
+from vae_tf.typing import ArrayLike, Floats
+
+
+def push_forward_log_density(z: ArrayLike, jacobian: ArrayLike) -> Floats:
+    """log p(f(z)) = log N(z; 0, I) - 1/2 log det J^T J [...] on the decoder's manifold, nats (allen (9), (12)).
+
+    |J| of the print is the product of the singular values: J is not square.
+
+    Args:
+        z: [..., d].
+        jacobian: of the decoder's mean at z, J [..., n, d], of full column rank.
+    """
+    J = np.asarray(jacobian, np.float64)
+    return _log_normal(z).sum(-1) - np.linalg.slogdet(np.swapaxes(J, -1, -2) @ J)[1] / 2
+
+
+def push_forward_factors(z: ArrayLike, jacobian: ArrayLike) -> Floats:
+    """log p_j = log N(z_j; 0, 1) - log ||c_j|| [..., d]: densities along the image of each latent (allen (10), (12)).
+
+    Their sum is the push-forward log density iff the columns are orthogonal; else it falls short of it by
+    `split_error`.
+
+    Args:
+        z, jacobian: as `push_forward_log_density`.
+    """
+    return _log_normal(z) - np.log((np.asarray(jacobian, np.float64) ** 2).sum(-2)) / 2
+
+
+def split_error(z: ArrayLike, jacobian: ArrayLike) -> Floats:
+    """Push-forward log density less the sum of its factors [...] >= 0, nats: sum_j log ||c_j|| - 1/2 log det J^T J.
+
+    The same at every z for a linear decoder; `metrics.hadamard_gap` is its mean over x. 0 iff columns are orthogonal.
+    """
+    return push_forward_log_density(z, jacobian) - push_forward_factors(z, jacobian).sum(-1)
+
+
+def _log_normal(z: ArrayLike) -> Floats:
+    return -(np.asarray(z, np.float64) ** 2 + np.log(2 * np.pi)) / 2
