@@ -8,7 +8,7 @@ import json
 import pathlib
 import time
 
-from vae_tf import cli, comparison, data, evaluation, export, models, report, runs, verdicts
+from vae_tf import cli, comparison, data, evaluation, export, files, models, report, verdicts
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
 from vae_tf.metrics import closed_forms, geometry
@@ -51,7 +51,7 @@ def main(flags):
 
     # Report: numbers and a picture beside the model.
     text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, passive_kl=flags.passive_kl, **settings)
-    runs.write_whole(model.path / "metrics.json", lambda file: file.write(text.encode()))
+    files.write_text(model.path / "metrics.json", text)
     export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
                                          if "no_meaning" not in score},
                     evaluated={**settings, "examples": len(scored.codes), "seed": flags.seed,
@@ -132,7 +132,7 @@ def score_codes(path, asked):
     print(report.table(scored))
     numbers = pathlib.Path(path).with_suffix(".metrics.json")
     text = evaluation.as_json(scored, codes=str(path), seed=asked["seed"], passive_kl=asked["passive_kl"])
-    runs.write_whole(numbers, lambda file: file.write(text.encode()))
+    files.write_text(numbers, text)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
 
 

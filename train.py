@@ -38,7 +38,7 @@ def main(flags):
     started = time.perf_counter()
     histories = cli.fit(list(configs.values()), models, dataset, run_dirs, flags, strategy)
     if (histories[0][-1]["step"] if histories[0] else 0) < config["steps"]:
-        print(f"Stopped, the checkpoint is {runs.newest(run_dirs[0])}. The same command goes on from there.")
+        print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. The same command goes on from there.")
         return
     if not chief:
         return

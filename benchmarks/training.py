@@ -22,7 +22,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import batches, data, distributions, models, replicas, train_step, training
+from vae_tf import data, distributions, models, replicas, train_step, training
+from vae_tf.training import batches
 
 try:
     import torch
@@ -50,10 +51,10 @@ def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), sam
     """A function that trains for some steps, input pipeline included; or on one batch that is there already."""
     options = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "latents": LATENTS, **options}
     built = [models.build("vae", dataset.shape, network=network, seed=seed, **options) for seed in seeds]
-    adam = training.optimizer("adam", 1e-4)
+    adam = training.make_optimizer("adam", 1e-4)
     program = (replicas.Single(built[0], adam, seeds[0]) if len(seeds) == 1
                else replicas.Stacked(built, adam, list(seeds)))
-    every = batches.batches(dataset, batch_size, list(seeds), 0, 10**9)
+    every = batches.make_batches(dataset, batch_size, list(seeds), 0, 10**9)
     iterator = iter(every.take(1).cache().repeat() if same_batch else every)
     train_steps, names = train_step.make_train_steps(program, iterator.element_spec, jit_compile=jit_compile)
     totals = {name: tf.zeros(len(seeds)) for name in names}
@@ -189,7 +190,7 @@ def _keras_fit(dataset, network, steps, steps_per_execution):
     fitted.built = True
     fitted.compile(optimizer=keras.optimizers.Adam(1e-4), steps_per_execution=steps_per_execution)
     fitted.optimizer.build(vae.trainable_variables)
-    every = batches.batches(dataset, 64, [0], 0, 10**9)
+    every = batches.make_batches(dataset, 64, [0], 0, 10**9)
     return lambda: fitted.fit(every, steps_per_epoch=steps, epochs=1, verbose=0)
 
 

@@ -8,8 +8,9 @@ import pytest
 import tensorflow as tf
 from cases import EXAMPLES, build, dataset
 
-from vae_tf import batches, checks, data, distributions, evaluation, jacobians, models, objectives, training
+from vae_tf import checks, data, distributions, evaluation, jacobians, models, objectives, training
 from vae_tf.errors import InputError
+from vae_tf.training import batches
 
 NAN, INF = float("nan"), float("inf")
 
@@ -78,10 +79,10 @@ OTHERS = [
     ("indices", lambda _: dataset((3,)).take([0.5])),
     ("dataset", lambda _: data.load("cifar")),
     ("seed", lambda _: data.load("synthetic_linear", seed=-1)),
-    ("optimizer", lambda _: training.optimizer("x", 1e-3)),
-    ("learning_rate", lambda _: training.optimizer("adam", NAN)),
-    ("learning_rate", lambda _: training.optimizer("adam", 0)),
-    ("precision", lambda _: training.optimizer("adam", 1e-3, "float8")),
+    ("optimizer", lambda _: training.make_optimizer("x", 1e-3)),
+    ("learning_rate", lambda _: training.make_optimizer("adam", NAN)),
+    ("learning_rate", lambda _: training.make_optimizer("adam", 0)),
+    ("precision", lambda _: training.make_optimizer("adam", 1e-3, "float8")),
     ("dataset", lambda _: fit_with(rows=dataset((4,)))),
     ("dataset", lambda _: fit_with(build("ivae", "mlp_synthetic", (3,), "gaussian", {}),
                                    dataclasses.replace(dataset((3,)), u_at=None, u_size=0))),
@@ -92,8 +93,8 @@ OTHERS = [
     ("run_dirs", lambda tmp: replicas_with(tmp, run_dirs=[tmp / "a", tmp / "b" / ".." / "a"])),
     ("models", lambda tmp: replicas_with(tmp, kinds=("vae", "full_covariance_vae"))),
     ("models", lambda tmp: replicas_with(tmp, kinds=("vae", "beta_vae"))),
-    ("n", lambda _: batches.indices_of_step(0, 4, 0, 0)),
-    ("batch_size", lambda _: batches.indices_of_step(5, 0, 0, 0)),
+    ("n", lambda _: batches.draw_indices(0, 4, 0, 0)),
+    ("batch_size", lambda _: batches.draw_indices(5, 0, 0, 0)),
     ("likelihood", lambda _: distributions.Likelihood("x")),
     ("likelihood_variance", lambda _: distributions.Likelihood("gaussian", -1)),
     ("latents", lambda _: distributions.standard_normal(0)),

@@ -285,9 +285,9 @@ def test_the_optimizer_s_epsilon_joins_the_configuration_only_where_it_is_set():
     given, left = (cli.configuration(parsed(cli.define_train_flags, *argv), loaded)
                    for argv in (["--optimizer_epsilon=1e-8"], []))
     assert given == {**left, "optimizer_epsilon": 1e-8}
-    assert [training.optimizer("adam", 1e-3, epsilon=e).epsilon for e in (1e-8, None)] == [1e-8, 1e-7]
+    assert [training.make_optimizer("adam", 1e-3, epsilon=e).epsilon for e in (1e-8, None)] == [1e-8, 1e-7]
     with pytest.raises(InputError, match=r"optimizer_epsilon: sgd divides by nothing; .*: adam, adagrad, rmsprop"):
-        training.optimizer("sgd", 1e-3, epsilon=0.1)
+        training.make_optimizer("sgd", 1e-3, epsilon=0.1)
 
 
 def npz(folder, **arrays):

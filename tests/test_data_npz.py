@@ -10,9 +10,10 @@ import zipfile
 import numpy as np
 import pytest
 
-from vae_tf import batches, data
+from vae_tf import data
 from vae_tf.data import npz
 from vae_tf.errors import InputError
+from vae_tf.training import batches
 
 
 def save(folder, **arrays):
@@ -227,9 +228,9 @@ def test_a_batch_of_many_times_the_data_takes_time_in_proportion():
             assert isinstance(key, slice)           # not a mask as long as the batch
             return np.asarray(self)[key]
 
-    drawn = batches.indices_of_step(3, 3_000, 0, 2, counted)
+    drawn = batches.draw_indices(3, 3_000, 0, 2, counted)
     assert calls == list(range(2_000, 3_000)) and np.bincount(drawn).tolist() == [1_000] * 3
     # Against the definition: position p of a run is example p % n of epoch p // n.
     for n, size, step in [(3, 8, 0), (3, 8, 5), (10, 4, 7), (10, 10, 3), (7, 3, 2)]:
-        expected = [batches.permutation(n, 1, p // n)[p % n] for p in range(step * size, (step + 1) * size)]
-        np.testing.assert_array_equal(batches.indices_of_step(n, size, 1, step), expected)
+        expected = [batches.draw_permutation(n, 1, p // n)[p % n] for p in range(step * size, (step + 1) * size)]
+        np.testing.assert_array_equal(batches.draw_indices(n, size, 1, step), expected)

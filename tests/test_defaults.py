@@ -176,7 +176,7 @@ def test_each_replica_is_clipped_as_if_alone():
 
 def test_devices_clip_the_gradient_of_the_whole_batch():
     one, _ = rounding.train(DENSE, 0, optimizer=keras.optimizers.SGD(0.05), clip_gradients=0.5)
-    with devices.strategy("mirrored").scope():
+    with devices.choose_strategy("mirrored").scope():
         two, _ = rounding.train(DENSE, 0, model=build(*DENSE), optimizer=keras.optimizers.SGD(0.05), clip_gradients=0.5)
     tolerance = rounding.tolerance(DENSE, 0, one, optimizer=keras.optimizers.SGD(0.05), clip_gradients=0.5)
     assert rounding.apart(one, two) <= tolerance

@@ -13,8 +13,9 @@ import rounding
 import tensorflow as tf
 from cases import build, dataset
 
-from vae_tf import batches, devices, distributions, training
+from vae_tf import devices, distributions, training
 from vae_tf.errors import InputError
+from vae_tf.training import batches
 
 ROOT = pathlib.Path(__file__).parent.parent
 CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tcvae", {"tc_estimator": "stratified"})]
@@ -22,7 +23,7 @@ CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tc
 
 @pytest.fixture(scope="module")
 def mirrored():
-    strategy = devices.strategy("mirrored")
+    strategy = devices.choose_strategy("mirrored")
     assert strategy.num_replicas_in_sync == 2       # the logical CPU devices of conftest.py
     return strategy
 
@@ -69,7 +70,7 @@ def test_devices_share_noise_and_rows(mirrored):
     whole = distributions.noise((3, 4), 6, 2)
     shares = mirrored.run(lambda: distributions.noise((3, 4), 3, 2))
     np.testing.assert_array_equal(np.concatenate(mirrored.experimental_local_results(shares)), whole)
-    seen = [[(int(step), x.numpy()) for step, x in batches.batches(dataset((3,)), 6, [1], 2, 4, shares=shares)]
+    seen = [[(int(step), x.numpy()) for step, x in batches.make_batches(dataset((3,)), 6, [1], 2, 4, shares=shares)]
             for shares in ((0, 1, 1), (0, 2, 2), (0, 1, 2), (1, 1, 2))]
     assert [step for step, _ in seen[1]] == [2, 2, 3, 3]
     both, first, second = ([x for _, x in rows] for rows in seen[1:])
@@ -105,7 +106,7 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
 
 
 def test_a_process_has_one_strategy_of_a_kind(mirrored):
-    assert devices.strategy("mirrored") is mirrored      # collectives of two would meet, with tensors of other shapes
+    assert devices.choose_strategy("mirrored") is mirrored      # collectives of two would meet
 
 
 def test_what_is_not_there_is_said(monkeypatch):
@@ -114,13 +115,13 @@ def test_what_is_not_there_is_said(monkeypatch):
     for name, message in (("multi_worker", "multi_worker needs the environment variable TF_CONFIG"),
                           ("tpu", "no TPU was found"), ("two", "expected one of auto, .*; got 'two'")):
         with pytest.raises(InputError, match=f"strategy: {message}"):
-            devices.strategy(name)
+            devices.choose_strategy(name)
     monkeypatch.setenv("TF_CONFIG", "two machines")
     with pytest.raises(InputError, match=r"strategy: expected a JSON object .* TF_CONFIG; got two machines"):
-        devices.strategy("auto")
+        devices.choose_strategy("auto")
     monkeypatch.delenv("TF_CONFIG")
-    assert devices.strategy("one_device").num_replicas_in_sync == 1
-    assert devices.strategy("auto").num_replicas_in_sync == 1
+    assert devices.choose_strategy("one_device").num_replicas_in_sync == 1
+    assert devices.choose_strategy("auto").num_replicas_in_sync == 1
 
 
 def test_two_workers_give_the_result_of_one(tmp_path):

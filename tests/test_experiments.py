@@ -220,10 +220,10 @@ def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_
         for step in steps:
             runs.save(tmp_path / "runs" / name, step, {"weight": np.array([step])}, [{"step": step}])
     finding.bring(config, tmp_path / "mine", [tmp_path / "runs"])
-    assert max(runs.checkpoints(tmp_path / "mine")) == 15
+    assert max(runs.find_checkpoints(tmp_path / "mine")) == 15
     step, states, _ = runs.restore([tmp_path / "mine"])
     assert (step, states[0]["weight"].tolist()) == (15, [15])
-    assert sorted(runs.checkpoints(tmp_path / "runs" / "theirs")) == [15, 25]       # as it was
+    assert sorted(runs.find_checkpoints(tmp_path / "runs" / "theirs")) == [15, 25]       # as it was
 
 
 def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_path):
@@ -265,7 +265,7 @@ def test_the_same_configuration_trains_to_the_same_numbers(given, loss):
     dataset = planning.training_part(values)
     config = cli.configuration(values, dataset)
     model = cli.build_model(config, dataset)
-    optimizer = training.optimizer(config["optimizer"], config["learning_rate"])
+    optimizer = training.make_optimizer(config["optimizer"], config["learning_rate"])
     history = training.fit(model, dataset, optimizer, seed=0, steps=5, batch_size=16, log_every=1,
                            warmup_steps=config["beta_warmup_steps"])
     assert history[-1]["loss"] == pytest.approx(loss, rel=ROUNDING)

@@ -16,7 +16,7 @@ from cases import CASES, EXAMPLES, FACTORS, IDS, LATENTS, build, dataset
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
-from vae_tf import distributions, export, jacobians, models, runs
+from vae_tf import distributions, export, files, jacobians, models
 from vae_tf.errors import InputError
 
 EVERY_MODEL = range(12)         # of CASES: each model on vectors and on images
@@ -290,7 +290,7 @@ def test_only_so_many_versions_are_kept_and_what_killed_exports_left_goes(tmp_pa
     folder = tmp_path / "model"
     for name in (".writing-dead", ".removing-1-dead", ".writing-alive", ".another"):
         (folder / name / "variables").mkdir(parents=True)
-    with runs.locked(folder / ".writing-alive"):
+    with files.hold_lock(folder / ".writing-alive"):
         for version in (1, 2, 3):
             assert saved(tmp_path, SMALLEST, seed=version, keep=2)[2].name == str(version)
             assert not {".writing-dead", ".removing-1-dead"} & set(os.listdir(folder))
@@ -329,7 +329,7 @@ def processes():
     return context
 
 
-def files(path):
+def files_in(path):
     return sorted(str(file.relative_to(path)) for file in path.rglob("*") if file.is_file())
 
 
@@ -340,7 +340,7 @@ STEPS = ("{aside}", "{aside}/variables/*", "{aside}/saved_model.pb", "{aside}/as
 
 def test_an_export_killed_at_any_moment_leaves_no_half_version(tmp_path, processes):
     _, data, first = saved(tmp_path, SMALLEST)
-    x, whole = data.images_at(np.arange(4)), files(first)
+    x, whole = data.images_at(np.arange(4)), files_in(first)
     codes = export.load(first).encode(x)["mean"]
     folder, rng, killed_aside = first.parent, np.random.default_rng(0), 0
     for step in STEPS:
@@ -358,7 +358,7 @@ def test_an_export_killed_at_any_moment_leaves_no_half_version(tmp_path, process
         assert process.exitcode == -9
         killed_aside += len(list(folder.glob(".writing-*")))
         for version in export.versions(folder):
-            assert files(folder / str(version)) == whole
+            assert files_in(folder / str(version)) == whole
             np.testing.assert_array_equal(export.load(folder / str(version)).encode(x)["mean"], codes)
     assert killed_aside >= 3        # they were killed while writing
     last = saved(tmp_path, SMALLEST)[2]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from programs import run
 
-from vae_tf import data, export, runs
+from vae_tf import data, export
 
 EVALUATE = ("--examples=20", "--metrics=active_units", "--geometry=", "--theory=", "--jobs=1")
 
@@ -88,21 +88,6 @@ def test_a_model_that_is_trained_further_keeps_the_range_of_its_factors(folder, 
     assert first["u"] == further["u"] == {"names": ["v1", "v2"], "low": [0, 0], "high": [59**2, 40]}
     assert further["recipe"]["dataset"] == str(folder / "part.npz")
     assert data.load(folder / "part.npz").u_range[1][0] == 29**2
-
-
-def test_links_that_were_planted_are_not_followed(tmp_path, monkeypatch):
-    victim, path = tmp_path / "victim", tmp_path / "metrics.json"
-    victim.write_text("mine")
-    planted = [tmp_path / f".metrics.json.{os.getpid()}", path]
-    for link in planted:
-        link.symlink_to(victim)
-    runs.write_whole(path, lambda file: file.write(b"new"))
-    assert victim.read_text() == "mine" and path.read_text() == "new" and not path.is_symlink()
-    monkeypatch.setattr("secrets.token_hex", lambda size: "guessed")
-    (tmp_path / ".metrics.json.guessed").symlink_to(victim)
-    with pytest.raises(OSError, match=r"metrics.json could not be written: File exists"):
-        runs.write_whole(path, lambda file: file.write(b"newer"))
-    assert victim.read_text() == "mine" and path.read_text() == "new"
 
 
 @pytest.mark.parametrize(("name", "flag"), [

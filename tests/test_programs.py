@@ -62,20 +62,20 @@ def test_damaged_checkpoints_neither_shield_nor_displace_new_ones(tmp_path):
     done = start("train.py", *argv, folder=tmp_path).communicate()
     run = tmp_path / "runs" / "run"
     whole = arrays(run / "checkpoints" / "000004000.npz")
-    assert sorted(runs.checkpoints(run)) == [3900, 4000], done
-    for path in runs.checkpoints(run).values():
+    assert sorted(runs.find_checkpoints(run)) == [3900, 4000], done
+    for path in runs.find_checkpoints(run).values():
         path.write_bytes(path.read_bytes()[:100])
     for stray in ("5abc.npz", "000000020 (1).npz", "20.npz"):
         (run / "checkpoints" / stray).write_bytes(b"")
     again = start("train.py", *argv, folder=tmp_path)
-    wait_for(lambda: len(runs.checkpoints(run)) >= 2 and max(runs.checkpoints(run)) < 3900, again)
+    wait_for(lambda: len(runs.find_checkpoints(run)) >= 2 and max(runs.find_checkpoints(run)) < 3900, again)
     again.kill()
     again.communicate()
-    reached = max(step for step in runs.checkpoints(run) if step < 3900)
+    reached = max(step for step in runs.find_checkpoints(run) if step < 3900)
     last = start("train.py", *argv, folder=tmp_path)
     said = last.communicate()[1]
     assert last.returncode == 0 and "warning" not in said.replace(f"{reached:09d}", ""), said
-    assert sorted(runs.checkpoints(run)) == [3900, 4000]
+    assert sorted(runs.find_checkpoints(run)) == [3900, 4000]
     for name, array in arrays(run / "checkpoints" / "000004000.npz").items():
         np.testing.assert_array_equal(array, whole[name])
     assert len(losses(run)) == 80
@@ -92,10 +92,10 @@ def test_a_long_row_does_not_keep_a_run_from_stopping(tmp_path):
     wait_for(lambda: psutil.Process(process.pid).cpu_times().user > used + 4, process)
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)      # a row takes hours
-    stopped, = runs.checkpoints(run)
+    stopped, = runs.find_checkpoints(run)
     assert process.returncode == 0 and "Traceback" not in err
     assert f"the checkpoint is {pathlib.Path('runs', run.name, 'checkpoints')}/{stopped:09d}.npz" in out
-    assert losses(run) == [] and int(arrays(runs.newest(run))["row steps"]) == stopped
+    assert losses(run) == [] and int(arrays(runs.find_newest(run))["row steps"]) == stopped
 
 
 def test_a_user_s_keras_settings_a_full_log_and_a_strategy_of_one_device_change_nothing(tmp_path):

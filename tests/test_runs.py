@@ -16,24 +16,24 @@ def save(run, *steps):
 
 def damage(run, *steps):
     for step in steps:
-        path = runs.checkpoints(run)[step]
+        path = runs.find_checkpoints(run)[step]
         path.write_bytes(path.read_bytes()[:50])
 
 
 def kept(run):
-    return list(runs.checkpoints(run))
+    return list(runs.find_checkpoints(run))
 
 
 def test_the_newest_two_are_kept(tmp_path):
     save(tmp_path, 1, 2, 3, 4)
-    assert kept(tmp_path) == [4, 3] and runs.newest(tmp_path).name == "000000004.npz"
+    assert kept(tmp_path) == [4, 3] and runs.find_newest(tmp_path).name == "000000004.npz"
     assert {path.name for path in tmp_path.iterdir()} == {"checkpoints", "history.csv"}
 
 
 def test_damaged_ones_are_passed_over_and_go_once_there_are_two_whole_ones(tmp_path, capsys):
     save(tmp_path, 39, 40)
     damage(tmp_path, 39, 40)
-    assert runs.restore([tmp_path])[0] == 0 and runs.newest(tmp_path) is None
+    assert runs.restore([tmp_path])[0] == 0 and runs.find_newest(tmp_path) is None
     assert capsys.readouterr().err.count("is damaged") == 2
     save(tmp_path, 1)
     assert kept(tmp_path) == [40, 39, 1]            # a single whole one: nothing is thrown away yet
@@ -65,12 +65,12 @@ def test_another_run_s_checkpoint_is_passed_over_and_left_alone(tmp_path, capsys
     save(mine, 1, 2)
     save(other, 7)
     foreign = mine / "checkpoints" / "000000007.npz"
-    foreign.write_bytes(runs.newest(other).read_bytes())
+    foreign.write_bytes(runs.find_newest(other).read_bytes())
     step, (state,), _ = runs.restore([mine])
     assert step == 2 and set(state) == {"w"} and state["w"][0] == 2
     assert "000000007.npz is of a run with another configuration; going back" in capsys.readouterr().err
     save(mine, 3, 4, 8)
-    assert kept(mine) == [8, 7, 4] and foreign.read_bytes() == runs.newest(other).read_bytes()
+    assert kept(mine) == [8, 7, 4] and foreign.read_bytes() == runs.find_newest(other).read_bytes()
     runs.write_config(mine, {"beta": 1.0, "steps": 9})
     assert runs.restore([mine])[0] == 8             # more steps are the same run
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_refused_rather_than_taken_for_damage(tmp_path, w
         if parent.name.startswith(("pytest-", "popen-")):
             parent.chmod(0o755)
     save(tmp_path, 10, 20)
-    locked = tmp_path / "checkpoints" if what == "folder" else runs.newest(tmp_path)
+    locked = tmp_path / "checkpoints" if what == "folder" else runs.find_newest(tmp_path)
     mode = locked.stat().st_mode
     locked.chmod(0)
     root = os.geteuid() == 0
@@ -120,4 +120,28 @@ def test_a_history_or_configuration_that_is_none_is_refused(tmp_path):
         runs.restore([tmp_path])
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InputError, match=r"config.json: expected the configuration of a run"):
-        runs.differences(tmp_path, {})
+        runs.compare_config(tmp_path, {})
+
+
+def test_compare_config_ignores_steps(tmp_path):
+    runs.write_config(tmp_path, {"beta": 1.0, "steps": 5, "seed": 0})
+    assert runs.compare_config(tmp_path, {"beta": 4.0, "steps": 9, "seed": 0}) == {"beta": (1.0, 4.0)}
+    assert runs.compare_config(tmp_path / "none", {"beta": 4.0}) == {}
+
+
+def test_a_history_of_rows_with_different_columns_survives(tmp_path):
+    history = [{"step": 1, "kl": 1.0}, {"step": 2, "kl": 2.0, "delta_kl": 0.5}, {"step": 3, "kl": 3.0}]
+    runs.write_history(tmp_path, history)
+    assert (tmp_path / "history.csv").read_text() == "step,kl,delta_kl\n1,1.0,\n2,2.0,0.5\n3,3.0,\n"
+    assert runs.read_history(tmp_path, 3) == history
+
+
+def test_a_checkpoint_of_a_newer_format_is_one_line(tmp_path):
+    runs.save(tmp_path, 1, {"w": np.ones(3)}, [])
+    path = runs.find_newest(tmp_path)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    assert arrays["format"] == 2
+    np.savez(path, **{**arrays, "format": 3})
+    with pytest.raises(InputError, match=r"000000001.npz: format 3 is of a newer vae_tf, this one reads 2; install"):
+        runs.restore([tmp_path])

@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 from cases import build, dataset
 
-from vae_tf import batches, data, runs, training
+from vae_tf import data, runs, training
 from vae_tf.errors import InputError
+from vae_tf.training import batches
 
 CASE = ("ivae", "mlp_synthetic", (3,), "gaussian", {})
 STEPS, EVERY, KILLS = 2400, 20, 5
@@ -41,7 +42,7 @@ def train_without_room(run, result, largest):
 
 
 def newest(run):
-    return max(runs.checkpoints(run), default=0)
+    return max(runs.find_checkpoints(run), default=0)
 
 
 def test_a_run_killed_five_times_ends_bit_for_bit_as_if_it_had_not(tmp_path):
@@ -77,7 +78,7 @@ def test_a_run_killed_five_times_ends_bit_for_bit_as_if_it_had_not(tmp_path):
 def test_a_full_disk_stops_the_run_and_leaves_what_was_good(tmp_path):
     training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=EVERY, batch_size=8,
                  run_dir=tmp_path / "run", log_every=EVERY, checkpoint_every=EVERY)
-    good, = runs.checkpoints(tmp_path / "run").values()
+    good, = runs.find_checkpoints(tmp_path / "run").values()
     content = good.read_bytes()
     here, there = processes.Pipe()
     process = processes.Process(target=train_without_room, args=(tmp_path / "run", there, len(content) // 2))
@@ -85,7 +86,7 @@ def test_a_full_disk_stops_the_run_and_leaves_what_was_good(tmp_path):
     message = here.recv()
     process.join()
     assert "000000040.npz could not be written: File too large" in message
-    assert list(runs.checkpoints(tmp_path / "run").values()) == [good] and good.read_bytes() == content
+    assert list(runs.find_checkpoints(tmp_path / "run").values()) == [good] and good.read_bytes() == content
     assert not [path for path in tmp_path.rglob(".*") if path.is_file()]
     model = build(*CASE)                    # with room again it goes on
     training.fit(model, dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=60, batch_size=8,
@@ -98,7 +99,7 @@ def test_a_full_disk_stops_the_run_and_leaves_what_was_good(tmp_path):
 
 def test_examples_that_cannot_be_read_are_said_with_the_step(tmp_path):
     rows = dataset(CASE[2])
-    bad = batches.indices_of_step(len(rows), 8, 0, 33)
+    bad = batches.draw_indices(len(rows), 8, 0, 33)
 
     def images_at(indices):
         if np.array_equal(indices, bad):
@@ -153,6 +154,21 @@ def test_keras_callbacks_are_called_row_by_row(tmp_path):
     assert history[-1]["step"] == 40 == newest(tmp_path / "run")       # stopped early, and wrote a checkpoint
     assert rows[0][1] == history[0] and isinstance(history[0]["step"], int)
     assert sorted(path.name for path in tmp_path.glob("*.h5")) == [f"{i}.weights.h5" for i in range(1, 5)]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_callbacks_leave_alone_what_the_caller_compiled(tmp_path, compiled):
+    model, own = build(*CASE), keras.optimizers.SGD()
+    if compiled:
+        model.compile(optimizer=own)
+    seen = []
+    used = keras.optimizers.Adam(1e-2)
+    training.fit(model, dataset(CASE[2]), used, steps=4, batch_size=8, log_every=2, callbacks=[
+        keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5", save_weights_only=True),
+        keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: seen.append(model.optimizer))])
+    assert seen == [used, used] and len(list(tmp_path.iterdir())) == 2
+    assert model.compiled == compiled
+    assert model.optimizer is own if compiled else not hasattr(model, "optimizer")
 
 
 def test_a_learning_rate_that_a_callback_sets_holds():

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 from cases import CASES, IDS, NEEDS_MNIST, build, dataset
 
-from vae_tf import batches, console, data, distributions, models, rows, runs, training
+from vae_tf import console, data, distributions, models, runs, training
+from vae_tf.training import batches, loop, rows
 
 
 def fit(model, steps, run_dir=None, seed=0, shape=(3,), batch_size=16, rate=1e-2, **more):
@@ -64,19 +65,19 @@ def test_convolutions_repeat_too():
 
 def test_every_epoch_is_a_permutation_of_its_own():
     n, batch_size = 12, 5
-    drawn = np.concatenate([batches.indices_of_step(n, batch_size, 0, step) for step in range(12)])     # 5 epochs
+    drawn = np.concatenate([batches.draw_indices(n, batch_size, 0, step) for step in range(12)])     # 5 epochs
     epochs = drawn.reshape(5, n)
     np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(n), (5, 1)))
     assert len({tuple(epoch) for epoch in epochs}) == 5
-    np.testing.assert_array_equal(batches.indices_of_step(n, batch_size, 0, 7), drawn[35:40])
-    assert not np.array_equal(batches.indices_of_step(n, batch_size, 1, 7), drawn[35:40])
-    assert len(batches.indices_of_step(3, 8, 0, 0)) == 8           # a batch larger than the data
+    np.testing.assert_array_equal(batches.draw_indices(n, batch_size, 0, 7), drawn[35:40])
+    assert not np.array_equal(batches.draw_indices(n, batch_size, 1, 7), drawn[35:40])
+    assert len(batches.draw_indices(3, 8, 0, 0)) == 8           # a batch larger than the data
 
 
 def test_batches_start_anywhere():
     ds = data.load("dsprites")
-    for (step, x, u), expected in zip(batches.batches(ds, 4, [5], 2, 4, with_u=True), (2, 3), strict=True):
-        indices = batches.indices_of_step(len(ds), 4, 5, expected)
+    for (step, x, u), expected in zip(batches.make_batches(ds, 4, [5], 2, 4, with_u=True), (2, 3), strict=True):
+        indices = batches.draw_indices(len(ds), 4, 5, expected)
         assert int(step) == expected and x.dtype == tf.uint8
         np.testing.assert_array_equal(x, ds.images_at(indices))
         np.testing.assert_array_equal(u, ds.u_at(indices))
@@ -125,13 +126,13 @@ def test_where_a_run_is_stopped_changes_neither_weights_nor_rows(tmp_path, monke
         return histories[0] + histories[1], models[0].get_weights() + models[1].get_weights()
 
     whole, weights = train()
-    monkeypatch.setattr(training, "CALL_SECONDS", 0)        # one step per call
+    monkeypatch.setattr(loop, "CALL_SECONDS", 0)        # one step per call
     for calls, step, done in ((7, 7, []), (6, 13, []), (12, 25, [20, 25]), (8, 33, [20, 25])):     # at 25 a row ends
         with monkeypatch.context() as patched:
             signal_after(calls, patched)
             history, _ = train(tmp_path / "run")
         assert [row["step"] for row in history] == done * (1 + replicas)
-        assert max(runs.checkpoints(tmp_path / "run")) == step
+        assert max(runs.find_checkpoints(tmp_path / "run")) == step
         assert terms(runs.read_history(tmp_path / "run", 40)) == terms(whole)[:len(done)]
     again, resumed = train(tmp_path / "run")
     assert_equal(weights, resumed)
@@ -148,15 +149,15 @@ def test_calls_of_the_graph_are_as_long_as_stops_allow(monkeypatch):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_before_the_first_step_does_what_it_did_before(tmp_path, number, monkeypatch):
+def test_a_signal_before_the_first_step_does_what_it_did_before(tmp_path, number):
     def interrupt(*_):
         raise KeyboardInterrupt
 
     before = signal.signal(number, interrupt)
-    monkeypatch.setattr(training, "_callbacks", lambda *_: keras.callbacks.CallbackList(
-        [keras.callbacks.LambdaCallback(on_epoch_begin=lambda *_: os.kill(os.getpid(), number))]))
+    asking = keras.callbacks.LambdaCallback(on_epoch_begin=lambda *_: os.kill(os.getpid(), number))
     with pytest.raises(KeyboardInterrupt):
-        fit(small(), 40, tmp_path)
+        training.fit(small(), dataset((3,)), keras.optimizers.Adam(), steps=40, batch_size=16, run_dir=tmp_path,
+                     callbacks=[asking])
     assert signal.signal(number, before) is interrupt and not list(tmp_path.rglob("*.npz"))
 
 
@@ -205,10 +206,10 @@ def no_signal_is_ignored():
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(training, "CALL_SECONDS", 0)
+        patched.setattr(loop, "CALL_SECONDS", 0)
         signal_after(12, patched, number)
         history, _ = fit(small(), 40, tmp_path)
-    assert history[-1]["step"] == 10 and max(runs.checkpoints(tmp_path)) == 12
+    assert history[-1]["step"] == 10 and max(runs.find_checkpoints(tmp_path)) == 12
     assert not any(signal.getsignal(each) == signal.SIG_IGN for each in console.STOPS)
 
 
@@ -259,26 +260,6 @@ def test_watching_leaves_the_statistics_of_batch_norm_alone():
     assert_equal(one, other)
 
 
-def test_a_history_of_rows_with_different_columns_survives(tmp_path):
-    history = [{"step": 1, "kl": 1.0}, {"step": 2, "kl": 2.0, "delta_kl": 0.5}, {"step": 3, "kl": 3.0}]
-    runs.write_history(tmp_path, history)
-    assert (tmp_path / "history.csv").read_text() == "step,kl,delta_kl\n1,1.0,\n2,2.0,0.5\n3,3.0,\n"
-    assert runs.read_history(tmp_path, 3) == history
-
-
-def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path):
-    path = tmp_path / "file"
-    runs.write_whole(path, lambda file: file.write(b"old"))
-
-    def fail(file):
-        file.write(b"half")
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        runs.write_whole(path, fail)
-    assert path.read_bytes() == b"old" and list(tmp_path.iterdir()) == [path]
-
-
 def test_beta_warms_up_over_its_steps():
     model = build("beta_vae", "mlp_synthetic", (3,), "gaussian", {"beta": 2.0})
     history, _ = fit(model, 4, warmup_steps=4, log_every=1)
@@ -286,15 +267,9 @@ def test_beta_warms_up_over_its_steps():
     np.testing.assert_allclose(weights, [0.5, 1.0, 1.5, 2.0], rtol=1e-4)
 
 
-def test_differences_ignore_steps(tmp_path):
-    runs.write_config(tmp_path, {"beta": 1.0, "steps": 5, "seed": 0})
-    assert runs.differences(tmp_path, {"beta": 4.0, "steps": 9, "seed": 0}) == {"beta": (1.0, 4.0)}
-    assert runs.differences(tmp_path / "none", {"beta": 4.0}) == {}
-
-
 def test_float16_trains_under_a_scaled_loss():
     model = build("vae", "mlp_synthetic", (3,), "gaussian", {"dtype": "mixed_float16"})
-    adam = training.optimizer("adam", 1e-2, "mixed_float16")
+    adam = training.make_optimizer("adam", 1e-2, "mixed_float16")
     history = training.fit(model, dataset((3,)), adam, steps=100, batch_size=16, log_every=10)
     assert isinstance(adam, keras.optimizers.LossScaleOptimizer) and float(adam.dynamic_scale) > 1
     assert history[-1]["loss"] < history[0]["loss"] - 0.2

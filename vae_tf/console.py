@@ -9,15 +9,19 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-# What asks a program to stop; Windows lacks some.
+Handler = Callable[[int, Any], Any]
+
+# Signals that ask a program to stop; Windows lacks some of them.
 STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Interrupted(KeyboardInterrupt):
     """A signal asked the program to stop; `number` says which."""
 
-    def __init__(self, number):
+    def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
 
@@ -25,14 +29,14 @@ class Interrupted(KeyboardInterrupt):
 class _Stream(io.FileIO):
     """A file descriptor that drops what it cannot write: a closed pipe or a full disk must not cost a run."""
 
-    def write(self, text):
+    def write(self, text: Any) -> int:
         try:
             return super().write(text) or len(text)
         except OSError:
             return len(text)
 
 
-def start():
+def start() -> None:
     """Prepare the process of a program; to be called before its slow imports.
 
     What is printed to a closed, broken or full stream is dropped. Until `interrupts` is entered, Ctrl-C ends the
@@ -62,14 +66,14 @@ def start():
 _stopped_by: list[int] = []
 
 
-def _end_by_signal():
+def _end_by_signal() -> None:
     for number in _stopped_by:
         sys.stdout.flush()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
 
-def on_stop(handler):
+def handle_stops(handler: Handler) -> dict[int, Any]:
     """Have `handler` called for every signal that asks to stop, but those that the parent had ignored (nohup).
 
     Returns {signal: handler before}; empty outside of the main thread, where signals cannot be handled.
@@ -81,16 +85,16 @@ def on_stop(handler):
         return {}
 
 
-def run(program, main):
+def run(program: str, main: Callable[[], Any]) -> None:
     """Call main(); a request to stop is one line, after everything has been tidied up, and ends the process by signal.
 
     A second request ends it at once.
     """
-    def interrupt(number, frame):
+    def interrupt(number: int, frame: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
         raise Interrupted(number)
 
-    on_stop(interrupt)
+    handle_stops(interrupt)
     try:
         main()
     except Interrupted as stop:
@@ -105,18 +109,18 @@ class StopRequest:
     So does the first one until `worth_saving` is set.
     """
 
-    def __enter__(self):
+    def __enter__(self) -> "StopRequest":
         self.requested = self.worth_saving = False
-        self._before = on_stop(self._request)
+        self._before = handle_stops(self._request)
         return self
 
-    def _request(self, number, frame):
+    def _request(self, number: int, frame: Any) -> None:
         self.requested = True
         signal.signal(number, self._before[number])
         if not self.worth_saving:
             signal.raise_signal(number)
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
@@ -124,15 +128,15 @@ class StopRequest:
 class Progress:
     """One line on a terminal, rewritten; elsewhere a line every 10 seconds."""
 
-    def __init__(self, steps, replicas=1, quiet=False):
+    def __init__(self, steps: int, replicas: int = 1, quiet: bool = False) -> None:
         self.steps = steps
         self.replicas = replicas
         self.quiet = quiet
         self.started = self.shown = time.monotonic()
-        self.first = None
+        self.first: tuple[int, float] | None = None
         self.live = sys.stderr.isatty()
 
-    def show(self, rows):
+    def show(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """One line for all replicas: the means of their terms."""
         if self.quiet:
             return
@@ -141,7 +145,7 @@ class Progress:
         now = time.monotonic()
         self.first = self.first or (row["step"], now)      # the first chunk holds the compilation
         since, elapsed = row["step"] - self.first[0], now - self.first[1]
-        left = f"{clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
+        left = f"{format_clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
         rate = f"{self.replicas * row['examples_per_second']:,.0f} examples/s"
         terms = [f"{name} {value:.4g}" for name, value in row.items() if name not in ("step", "examples_per_second")]
         line = "  ".join([f"step {row['step']:,}/{self.steps:,}", *terms, rate, left])
@@ -151,12 +155,12 @@ class Progress:
             print(line, file=sys.stderr, flush=True)
             self.shown = now
 
-    def end(self):
+    def end(self) -> None:
         if self.live and not self.quiet:
             print(file=sys.stderr)
 
 
-def clock(seconds):
+def format_clock(seconds: float) -> str:
     """Seconds as 4:05, or as 1:04:05 from an hour on."""
     minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}" if minutes >= 60 else f"{minutes}:{seconds:02d}"

@@ -1,4 +1,4 @@
-"""Devices: tf.distribute strategies, and what a training step needs to know of them.
+"""The devices that share the work: tf.distribute strategies, and what a training step needs to know of them.
 
 A batch is shared out over the devices in order of its rows. Noise, sums over the batch and statistics of the
 batch are those of the whole, so the result does not depend on how many devices there are, to rounding.
@@ -7,29 +7,31 @@ batch are those of the whole, so the result does not depend on how many devices 
 import functools
 import json
 import os
+from typing import Any
 
 import tensorflow as tf
 
 from vae_tf.errors import InputError
+from vae_tf.typing import Tensor
 
 
 # A second strategy of a kind would count its collectives like the first, and they would meet: one of each per process.
 @functools.cache
-def _mirrored():
+def _make_mirrored() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name.removeprefix("/physical_device:") for device in
-                                           tf.config.list_physical_devices("GPU")] or _logical("CPU"))
+                                           tf.config.list_physical_devices("GPU")] or _name_logical("CPU"))
 
 
 @functools.cache
-def _multi_worker():
-    if not _cluster():
+def _make_multi_worker() -> tf.distribute.Strategy:
+    if not _read_cluster():
         raise InputError('strategy: multi_worker needs the environment variable TF_CONFIG, such as {"cluster": '
                          '{"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}')
     return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 @functools.cache
-def _tpu():
+def _make_tpu() -> tf.distribute.Strategy:
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=os.environ.get("TPU_NAME", "local"))
         tf.config.experimental_connect_to_cluster(resolver)
@@ -40,24 +42,24 @@ def _tpu():
     return tf.distribute.TPUStrategy(resolver)
 
 
-def _auto():
-    if _cluster():
-        return _multi_worker()
+def _choose_for_machine() -> tf.distribute.Strategy:
+    if _read_cluster():
+        return _make_multi_worker()
     if os.environ.get("TPU_NAME"):
-        return _tpu()
-    return _mirrored() if len(tf.config.list_physical_devices("GPU")) > 1 else tf.distribute.get_strategy()
+        return _make_tpu()
+    return _make_mirrored() if len(tf.config.list_physical_devices("GPU")) > 1 else tf.distribute.get_strategy()
 
 
 STRATEGIES = {
-    "auto": _auto,                                      # TF_CONFIG, TPU_NAME, several GPUs, or one device
+    "auto": _choose_for_machine,                                 # TF_CONFIG, TPU_NAME, several GPUs, or one device
     "one_device": tf.distribute.get_strategy,           # TensorFlow's own: the first GPU, or the CPU
-    "mirrored": _mirrored,                              # every GPU of this machine, or every logical CPU device
-    "multi_worker": _multi_worker,                      # the machines of TF_CONFIG
-    "tpu": _tpu,                                        # TPU_NAME, or this TPU VM's own
+    "mirrored": _make_mirrored,                             # every GPU of this machine, or every logical CPU device
+    "multi_worker": _make_multi_worker,                     # the machines of TF_CONFIG
+    "tpu": _make_tpu,                                       # TPU_NAME, or this TPU VM's own
 }
 
 
-def strategy(name):
+def choose_strategy(name: str) -> tf.distribute.Strategy:
     """A tf.distribute.Strategy by name; to be called before TensorFlow has computed anything.
 
     Raises:
@@ -68,7 +70,7 @@ def strategy(name):
     return STRATEGIES[name]()
 
 
-def check_precision(precision):
+def check_precision(precision: str) -> None:
     """Refuse bfloat16 where the environment forbids the instructions that TensorFlow's kernels for it rely on.
 
     On a processor with AVX-512 those kernels abort the process, or fail at the first convolution, once oneDNN's
@@ -84,33 +86,33 @@ def check_precision(precision):
                          "environment forbids it; unset it, set TF_ENABLE_ONEDNN_OPTS=0, or choose float32")
 
 
-def is_chief(strategy):
+def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process is the one that writes: the only one, or the first worker of several."""
     resolver = strategy.cluster_resolver
     return resolver is None or not resolver.task_type or (resolver.task_type, resolver.task_id) in (
         ("chief", 0), *((("worker", 0),) if "chief" not in resolver.cluster_spec().jobs else ()))
 
 
-def workers(strategy):
-    """How many processes share the work."""
+def count_workers(strategy: tf.distribute.Strategy) -> int:
+    """The number of processes that share the work."""
     resolver = strategy.cluster_resolver
     return len(resolver.cluster_spec().as_dict().get("worker", [])) + len(
         resolver.cluster_spec().as_dict().get("chief", [])) if resolver and resolver.task_type else 1
 
 
-def place():
+def locate_device() -> tuple[int, int]:
     """(this device's number, how many devices there are) under the current strategy; ((0, 1) outside of any)."""
     context = tf.distribute.get_replica_context()
     alone = context is None or context.num_replicas_in_sync == 1
     return (0, 1) if alone else (context.replica_id_in_sync_group, context.num_replicas_in_sync)
 
 
-def whole_batch(x):
+def gather_batch(x: Tensor) -> Tensor:
     """x [B, ...] of every device, one after another; gradients flow back to where each row came from."""
-    return x if place()[1] == 1 else tf.distribute.get_replica_context().all_gather(x, axis=0)
+    return x if locate_device()[1] == 1 else tf.distribute.get_replica_context().all_gather(x, axis=0)
 
 
-def _cluster():
+def _read_cluster() -> dict[str, Any] | None:
     given = os.environ.get("TF_CONFIG") or "{}"
     try:
         return json.loads(given).get("cluster")
@@ -119,5 +121,5 @@ def _cluster():
                          f"got {given}") from None
 
 
-def _logical(kind):
+def _name_logical(kind: str) -> list[str]:
     return [device.name.removeprefix("/device:") for device in tf.config.list_logical_devices(kind)]

@@ -57,7 +57,7 @@ def noise(seed: Sequence[int] | tf.Tensor, examples: int | tf.Tensor, latents: i
     Under a tf.distribute strategy `examples` counts the examples on this device, and the noise is the rows of the whole
     batch's noise that belong to them. An example therefore gets the same noise whatever the number of devices.
     """
-    device, count = devices.place()
+    device, count = devices.locate_device()
     shape = (examples * count, latents)
     whole = tfd.MultivariateNormalDiag(tf.zeros(shape), tf.ones(shape)).sample(seed=seed)
     return whole if count == 1 else whole[device * examples:(device + 1) * examples]

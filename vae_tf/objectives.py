@@ -105,9 +105,9 @@ def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: tf
     """
     checks.choice("estimator", estimator, TC_ESTIMATORS)
     checks.whole("examples", examples, 1)
-    mean, stddev = (devices.whole_batch(x) for x in (posterior.mean(), posterior.stddev()))
+    mean, stddev = (devices.gather_batch(x) for x in (posterior.mean(), posterior.stddev()))
     log_weights = TC_ESTIMATORS[estimator](tf.shape(mean)[0], examples)                  # [B, B]
-    device, count = devices.place()
+    device, count = devices.locate_device()
     if count > 1:                                                     # the samples of this device, under all posteriors
         log_weights = log_weights[device * tf.shape(z)[0]:(device + 1) * tf.shape(z)[0]]
     # log q(z_ik | x_j) [B, B, d]: sample i under posterior j

@@ -5,7 +5,7 @@ import textwrap
 
 import numpy as np
 
-from vae_tf import metrics, models, runs, verdicts
+from vae_tf import files, metrics, models, verdicts
 from vae_tf.errors import InputError, printable
 from vae_tf.metrics import information, polarised
 
@@ -107,7 +107,7 @@ def picture(path, model, dataset, evaluation, columns=9, reach=2.0):
     if shown != channels:
         title += f"; channels 1 to {shown} of {channels}" if shown > 1 else f"; channel 1 of {channels}"
     figure.suptitle(title, fontsize=9, y=0.91, parse_math=False)
-    runs.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, bbox_inches="tight"))
+    files.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, bbox_inches="tight"))
     plt.close(figure)
 
 
@@ -199,7 +199,7 @@ def polarised_page(path, title, codes, passive_kl=metrics.PASSIVE_KL, bins=50):
              plt.Line2D([], [], color="crimson", linestyle=":", label="posterior mean, among the samples")]
     figure.legend(handles=[*patches, *lines], loc="upper center", ncols=3 * blocks, fontsize=8, frameon=False,
                   bbox_to_anchor=(0.5, 1 - 0.35 / height))
-    runs.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100))
+    files.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100))
     plt.close(figure)
 
 

@@ -44,7 +44,7 @@ def strategy(values):
         InputError: there is no such hardware or cluster, or it cannot do what other flags ask.
     """
     try:
-        chosen = devices.strategy(values.strategy)
+        chosen = devices.choose_strategy(values.strategy)
     except InputError as error:
         raise InputError(f"--{error}") from None
     count = chosen.num_replicas_in_sync
@@ -62,13 +62,14 @@ def strategy(values):
 def fit(configs, built, dataset, run_dirs, values, strategy):
     """Train as configured; see training.fit. Models built elsewhere end up with the weights."""
     config = configs[0]
-    shared = strategy is not devices.strategy("one_device") and len(configs) == 1     # replicas train on one device
+    # Replicas train on one device.
+    shared = strategy is not devices.choose_strategy("one_device") and len(configs) == 1
 
     def polarised(model, x, u):
         return objectives.polarised_kl(model.posterior(x, u), model.prior(u), config["active_threshold"])
 
     with strategy.scope() if shared else contextlib.nullcontext():
-        optimizer = training.optimizer(config["optimizer"], config["learning_rate"], config["precision"],
+        optimizer = training.make_optimizer(config["optimizer"], config["learning_rate"], config["precision"],
                                        config.get("optimizer_epsilon"))
         model = build_model(config, dataset) if shared else built[0]
     options = {"steps": config["steps"], "batch_size": config["batch_size"],

@@ -25,7 +25,7 @@ def run_folder(values, config, suffix="", write=True):
     if values.restart:
         candidates = itertools.chain([run_dir], (run_dir.with_name(f"{name}-{i}") for i in itertools.count(2)))
         run_dir = next(path for path in candidates if not path.exists())
-    changed = _without_same_data(run_dir, config, runs.differences(run_dir, config))
+    changed = _without_same_data(run_dir, config, runs.compare_config(run_dir, config))
     if changed:
         listed = "; ".join(f"--{name}: {was} there, {now} now" for name, (was, now) in changed.items())
         raise InputError(f"{run_dir} holds a run with another configuration ({listed}); "

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from vae_tf import runs
+from vae_tf import files
 from vae_tf.experiments import recipes, tables
 from vae_tf.experiments.summaries import Summary
 
@@ -76,7 +76,7 @@ def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]],
         page.suptitle(textwrap.fill(title, round(11 * size[0])), fontsize=11, weight="bold")
         _legend(page, axes.flat, () if alone else labels, size[0])
         # Without a date, and with ids that do not depend on chance, the file is the same each time.
-        runs.write_whole(path, lambda file: page.savefig(file, format="svg", dpi=120, metadata={"Date": None}))
+        files.write_whole(path, lambda file: page.savefig(file, format="svg", dpi=120, metadata={"Date": None}))
         plt.close(page)
 
 

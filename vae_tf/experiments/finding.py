@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vae_tf import export, runs
+from vae_tf import export, files, runs
 from vae_tf.errors import InputError
 from vae_tf.experiments.tasks import Places, covers, same_run
 
@@ -87,16 +87,16 @@ def bring(config: Mapping[str, Any], folder: pathlib.Path, roots: Iterable[pathl
 
     Checkpoints are copied, never taken from where they are: that run may still be at work, or be somebody's own.
     """
-    steps = {path: max((step for step in runs.checkpoints(path) if step <= config["steps"]), default=0)
+    steps = {path: max((step for step in runs.find_checkpoints(path) if step <= config["steps"]), default=0)
              for path in {folder, *folders_of(config, roots)}}
     furthest = max(steps, key=lambda path: steps[path])
     if steps[furthest] <= steps[folder]:
         return
     runs.write_config(folder, config)
-    for name in ("history.csv", *(f"checkpoints/{step:09d}.npz" for step in runs.checkpoints(furthest)
+    for name in ("history.csv", *(f"checkpoints/{step:09d}.npz" for step in runs.find_checkpoints(furthest)
                                   if step <= config["steps"])):
         try:
             content = (furthest / name).read_bytes()
         except FileNotFoundError:       # its own run has gone on, and tidied up
             continue
-        runs.write_whole(folder / name, lambda file, content=content: file.write(content))
+        files.write_bytes(folder / name, content)

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from vae_tf.console import clock
+from vae_tf.console import format_clock
 from vae_tf.experiments import recipes, results, tables
 
 WIDTH = 110
@@ -55,7 +55,7 @@ def cost(table: tables.Table, found: Sequence[results.Result]) -> str:
     """What a table costs at its full length, in hours of one process, as the seconds of results tell."""
     if table.measure:
         seconds = [result["seconds"]["scoring"] for result in results.of_experiment(found, table.name)]
-        return f"{clock(seconds[0])} on {machines(table, found)}" if seconds else "its cost is not known"
+        return f"{format_clock(seconds[0])} on {machines(table, found)}" if seconds else "its cost is not known"
     known, unknown = 0.0, 0
     for cell in table.cells:
         per_seed = seconds_of_cell(table, cell, found)

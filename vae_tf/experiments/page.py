@@ -5,7 +5,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from vae_tf import runs
+from vae_tf import files
 from vae_tf.experiments import figures, recipes, results, tables
 from vae_tf.experiments.summaries import ALONE, FAILS, HOLDS, INSIDE, NEITHER, ORDER, SO_FAR, Summary, shown
 
@@ -48,11 +48,11 @@ def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAG
     path, found = pathlib.Path(path), results.read_all(folder)
     summaries = [Summary(tables.load(name), found) for name in tables.names()]
     drawn = {summary.table.name: figures.draw(summary, path.with_suffix("")) for summary in summaries}
-    for old in set(path.with_suffix("").glob("*.svg")) - {file for files in drawn.values() for _, file in files}:
+    for old in set(path.with_suffix("").glob("*.svg")) - {file for pictures in drawn.values() for _, file in pictures}:
         old.unlink()
     text = "\n".join([INTRODUCTION, overview(summaries), RULE,
                       *(section(summary, drawn[summary.table.name]) for summary in summaries), machines(summaries)])
-    runs.write_whole(path, lambda file: file.write(text.encode()))
+    files.write_text(path, text)
     return path
 
 

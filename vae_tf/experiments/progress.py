@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vae_tf.console import clock
+from vae_tf.console import format_clock
 from vae_tf.experiments import recipes, results, scheduling
 
 EVERY = 30      # seconds between lines where there is no terminal
@@ -31,7 +31,8 @@ class Progress:
         now = time.monotonic()
         for label in outcomes.keys() - self.ended:
             state, why = outcomes[label]
-            self._print(f"{state:<7} {label}{f': {why}' if why else ''} ({clock(now - self.started)})", stays=True)
+            elapsed = format_clock(now - self.started)
+            self._print(f"{state:<7} {label}{f': {why}' if why else ''} ({elapsed})", stays=True)
             self.ended.add(label)
         if self.live or now - self.shown >= EVERY:
             self.shown = now
@@ -55,7 +56,7 @@ class Progress:
         least = max(sum(seconds) / workers, *seconds, 0)
         if unknown and not least:
             return "time left not known yet"
-        return f"{'at least ' * bool(unknown)}{clock(least)} left"
+        return f"{'at least ' * bool(unknown)}{format_clock(least)} left"
 
     def end(self) -> None:
         """Leave the terminal's line."""

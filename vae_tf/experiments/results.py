@@ -29,7 +29,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from vae_tf import runs
+from vae_tf import files
 from vae_tf.experiments.tables import Cell, Metric, Table
 
 SCHEMA = 1
@@ -49,7 +49,7 @@ def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
     path = pathlib.Path(folder) / place(result)
     text = json.dumps({"schema": SCHEMA, **result}, indent=1, allow_nan=False) + "\n"
     text = re.sub(r"\[[^][{}\"]+\]", lambda numbers: " ".join(numbers[0].split()), text)      # a list per line
-    runs.write_whole(path, lambda file: file.write(text.encode()))
+    files.write_text(path, text)
     return path
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from vae_tf import cli, console, data, evaluation, export, metrics, runs, training, workers
+from vae_tf import cli, console, data, evaluation, export, files, metrics, runs, training, workers
 from vae_tf.errors import InputError, printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
 from vae_tf.metrics import closed_forms, geometry
@@ -54,7 +54,7 @@ def perform(task: tasks.Task) -> bool:
     with contextlib.ExitStack() as held:
         for seed in task.seeds:     # another command may be at the same run: wait until it is done with it
             folder_of(task, seed).mkdir(parents=True, exist_ok=True)
-            held.enter_context(runs.locked(folder_of(task, seed)))
+            held.enter_context(files.hold_lock(folder_of(task, seed)))
         if not train_missing(task, configs):
             return False
         for i, (seed, config) in enumerate(configs.items(), 1):
@@ -84,7 +84,7 @@ def train_missing(task: tasks.Task, configs: Mapping[int, dict[str, Any]]) -> bo
 
 def side_by_side(folders: Mapping[int, pathlib.Path]) -> list[list[int]]:
     """Lists of seeds that can be trained as one program: in a row, and from a common step."""
-    steps = {seed: set(runs.checkpoints(folder)) for seed, folder in folders.items()}
+    steps = {seed: set(runs.find_checkpoints(folder)) for seed, folder in folders.items()}
     together = not any(steps.values()) or (steps and set.intersection(*steps.values()))
     groups: list[list[int]] = []
     for seed in sorted(folders, key=lambda seed: (0 if together else max(steps[seed], default=0), seed)):

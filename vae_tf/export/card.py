@@ -9,7 +9,7 @@ import pathlib
 
 import numpy as np
 
-from vae_tf import runs
+from vae_tf import files
 from vae_tf.errors import InputError, printable
 
 EXTRA = pathlib.Path("assets.extra")
@@ -93,7 +93,7 @@ def _printable(value):
 def describe(path, **more):
     """Add to the card of exported/NAME/VERSION, or replace what it says of the same."""
     card = {**read_card(path), **more}
-    runs.write_whole(pathlib.Path(path) / CARD, lambda file: file.write(json.dumps(card, indent=2).encode()))
+    files.write_text(pathlib.Path(path) / CARD, json.dumps(card, indent=2))
 
 
 def scale_of(dataset):

@@ -1,19 +1,17 @@
 """Folders of versions, exported/NAME/VERSION/: written whole or not at all, found, pruned."""
 
-import contextlib
 import errno
 import hashlib
 import json
 import os
 import pathlib
-import shutil
 import tempfile
 
 import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from vae_tf import runs
+from vae_tf import files
 from vae_tf.errors import InputError
 from vae_tf.export import signatures
 from vae_tf.export.card import CARD, EXTRA, FORMAT, TRAINED_FURTHER, WEIGHTS, read_card, scale_of
@@ -22,9 +20,6 @@ WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks f
 
 # What gives the weights their shapes and their meaning; all else of a recipe may change from run to run.
 ARCHITECTURE = ("model", "network", "latents", "likelihood")
-
-# Folders that no server takes for a version: one being written, one being deleted.
-WRITING, REMOVING = ".writing-", ".removing-"
 
 
 def save(folder, model, dataset, card, keep=None, accept_dark=False):
@@ -50,7 +45,7 @@ def save(folder, model, dataset, card, keep=None, accept_dark=False):
     named = signatures.served(functions, limits)
     card = {"format": FORMAT, **card, "limits": limits, "refuses_dark_batches": refuse_dark,
             "u": scale_of(dataset) if model.u_size else None, "weights_sha256": checksum(model)}
-    with _aside(folder) as aside:
+    with files.write_folder_aside(folder) as aside:
         try:
             tf.saved_model.save(functions, str(aside), signatures=named)
             (aside / EXTRA).mkdir()
@@ -66,9 +61,7 @@ def save(folder, model, dataset, card, keep=None, accept_dark=False):
     if keep:
         older = (version for version in versions(folder) if version < int(path.name))
         for old in sorted(older, reverse=True)[keep - 1:]:
-            with contextlib.suppress(FileNotFoundError):      # another export was first to delete it
-                os.rename(folder / str(old), removed := folder / f"{REMOVING}{old}-{os.getpid()}")
-                shutil.rmtree(removed)
+            files.remove_folder(folder / str(old))
     return path
 
 
@@ -97,28 +90,6 @@ def existing(folder, model, card):
     same = there.get("weights_sha256") == checksum(model) and all(
         there.get(name) == value for name, value in json.loads(json.dumps(card)).items() if name != "final_terms")
     return path if same else None
-
-
-@contextlib.contextmanager
-def _aside(folder):
-    """A folder beside the versions to write one in; deleted in the end unless it was renamed.
-
-    Its writer holds a lock on it, which the system drops when the process dies. So what a killed export left behind is
-    told from what is still being written, and deleted here.
-    """
-    with runs.locked(folder):
-        for left in [*folder.glob(f"{WRITING}*"), *folder.glob(f"{REMOVING}*")]:
-            with runs.locked(left, wait=False) as dead:
-                if dead:
-                    shutil.rmtree(left, ignore_errors=True)
-        aside = pathlib.Path(tempfile.mkdtemp(prefix=WRITING, dir=folder))
-        held = contextlib.ExitStack()
-        held.enter_context(runs.locked(aside))
-    with held:
-        try:
-            yield aside
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
 
 
 def _claim(folder, aside):

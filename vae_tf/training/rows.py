@@ -1,7 +1,13 @@
 """Rows of history while training: means of the objective's terms, and TensorBoard logs of them."""
 
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
+
+from vae_tf.typing import Tensor
 
 STEPS = "row steps"     # in a checkpoint: how many steps of an unfinished row are done
 
@@ -17,34 +23,34 @@ class Row:
         states: the checkpoint of each replica that the run goes on from, or None.
     """
 
-    def __init__(self, names, replicas, states=None):
+    def __init__(self, names: Sequence[str], replicas: int, states: Sequence[Mapping[str, Any]] | None = None) -> None:
         self.names, self.replicas = names, replicas
         self._start()
         if states and STEPS in states[0]:
             self.steps = int(states[0][STEPS])
             self.totals = {name: tf.constant([state[f"row {name}"] for state in states]) for name in names}
 
-    def _start(self):
+    def _start(self) -> None:
         self.totals = {name: tf.zeros(self.replicas) for name in self.names}
         self.steps = self.timed = 0         # of the row, and those of them that this process made
         self.seconds = 0.0
 
-    def add(self, steps, totals, seconds):
-        """Add so many steps; totals are the new sums."""
+    def add(self, steps: int, totals: dict[str, Tensor], seconds: float) -> None:
+        """Add some steps, which took so many seconds; totals are the sums with them."""
         self.totals = totals
         self.steps += steps
         self.timed += steps
         self.seconds += seconds
 
-    def finish(self, step, batch_size):
-        """The row of every replica, as it is at a step; the next one starts."""
+    def finish(self, step: int, batch_size: int) -> list[dict[str, Any]]:
+        """End the row at a step, and start the next; returns the row of every replica."""
         means = {name: total.numpy() / np.float32(self.steps) for name, total in self.totals.items()}
         rate = batch_size * self.timed / self.seconds
         self._start()
         return [{"step": step, "examples_per_second": rate, **{name: float(mean[i]) for name, mean in means.items()}}
                 for i in range(self.replicas)]
 
-    def state(self, replica):
+    def state(self, replica: int) -> dict[str, Any]:
         """What the checkpoint of a replica keeps of an unfinished row."""
         if not self.steps:
             return {}
@@ -52,20 +58,20 @@ class Row:
 
 
 class Writers:
-    """While entered, a function that writes the row of every run to its TensorBoard logs."""
+    """While entered, gives a function that writes the row of every run to its TensorBoard logs."""
 
-    def __init__(self, folders):
+    def __init__(self, folders: Sequence[pathlib.Path]) -> None:
         self.writers = [tf.summary.create_file_writer(str(run / "tensorboard")) for run in folders]
 
-    def __enter__(self):
+    def __enter__(self) -> Callable[[list[dict[str, Any]]], None]:
         return self._write
 
-    def _write(self, rows):
+    def _write(self, rows: list[dict[str, Any]]) -> None:
         for writer, row in zip(self.writers, rows, strict=False):
             with writer.as_default():
                 for name, value in row.items():
                     tf.summary.scalar(name, value, step=row["step"])
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: Any) -> None:
         for writer in self.writers:
             writer.close()

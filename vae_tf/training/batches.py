@@ -1,0 +1,117 @@
+"""Which examples form a step, and how they reach the devices: functions of the seed and the step alone."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from vae_tf import checks, data
+from vae_tf.errors import InputError
+from vae_tf.typing import Array, Integers, Tensor
+
+FETCHED = 8         # batches per call of Python
+
+
+def draw_permutation(n: int, seed: int, epoch: int) -> Integers:
+    """The order of n examples in an epoch, int64 [n]."""
+    return np.random.default_rng([seed, epoch]).permutation(n)
+
+
+def draw_indices(n: int, batch_size: int, seed: int, step: int,
+                 permutation: Callable[[int, int, int], Integers] = draw_permutation) -> Integers:
+    """Which of n examples form a step, int64 [batch_size]; every epoch is a permutation of its own.
+
+    A function of its arguments alone. A batch may straddle two epochs.
+
+    Args:
+        n: number of examples.
+        batch_size: number of examples of a step.
+        seed: of the order.
+        step: from 0.
+        permutation: gives the order of an epoch. A caller that asks for many steps passes one that remembers.
+
+    Raises:
+        InputError: n or batch_size below 1.
+    """
+    checks.whole("n", n, 1)
+    checks.whole("batch_size", batch_size, 1)
+    start, stop = step * batch_size, (step + 1) * batch_size
+    return np.concatenate([permutation(n, seed, epoch)[max(start - epoch * n, 0):stop - epoch * n]
+                           for epoch in range(start // n, (stop - 1) // n + 1)])
+
+
+def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], start: int, stop: int,
+                 with_u: bool = False, shares: tuple[int, int, int] = (0, 1, 1),
+                 failures: list[tuple[int, Exception]] | None = None) -> tf.data.Dataset:
+    """The examples of steps start..stop-1 as a tf.data.Dataset of (step, x) or (step, x, u).
+
+    Args:
+        dataset: gives the examples.
+        batch_size: B.
+        seeds: S of them; x is [S B, ...], the batches of one seed after another.
+        start, stop: steps.
+        with_u: whether u comes too.
+        shares: (first, how many, of how many): every batch is cut into shares, and each step yields these, one by one.
+        failures: a list that collects what went wrong with the data; TensorFlow passes on its text alone.
+    """
+    columns = [(dataset.images_at, dataset.shape, tf.uint8 if dataset.is_image else tf.float32)]
+    if with_u and dataset.u_at:
+        columns.append((dataset.u_at, (dataset.u_size,), tf.float32))
+    dtypes = [dtype for _, _, dtype in columns]
+    first, per_step, of = shares
+    size = batch_size // of
+    remembered = functools.lru_cache(maxsize=2 * len(seeds))(draw_permutation)      # two epochs meet in a batch
+
+    def read_examples(step: int, share: int) -> list[Array]:
+        try:
+            rows = slice(share * size, (share + 1) * size)
+            indices = np.concatenate([draw_indices(len(dataset), batch_size, seed, step, remembered)[rows]
+                                      for seed in seeds])
+            return [read(indices) for read, _, _ in columns]
+        except Exception as error:
+            if failures is not None:
+                failures.append((step, error))
+            raise
+
+    def read_several(steps: Integers, shares: Integers) -> list[Array]:
+        rows = zip(*map(read_examples, steps, shares), strict=True)
+        return [np.stack(each).astype(dtype.as_numpy_dtype, copy=False)
+                for each, dtype in zip(rows, dtypes, strict=True)]
+
+    def fetch(i: Tensor) -> tuple[Tensor, ...]:
+        steps = i // per_step
+        arrays = tf.numpy_function(read_several, [steps, first + i % per_step], dtypes)
+        return steps, *(tf.ensure_shape(array, (None, len(seeds) * size, *shape))
+                        for array, (_, shape, _) in zip(arrays, columns, strict=True))
+
+    # Some at a time: a call of Python costs more than a small batch.
+    numbers = tf.data.Dataset.range(start * per_step, stop * per_step).batch(FETCHED)
+    return numbers.map(fetch, num_parallel_calls=2).prefetch(2).unbatch().prefetch(2)
+
+
+def distribute_batches(strategy: tf.distribute.Strategy, batch_size: int,
+                       make_shares: Callable[[tuple[int, int, int]], tf.data.Dataset]) -> Any:
+    """An iterator over batches for every device of the strategy in scope; each process makes its own shares alone.
+
+    Args:
+        strategy: the one in scope.
+        batch_size: B.
+        make_shares: gives the tf.data.Dataset of some shares, as `make_batches` does.
+
+    Raises:
+        InputError: B is no multiple of the number of devices.
+    """
+    if not tf.distribute.has_strategy():
+        return iter(make_shares((0, 1, 1)))
+    count = strategy.num_replicas_in_sync
+    if batch_size % count:
+        raise InputError(f"batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
+                         f"got {batch_size}")
+
+    def make_own(context: tf.distribute.InputContext) -> tf.data.Dataset:
+        each = count // context.num_input_pipelines
+        return make_shares((context.input_pipeline_id * each, each, count))
+
+    return iter(strategy.distribute_datasets_from_function(make_own))

@@ -1,0 +1,67 @@
+"""What ends a run: a loss or a weight that is not finite, examples that cannot be read."""
+
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vae_tf import replicas, runs
+
+
+class NonFiniteError(RuntimeError):
+    """The loss or a weight became NaN or infinite; the message names the step and the last good checkpoint."""
+
+
+class DataError(RuntimeError):
+    """Examples could not be read; the message names the step and the last good checkpoint."""
+
+
+def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path]) -> None:
+    """Raise NonFiniteError if the loss of some replica is not finite.
+
+    Args:
+        program: what was trained.
+        step: the one that the terms are of.
+        terms: of the objective, {name: [S]}.
+        folders: of the runs.
+    """
+    if not np.isfinite(terms["loss"]).all():
+        raise NonFiniteError(_describe_non_finite(program, step, terms, folders, "a loss that is not finite"))
+
+
+def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path],
+                  states: Sequence[Mapping[str, np.ndarray]]) -> None:
+    """Raise NonFiniteError if an array of some replica's checkpoint is not finite; arguments as `check_loss`.
+
+    Args:
+        states: arrays by name, of each replica.
+    """
+    for seed, state in zip(program.seeds, states, strict=True):
+        bad = [name for name, array in state.items() if not np.isfinite(array).all()]
+        if bad:
+            raise NonFiniteError(_describe_non_finite(program, step, terms, folders,
+                                                      f"weights of seed {seed} that are not finite, {bad[0]}"))
+
+
+def explain_data_failure(failures: Sequence[tuple[int, Exception]], folders: Sequence[pathlib.Path]) -> DataError:
+    """The DataError for the first of some failures, each (step, exception)."""
+    step, reason = failures[0]
+    return DataError(f"step {step}: its examples could not be read ({type(reason).__name__}: {reason}); "
+                     f"{_describe_last_good(folders)}")
+
+
+def _describe_non_finite(program: replicas.Program, step: int, terms: Mapping[str, Any],
+                         folders: Sequence[pathlib.Path], what: str) -> str:
+    values = []
+    for i, model in enumerate(program.models):
+        if len(program.models) == 1 or not np.isfinite(terms["loss"][i]):
+            replica = f"seed {program.seeds[i]}, beta {model.beta:g}: " if len(program.models) > 1 else ""
+            values.append(replica + ", ".join(f"{name} {float(value[i]):g}" for name, value in terms.items()))
+    listed = f" ({'; '.join(values)})" if values else ""
+    return f"step {step}: {what}{listed}; {_describe_last_good(folders)}. Try a smaller --learning_rate or --beta"
+
+
+def _describe_last_good(folders: Sequence[pathlib.Path]) -> str:
+    path = runs.find_newest(folders[0]) if folders else None
+    return f"last good checkpoint: {path}" if path else "no checkpoint was written before it"

@@ -1,0 +1,82 @@
+"""fit and fit_replicas: train one model, or several of one kind as one program."""
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from vae_tf import data, replicas
+from vae_tf.errors import InputError
+from vae_tf.models import Autoencoder
+from vae_tf.training.loop import Loop, Schedule
+
+PathLike = str | pathlib.Path
+History = list[dict[str, Any]]
+
+
+def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.Optimizer, *, seed: int = 0,
+        run_dir: PathLike | None = None, callbacks: Sequence[keras.callbacks.Callback] = (),
+        **options: Any) -> History:
+    """Train `model` up to step `steps`; with a run_dir, go on from its newest checkpoint.
+
+    Args:
+        model: a models.Autoencoder, built under the tf.distribute strategy that is to train it, if any.
+        dataset: the examples to train on.
+        optimizer: a Keras optimizer.
+        seed: of the order of examples and of the noise.
+        run_dir: where history.csv, tensorboard/ and checkpoints go; None keeps nothing.
+        callbacks: Keras callbacks. Row i of the history is what they call epoch i, the row is its logs;
+            model.stop_training ends the run, and model.optimizer is the optimizer while it lasts.
+        options: the fields of loop.Schedule.
+
+    Returns:
+        The history: a list of dicts, each with step, examples_per_second and the mean terms since the last.
+        It ends before `steps` if the process was asked to stop (SIGINT, SIGTERM, SIGHUP). The steps after its last
+        row are then in the checkpoint alone, and so are the sums that the next row needs.
+
+    Raises:
+        NonFiniteError: the loss or a weight became NaN or infinite.
+        DataError: examples could not be read.
+        InputError: the run is past `steps` already, or the batch cannot be shared out.
+    """
+    strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
+    with strategy.scope():
+        if tf.distribute.has_strategy() and not optimizer.built:        # it belongs to where it was made: make it here
+            optimizer = type(optimizer).from_config(optimizer.get_config())
+        program = replicas.Single(model, optimizer, seed)
+        return Loop(program, dataset, strategy, [run_dir], Schedule(**options)).run(callbacks)[0]
+
+
+def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer: keras.optimizers.Optimizer, *,
+                 seeds: Sequence[int], run_dirs: Sequence[PathLike | None] | None = None,
+                 **options: Any) -> list[History]:
+    """Train S models of one kind as one program: model i as `fit` would with seeds[i] and run_dirs[i].
+
+    Args:
+        models: S models.Autoencoder that differ in weights and beta alone.
+        dataset: the examples to train on.
+        optimizer: a Keras optimizer that treats every weight alone, such as those of OPTIMIZERS.
+        seeds: of the order of examples and of the noise, one each.
+        run_dirs: where each keeps its run; None keeps nothing.
+        options: the fields of loop.Schedule.
+
+    Returns:
+        A list of histories, each as `fit` returns it.
+
+    Raises:
+        NonFiniteError: one loss or weight became NaN or infinite, which stops all models.
+        DataError: examples could not be read.
+        InputError: numbers of arguments that differ, a run that is past `steps` already, or a strategy in scope.
+    """
+    folders = [None] * len(models) if run_dirs is None else list(run_dirs)
+    for name, given in (("seeds", seeds), ("run_dirs", folders)):
+        if not 0 < len(given) == len(models):
+            raise InputError(f"{name}: expected one per model, {len(models)}; got {len(given)}")
+    if len({pathlib.Path(run).resolve() for run in folders if run}) < sum(map(bool, folders)):
+        raise InputError(f"run_dirs: expected a folder of its own per model; got {', '.join(map(str, folders))}")
+    if tf.distribute.has_strategy():
+        raise InputError("strategy: replicas train on one device; call fit_replicas outside of a strategy's scope")
+    program = replicas.Stacked(models, optimizer, seeds)
+    return Loop(program, dataset, tf.distribute.get_strategy(), folders, Schedule(**options)).run()

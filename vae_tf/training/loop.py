@@ -1,0 +1,215 @@
+"""The loop: steps, rows of history, checkpoints, requests to stop."""
+
+import dataclasses
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from vae_tf import checks, data, devices, models, replicas, runs
+from vae_tf.console import Progress, StopRequest
+from vae_tf.errors import InputError
+from vae_tf.train_step import make_train_steps
+from vae_tf.training import failures
+from vae_tf.training.batches import distribute_batches, draw_permutation, make_batches
+from vae_tf.training.callbacks import tell_callbacks
+from vae_tf.training.rows import Row, Writers
+
+WATCHED_EXAMPLES = 500
+CALL_SECONDS = 0.5          # of training per call from Python, between which a request to stop is seen
+
+Watch = Callable[[Any, tf.Tensor, tf.Tensor | None], Mapping[str, Any]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+    """How long a program trains, and how often what happens.
+
+    Args:
+        steps: the updates in all.
+        batch_size: examples per update and model.
+        warmup_steps: steps over which beta grows linearly from 0.
+        clip_gradients: the largest norm of each model's whole gradient, 0 for any.
+        jit_compile: whether XLA compiles the step.
+        log_every: steps per row of history.
+        checkpoint_every: steps per checkpoint.
+        watch: called as watch(model, x, u) every watch_every steps with 500 training examples at most, chosen by seed
+            and the same all through a run: it returns numbers by name, which join the step's row.
+        watch_every: steps from one call of `watch` to the next.
+
+    Raises:
+        InputError: a number that is none of these.
+    """
+
+    steps: int
+    batch_size: int
+    warmup_steps: int = 0
+    clip_gradients: float = 0
+    jit_compile: bool = False
+    log_every: int = 50
+    checkpoint_every: int = 1000
+    watch: Watch | None = None
+    watch_every: int = 500
+
+    def __post_init__(self) -> None:
+        checks.whole("steps", self.steps, 0)
+        checks.whole("batch_size", self.batch_size, 1)
+        checks.whole("warmup_steps", self.warmup_steps, 0)
+        checks.number("clip_gradients", self.clip_gradients, 0)
+        for name in ("log_every", "checkpoint_every", "watch_every"):
+            checks.whole(name, getattr(self, name), 1)
+
+    def find_row_end(self, step: int) -> int:
+        """The step at which the row that `step` belongs to ends.
+
+        Rows end at multiples, so that they and checkpoints do not depend on where a run was resumed.
+        """
+        lengths = (self.log_every, self.checkpoint_every, *([self.watch_every] if self.watch else []))
+        return min(self.steps, *((step // every + 1) * every for every in lengths))
+
+
+class Loop:
+    """The training of a program, from where its runs are to the end of a schedule.
+
+    Args:
+        program: what is trained.
+        dataset: the examples to train on.
+        strategy: the tf.distribute strategy in scope.
+        run_dirs: the folder of each replica's run, or None.
+        schedule: how long, and how often what happens.
+
+    Raises:
+        InputError: data that the models cannot take, or a run that is past the schedule's steps.
+    """
+
+    def __init__(self, program: replicas.Program, dataset: data.Dataset, strategy: tf.distribute.Strategy,
+                 run_dirs: Sequence[str | pathlib.Path | None], schedule: Schedule) -> None:
+        _check_data(program, dataset)
+        self.program, self.schedule = program, schedule
+        self.folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
+        self.step, self.histories, states = 0, [[] for _ in run_dirs], None         # type: ignore[var-annotated]
+        if self.folders:
+            self.step, states, self.histories = self._restore()
+        chief = devices.is_chief(strategy)
+        self.written = self.folders if chief else []
+        self.data_failures: list[tuple[int, Exception]] = []
+        start, u_size = self.step, program.models[0].u_size
+        self.iterator = distribute_batches(strategy, schedule.batch_size, lambda shares: make_batches(
+            dataset, schedule.batch_size, program.seeds, start, schedule.steps, bool(u_size), shares,
+            self.data_failures))
+        self.train_steps, names = make_train_steps(
+            program, self.iterator.element_spec, warmup_steps=schedule.warmup_steps,
+            clip_gradients=schedule.clip_gradients, jit_compile=schedule.jit_compile)
+        self.row = Row(names, len(program.models), states)
+        self.watched = [_choose_watched(program.models[0], dataset, seed) for seed in program.seeds
+                        ] if schedule.watch else []
+        self.agree = _make_agreement(strategy, chief)
+        self.progress = Progress(schedule.steps, len(program.models), quiet=not chief)
+
+    def run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> list[list[dict[str, Any]]]:
+        """Train to the end of the schedule, or until the process is asked to stop; returns the histories."""
+        model = self.program.models[0]
+        with tell_callbacks(callbacks, model, self.program.optimizer) as told:
+            with StopRequest() as stop, Writers(self.written) as write:
+                stopping, pace = False, 1
+                while self.step < self.schedule.steps and not stopping:
+                    started = time.perf_counter()
+                    row_end = self.schedule.find_row_end(self.step)
+                    if self.row.seconds == 0:
+                        told.on_epoch_begin(len(self.histories[0]))
+                    done, terms, totals = self._advance(min(pace, row_end - self.step))
+                    stop.worth_saving = True
+                    failures.check_loss(self.program, self.step, terms, self.folders)
+                    seconds = time.perf_counter() - started
+                    self.row.add(done, totals, seconds)
+                    if self.step == row_end:
+                        self._finish_row(write, told)
+                    stopping, seconds = self.agree(stop.requested or model.stop_training, seconds)
+                    # A request to stop is seen between calls: they grow towards CALL_SECONDS.
+                    pace = max(1, min(8 * pace, int(CALL_SECONDS * done / seconds)))
+                    if self.folders and (self.step % self.schedule.checkpoint_every == 0
+                                         or self.step == self.schedule.steps or stopping):
+                        self._save(terms)
+            self.program.publish()
+            told.on_train_end()
+        self.progress.end()
+        return self.histories
+
+    def _restore(self) -> tuple[int, list[dict[str, Any]] | None, list[list[dict[str, Any]]]]:
+        """The step, the states and the histories that the runs have come to; the program goes on from there."""
+        step, states, histories = runs.restore(self.folders)
+        if step > self.schedule.steps:
+            raise InputError(f"steps: {self.folders[0]} is at step {step} already; expected at least as many, got "
+                             f"{self.schedule.steps}; --restart starts over in a new folder")
+        if states:
+            self.program.assign(states)
+        return step, states, histories
+
+    def _advance(self, count: int) -> tuple[int, dict[str, tf.Tensor], dict[str, tf.Tensor]]:
+        """Make some steps: (how many were made, terms of the last, sums of the row's terms)."""
+        try:
+            made, terms, totals = self.train_steps(self.iterator, tf.constant(count, tf.int64), self.row.totals)
+            done = int(made)
+        except tf.errors.OpError as error:
+            if not self.data_failures:
+                raise
+            raise failures.explain_data_failure(self.data_failures, self.folders) from error
+        self.step += done
+        return done, terms, totals
+
+    def _finish_row(self, write: Callable[[list[dict[str, Any]]], None], told: keras.callbacks.CallbackList) -> None:
+        """Add the row of every replica to its history, and show it."""
+        rows = self.row.finish(self.step, self.schedule.batch_size)
+        self.progress.show(rows)
+        watch = self.schedule.watch
+        if watch and self.step % self.schedule.watch_every == 0:
+            self.program.publish()
+            for row, model, examples in zip(rows, self.program.models, self.watched, strict=True):
+                row.update({name: float(value) for name, value in watch(model, *examples).items()})
+        for history, row in zip(self.histories, rows, strict=True):
+            history.append(row)
+        write(rows)
+        told.on_epoch_end(len(self.histories[0]) - 1, dict(rows[0]))      # Keras writes into it
+
+    def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
+        """Write the checkpoint of every replica."""
+        states = self.program.state()
+        failures.check_weights(self.program, self.step, terms, self.folders, states)
+        for i, (run, state, history) in enumerate(zip(self.written, states, self.histories, strict=False)):
+            runs.save(run, self.step, {**state, **self.row.state(i)}, history)
+
+
+def _check_data(program: replicas.Program, dataset: data.Dataset) -> None:
+    """Raise InputError for numbers that are no seeds, or data that the models cannot take."""
+    for seed in program.seeds:
+        checks.whole("seed", seed, 0, 2**31 - 1)
+    model = program.models[0]
+    wanted = [tuple(each.shape[1:]) for each in model.encoder.inputs]
+    got = [tuple(dataset.shape), (dataset.u_size,)][:len(wanted)]
+    if not len(dataset) or wanted != got:
+        raise InputError(f"dataset: expected examples of shape {wanted[0]}"
+                         + (f" with u of size {model.u_size}" if model.u_size else "")
+                         + f"; got {len(dataset):,} of shape {dataset.shape} with u of size {dataset.u_size}")
+
+
+def _make_agreement(strategy: tf.distribute.Strategy, chief: bool) -> Callable[[bool, float], tuple[bool, float]]:
+    """A function (flag, seconds) -> (whether the flag is set in any worker, the chief's seconds), the same in all."""
+    if devices.count_workers(strategy) == 1:
+        return lambda flag, seconds: (flag, seconds)
+    add_up = tf.function(lambda values: strategy.reduce("SUM", strategy.run(tf.identity, args=(values,)), axis=None))
+
+    def agree(flag: bool, seconds: float) -> tuple[bool, float]:
+        flags, seconds = add_up(tf.constant([flag, seconds if chief else 0], tf.float32)).numpy()
+        return flags > 0, float(seconds)
+
+    return agree
+
+
+def _choose_watched(model: models.Autoencoder, dataset: data.Dataset, seed: int) -> tuple[tf.Tensor, tf.Tensor | None]:
+    """(x, u) of the examples that a schedule's watch sees: the first of the first epoch."""
+    indices = draw_permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES]
+    return (models.unit_range(tf.constant(dataset.images_at(indices))),
+            tf.constant(dataset.u_at(indices)) if dataset.u_at and model.u_size else None)
