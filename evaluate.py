@@ -3,6 +3,7 @@
 if __name__ == "__main__":
     from vae_tf import console
     console.start()     # before the slow imports
+    console.import_tensorflow()
 
 import json
 import pathlib

@@ -3,17 +3,14 @@
 Only this package touches flags: everything else takes arguments.
 """
 
-from vae_tf.cli.quiet import _without_native_logs
-
-with _without_native_logs():
-    from vae_tf.cli.building import build_model, fit, scaled_as_init_from, strategy
-    from vae_tf.cli.cards import card, listed, polarised_line
-    from vae_tf.cli.configuring import configuration, configurations
-    from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY, define_evaluate_flags
-    from vae_tf.cli.folders import run_folder
-    from vae_tf.cli.program import help_text, read, run
-    from vae_tf.cli.scoring_request import export_names, scoring
-    from vae_tf.cli.train_flags import define_train_flags
+from vae_tf.cli.building import build_model, fit, scaled_as_init_from, strategy
+from vae_tf.cli.cards import card, listed, polarised_line
+from vae_tf.cli.configuring import configuration, configurations
+from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY, define_evaluate_flags
+from vae_tf.cli.folders import run_folder
+from vae_tf.cli.program import help_text, read, run
+from vae_tf.cli.scoring_request import export_names, scoring
+from vae_tf.cli.train_flags import define_train_flags
 
 __all__ = [
     "QUICK_EXAMPLES", "QUICK_GEOMETRY", "build_model", "card", "configuration", "configurations",

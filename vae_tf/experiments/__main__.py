@@ -65,7 +65,7 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
     """Run a table: what is left of it, after what is there. Returns whether every task came to its end."""
     scheduling.distributed()        # before the slow imports
     found = results.read_all(asked.results)
-    from vae_tf import cli  # noqa: F401  quietens TensorFlow's import
+    console.import_tensorflow()
     from vae_tf.experiments import planning
 
     places = tasks.Places(asked.run_root, asked.export_root, asked.results, tuple(asked.adopt))

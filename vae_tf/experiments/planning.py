@@ -101,7 +101,7 @@ def _cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, in
 
 def usual_jobs() -> int:
     """How many tasks run at a time on this machine: one per processor, or one alone where there is a GPU."""
-    import tensorflow as tf  # cli quietens its import
+    import tensorflow as tf
 
     return 1 if tf.config.list_physical_devices("GPU") else joblib.cpu_count()
 

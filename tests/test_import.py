@@ -1,0 +1,53 @@
+"""What importing the package changes in a process, and what it refuses; each in a process of its own."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parents[1]
+WATCHING = """
+import os, sys, warnings
+touched = []
+for name in ("dup2", "close"):
+    given = getattr(os, name)
+    setattr(os, name, lambda descriptor, *more, given=given, name=name: (
+        touched.append((name, descriptor, *more)) if 0 <= min((descriptor, *more)) and descriptor in (0, 1, 2) or
+        set(more) & {0, 1, 2} else None, given(descriptor, *more))[1])
+before = warnings.showwarning, sys.stdout, sys.stderr, sys.excepthook, [os.fstat(i).st_ino for i in (0, 1, 2)]
+import vae_tf
+import vae_tf.cli
+after = warnings.showwarning, sys.stdout, sys.stderr, sys.excepthook, [os.fstat(i).st_ino for i in (0, 1, 2)]
+assert before == after and not touched, touched
+print("unchanged")
+"""
+# A backend that the tests install anyway.
+ON_OPENVINO = """
+import keras
+assert keras.backend.backend() == "openvino"
+import vae_tf
+"""
+
+
+def python(program, **environment):
+    return subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True,
+                          env={**os.environ, **environment})
+
+
+def test_importing_the_package_changes_no_stream_and_no_hook():
+    done = python(WATCHING)
+    assert done.stdout == "unchanged\n", done.stderr
+
+
+def test_a_keras_that_runs_on_another_backend_is_refused():
+    done = python(ON_OPENVINO, KERAS_BACKEND="openvino")
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: vae_tf: expected Keras on the backend tensorflow; it already runs on openvino in this process; "
+        "import vae_tf first, or set KERAS_BACKEND=tensorflow")
+
+
+def test_a_program_imports_tensorflow_without_a_word():
+    program = "from vae_tf import console\nconsole.start()\nconsole.import_tensorflow()\nimport vae_tf.cli\n"
+    done = python(program, TF_CPP_MIN_LOG_LEVEL="3")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,15 @@
+"""The terminal of a program.
+
+    stops       requests to stop: signals
+    streams     standard streams that may go away, and TensorFlow's import without a word
+    progress    how far training is
+
+It imports nothing slow, so that a program can call `start` before anything else.
+"""
+
+from vae_tf.console.progress import Progress, format_clock
+from vae_tf.console.stops import STOPS, Interrupted, StopRequest, handle_stops, run
+from vae_tf.console.streams import import_tensorflow, start
+
+__all__ = ["STOPS", "Interrupted", "Progress", "StopRequest", "format_clock", "handle_stops", "import_tensorflow",
+           "run", "start"]

@@ -1,0 +1,47 @@
+"""How far training is, for people."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class Progress:
+    """One line on a terminal, rewritten; elsewhere a line every 10 seconds."""
+
+    def __init__(self, steps: int, replicas: int = 1, quiet: bool = False) -> None:
+        self.steps = steps
+        self.replicas = replicas
+        self.quiet = quiet
+        self.started = self.shown = time.monotonic()
+        self.first: tuple[int, float] | None = None
+        self.live = sys.stderr.isatty()
+
+    def show(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """One line for all replicas: the means of their terms."""
+        if self.quiet:
+            return
+        row = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+        row["step"] = rows[0]["step"]
+        now = time.monotonic()
+        self.first = self.first or (row["step"], now)      # the first chunk holds the compilation
+        since, elapsed = row["step"] - self.first[0], now - self.first[1]
+        left = f"{format_clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
+        rate = f"{self.replicas * row['examples_per_second']:,.0f} examples/s"
+        terms = [f"{name} {value:.4g}" for name, value in row.items() if name not in ("step", "examples_per_second")]
+        line = "  ".join([f"step {row['step']:,}/{self.steps:,}", *terms, rate, left])
+        if self.live:
+            print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
+        elif now - self.shown >= 10 or row["step"] == self.steps:
+            print(line, file=sys.stderr, flush=True)
+            self.shown = now
+
+    def end(self) -> None:
+        if self.live and not self.quiet:
+            print(file=sys.stderr)
+
+
+def format_clock(seconds: float) -> str:
+    """Seconds as 4:05, or as 1:04:05 from an hour on."""
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}" if minutes >= 60 else f"{minutes}:{seconds:02d}"

@@ -1,0 +1,82 @@
+"""Requests to stop a program: signals."""
+
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+Handler = Callable[[int, Any], Any]
+
+# Signals that ask a program to stop; Windows lacks some of them.
+STOPS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the program to stop; `number` says which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+_stopped_by: list[int] = []
+
+
+def end_by_signal() -> None:
+    """End the process by the signal that stopped `run`, if one did; called when the process exits."""
+    for number in _stopped_by:
+        sys.stdout.flush()
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+
+def handle_stops(handler: Handler) -> dict[int, Any]:
+    """Have `handler` called for every signal that asks to stop, but those that the parent had ignored (nohup).
+
+    Returns {signal: handler before}; empty outside of the main thread, where signals cannot be handled.
+    """
+    try:
+        return {number: signal.signal(number, handler) for number in STOPS
+                if signal.getsignal(number) != signal.SIG_IGN}
+    except ValueError:
+        return {}
+
+
+def run(program: str, main: Callable[[], Any]) -> None:
+    """Call main(); a request to stop is one line, after everything has been tidied up, and ends the process by signal.
+
+    A second request ends it at once.
+    """
+    def interrupt(number: int, frame: Any) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise Interrupted(number)
+
+    handle_stops(interrupt)
+    try:
+        main()
+    except Interrupted as stop:
+        print(f"{program}: stopped by {stop}", file=sys.stderr)
+        _stopped_by.append(stop.number)
+        sys.exit(128 + stop.number)
+
+
+class StopRequest:
+    """While entered, SIGINT, SIGTERM and SIGHUP set `requested`; a second one does what it would have done before.
+
+    So does the first one until `worth_saving` is set.
+    """
+
+    def __enter__(self) -> "StopRequest":
+        self.requested = self.worth_saving = False
+        self._before = handle_stops(self._request)
+        return self
+
+    def _request(self, number: int, frame: Any) -> None:
+        self.requested = True
+        signal.signal(number, self._before[number])
+        if not self.worth_saving:
+            signal.raise_signal(number)
+
+    def __exit__(self, *error: Any) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,73 @@
+"""The standard streams of a program, which may be closed, broken or full."""
+
+import atexit
+import contextlib
+import io
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from vae_tf.console.stops import end_by_signal
+
+
+class _Stream(io.FileIO):
+    """A file descriptor that drops what it cannot write: a closed pipe or a full disk must not cost a run."""
+
+    def write(self, text: Any) -> int:
+        try:
+            return super().write(text) or len(text)
+        except OSError:
+            return len(text)
+
+
+def start() -> None:
+    """Prepare the process of a program; it is called before the program's slow imports.
+
+    What is printed to a closed, broken or full stream is dropped. Until `interrupts` is entered, Ctrl-C ends the
+    process at once: there is nothing to tidy up yet, and a KeyboardInterrupt amid imports is pages of traceback.
+    """
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:     # closed; the next file that is opened must not take its place
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        raw = _Stream(descriptor, "w", closefd=False)
+        given = getattr(sys, name)      # None for one that was closed
+        by_line = name == "stderr" or raw.isatty() or getattr(given, "write_through", False)
+        stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding=getattr(given, "encoding", None),
+                                  errors="backslashreplace", line_buffering=by_line)
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    atexit.register(end_by_signal)     # the first to be registered is the last to run
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow without what its native code prints, unless the environment asks for it.
+
+    TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
+    TF_CPP_MIN_LOG_LEVEL below 3 lets everything through.
+    """
+    silent = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
+    with _without_native_output() if silent else contextlib.nullcontext():
+        import tensorflow  # noqa: F401
+
+
+@contextlib.contextmanager
+def _without_native_output() -> Iterator[None]:
+    sys.stderr.flush()
+    kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
