@@ -41,6 +41,6 @@ __version__ = "0.1.0"
 
 # Keras picks its backend when it is imported; the models here are TensorFlow programs.
 if "keras" in sys.modules and (_backend := sys.modules["keras"].backend.backend()) != "tensorflow":
-    raise ImportError(f"vae_tf: expected Keras on the backend tensorflow; it already runs on {_backend} in this process; "
-                      "import vae_tf first, or set KERAS_BACKEND=tensorflow")
+    raise ImportError(f"vae_tf: expected Keras on the backend tensorflow; it already runs on {_backend} in this "
+                      "process; import vae_tf first, or set KERAS_BACKEND=tensorflow")
 os.environ["KERAS_BACKEND"] = "tensorflow"
