@@ -11,6 +11,7 @@ from cases import NEEDS_MNIST, build, dataset
 from test_cli import run_train
 
 from vae_tf import cli, data, defaults, devices, models, networks, replicas, theory, training
+from vae_tf.data import registry
 
 TABLE = runpy.run_path(str(pathlib.Path(__file__).parents[1] / "benchmarks" / "defaults.py"))
 DENSE = ("vae", "mlp_synthetic", (3,), "gaussian", {})
@@ -28,9 +29,8 @@ def said(dataset, *argv):
 
 
 def test_recommended_settings_are_of_existing_things():
-    assert set(defaults.RECOMMENDED) == set(data.DATASETS)
-    for suited in (*defaults.RECOMMENDED.values(), defaults.OWN_IMAGES, defaults.OWN_VECTORS):
-        assert suited["network"] in networks.NETWORKS
+    for suited in (*(entry.suited for entry in data.DATASETS.values()), registry.OTHER_IMAGES, registry.OTHER_VECTORS):
+        assert suited["network"] in networks.NETWORKS and {"latents", "steps"} <= set(suited) <= set(registry.SETTINGS)
 
 
 def test_collapse_of_a_linear_model_is_said_before_training():

@@ -8,6 +8,7 @@ forbid negative means; its code has none.
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import keras
@@ -23,8 +24,24 @@ DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 class Pair(NamedTuple):
+    """An encoder, x (and u) to a list of heads, and a decoder, z to the data's shape."""
+
     encoder: keras.Model
     decoder: keras.Model
+
+
+class Maker(NamedTuple):
+    """How a pair of networks is made, and what else is known of it.
+
+    make: (shape, latents, heads, u_size, layer) -> Pair; see `build` for the first four. `layer(kind, *args,
+        **options)` makes a Keras layer whose initial weights depend on the seed.
+    images_only: whether it takes images alone, and not vectors.
+    faster_compiled: whether XLA makes its training steps on images faster.
+    """
+
+    make: Callable[..., Pair]
+    images_only: bool = False
+    faster_compiled: bool = False
 
 
 def xtanh(x):
@@ -32,7 +49,8 @@ def xtanh(x):
     return keras.ops.tanh(x) + 0.1 * x
 
 
-def dense(encoder=(), encoder_activation=None, decoder=(), decoder_activation=None, net_per_head=False):
+def dense(encoder=(), encoder_activation=None, decoder=(), decoder_activation=None, net_per_head=False,
+          faster_compiled=False):
     """A fully connected pair: widths of the hidden layers, front to back. u joins x at the input."""
     def pair(shape, latents, heads, u_size, layer):
         inputs, u = _inputs(shape, u_size)
@@ -52,7 +70,7 @@ def dense(encoder=(), encoder_activation=None, decoder=(), decoder_activation=No
         decoded = layers.Reshape(shape)(_head(layer, math.prod(shape), h))
         return Pair(keras.Model(_given(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
-    return pair
+    return Maker(pair, faster_compiled=faster_compiled)
 
 
 def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense_map=False, batch_norm=False):
@@ -80,8 +98,8 @@ def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense
             return layer(layers.Activation, "relu")(h)
 
         if len(shape) != 3:
-            raise InputError(f"needs images [H, W, C]; got shape {shape}; "
-                             f"for any shape: {', '.join(k for k in NETWORKS if not k.startswith('conv'))}")
+            others = ", ".join(name for name, maker in NETWORKS.items() if not maker.images_only)
+            raise InputError(f"needs images [H, W, C]; got shape {shape}; for any shape: {others}")
         scale = 2 ** len(encoder)
         border = [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
         fits = not np.any(border)
@@ -107,18 +125,18 @@ def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense
             decoded = layer(layers.Cropping2D, border, dtype="float32")(decoded)
         return Pair(keras.Model(_given(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
-    return pair
+    return Maker(pair, images_only=True)
 
 
-NETWORKS = {
+NETWORKS: dict[str, Maker] = {
     # rolinek Table S3 "Synth. Lin."; sikka IV.B: affine maps both ways.
     "linear": dense(),
     # rolinek Table S3 "Synth. Non-Lin.".
     "mlp_synthetic": dense((60, 40, 20), "tanh", (60, 40, 20), "tanh"),
     # rolinek Table S3 "MNIST" and "fMNIST".
-    "mlp_mnist": dense((400,), "relu", (500, 500), "tanh"),
+    "mlp_mnist": dense((400,), "relu", (500, 500), "tanh", faster_compiled=True),
     # rolinek Table S3 "dSprites"; Higgins 2017 Table 1.
-    "mlp_dsprites": dense((1200, 1200), "relu", (1200, 1200, 1200), "tanh"),
+    "mlp_dsprites": dense((1200, 1200), "relu", (1200, 1200, 1200), "tanh", faster_compiled=True),
     # sikka appendix C.
     "mlp_mixture": dense((256, 200, 200), "tanh", (200, 200, 256), "tanh"),
     # bonheme Table 1, completed from its code: the 1024 layer is missing from the print, the last layer is linear.
@@ -132,6 +150,21 @@ NETWORKS = {
     # Khemakhem 2020, reference code: three layers, the last one linear; mean and log-variance do not share.
     "mlp_tcl": dense((100, 100), xtanh, (100, 100), xtanh, net_per_head=True),
 }
+
+
+def register(name, maker):
+    """Add a pair of networks to NETWORKS; --network and `build` then know it by this name.
+
+    Args:
+        name: of the pair.
+        maker: a Maker, such as `dense(...)` and `conv(...)` return.
+
+    Raises:
+        InputError: the name is taken.
+    """
+    if name in NETWORKS:
+        raise InputError(f"network: {name!r} is taken; expected another name")
+    NETWORKS[name] = maker
 
 
 def build(name, shape, latents, heads, u_size=0, seed=0, dtype="float32"):
@@ -156,7 +189,7 @@ def build(name, shape, latents, heads, u_size=0, seed=0, dtype="float32"):
     for setting, value in KERAS.items():
         getattr(keras.config, f"set_{setting}")(value)
     try:
-        return NETWORKS[name](tuple(shape), latents, tuple(heads), u_size, _layers(seed, dtype))
+        return NETWORKS[name].make(tuple(shape), latents, tuple(heads), u_size, _layers(seed, dtype))
     except InputError as error:
         raise InputError(f"network: {name} {error}") from None
 

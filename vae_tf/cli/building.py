@@ -3,7 +3,7 @@
 import contextlib
 import warnings
 
-from vae_tf import devices, export, models, objectives, training
+from vae_tf import devices, export, models, networks, objectives, training
 from vae_tf.errors import InputError
 
 
@@ -80,7 +80,7 @@ def fit(configs, built, dataset, run_dirs, values, strategy):
     if len(configs) > 1:
         return training.fit_replicas(built, dataset, optimizer, seeds=[each["seed"] for each in configs],
                                      run_dirs=run_dirs, jit_compile=config["jit_compile"] == "true", **options)
-    auto = config["network"] in ("mlp_dsprites", "mlp_mnist") and dataset.is_image
+    auto = networks.NETWORKS[config["network"]].faster_compiled and dataset.is_image
     history = training.fit(model, dataset, optimizer, seed=config["seed"], run_dir=run_dirs[0],
                            jit_compile=auto if config["jit_compile"] == "auto" else config["jit_compile"] == "true",
                            **options)

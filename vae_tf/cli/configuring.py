@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from vae_tf import defaults, export, models, networks, runs
+from vae_tf import data, defaults, export, models, networks, runs
 from vae_tf.errors import InputError
 
 # Flags that a configuration has only where they are set: it equals those from before there was such a flag.
@@ -22,7 +22,7 @@ def configuration(values, dataset):
     own = models.find(config["model"]).options
     config.update({option.name: values[option.name].value for option in models.all_options().values()
                    if option in own or option.in_every_configuration})
-    suited = defaults.suited(dataset)
+    suited = data.suited(dataset)
     if config["init_from"]:
         try:
             config["init_from"] = str(export.newest(config["init_from"]))

@@ -1,31 +1,16 @@
-"""What the models are trained on: `load(name)` gives a Dataset."""
+"""What the models are trained on: `load(name)` gives a Dataset; `register` adds one by name."""
 
 from vae_tf import checks
-from vae_tf.data import arrays, catalogue, dsprites, synthetic
-from vae_tf.data.dataset import SPLITS, Dataset, Factor
+from vae_tf.data import arrays
+from vae_tf.data.dataset import SPLITS, Dataset, Factor, evenly_spread
+from vae_tf.data.registry import DATASETS, register, suited
 from vae_tf.errors import InputError
 
-DATASETS = {
-    "dsprites": lambda data_dir, seed: dsprites.load(),
-    "synthetic_linear": lambda data_dir, seed: synthetic.synthetic_linear(seed),
-    "synthetic_linear_1_0": lambda data_dir, seed: synthetic.synthetic_linear(seed, 1.0, "synthetic_linear_1_0"),
-    "synthetic_linear_1_2": lambda data_dir, seed: synthetic.synthetic_linear(seed, 1.2, "synthetic_linear_1_2"),
-    "synthetic_linear_1_5": lambda data_dir, seed: synthetic.synthetic_linear(seed, 1.5, "synthetic_linear_1_5"),
-    "synthetic_nonlinear": lambda data_dir, seed: synthetic.synthetic_nonlinear(seed),
-    "nonstationary_sources": lambda data_dir, seed: synthetic.nonstationary_sources(seed),
-    "circles": lambda data_dir, seed: synthetic.circles(),
-    "linear_mixture": lambda data_dir, seed: synthetic.linear_mixture(seed),
-    "linear_mixture_digits": lambda data_dir, seed: synthetic.linear_mixture(
-        seed, A=catalogue.mnist_digits(data_dir).reshape(10, -1).T / 255, examples=1_000,
-        name="linear_mixture_digits"),
-    "translated_digit": lambda data_dir, seed: synthetic.translated_digit(catalogue.mnist_digits(data_dir)[3], seed,
-                                                                              examples=1_000),
-    "mnist": lambda data_dir, seed: catalogue.labelled_images("mnist", data_dir),
-    "fashion_mnist": lambda data_dir, seed: catalogue.labelled_images("fashion_mnist", data_dir),
-}
+# Each of these modules registers its datasets; the order is that of --help.
+from vae_tf.data import dsprites, synthetic, catalogue  # isort: skip
 
 
-def load(name, *, data_dir=None, seed=0):
+def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     """A Dataset by name.
 
     Args:
@@ -42,7 +27,8 @@ def load(name, *, data_dir=None, seed=0):
         return arrays.from_npz(name)
     if name not in DATASETS:
         raise InputError(f"dataset: expected one of {', '.join(DATASETS)}, or the path of an .npz file; got {name!r}")
-    return DATASETS[name](data_dir, seed)
+    return DATASETS[name].load(data_dir, seed)
 
 
-__all__ = ["DATASETS", "SPLITS", "Dataset", "Factor", "load"]
+__all__ = ["DATASETS", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "dsprites", "evenly_spread", "load",
+           "register", "suited", "synthetic"]

@@ -6,7 +6,8 @@ import urllib.request
 
 import numpy as np
 
-from vae_tf.data import dataset
+from vae_tf.data import dataset, synthetic
+from vae_tf.data.registry import register
 from vae_tf.errors import InputError
 
 
@@ -56,3 +57,24 @@ def _check_reachable(url, seconds=5):
     """Raise OSError unless something answers for a URL: TFDS would try for minutes, with a page of warnings."""
     with contextlib.suppress(urllib.error.HTTPError):       # an answer, though not a kind one
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=seconds).close()
+
+
+def _linear_mixture_digits(data_dir, seed):
+    """sikka's linear mixture whose columns are the ten digits (sikka V)."""
+    return synthetic.linear_mixture(seed, A=mnist_digits(data_dir).reshape(10, -1).T / 255, examples=1_000,
+                                    name="linear_mixture_digits")
+
+
+def _translated_digit(data_dir, seed):
+    """The digit 3, moved (sikka Fig. 3)."""
+    return synthetic.translated_digit(mnist_digits(data_dir)[3], seed, examples=1_000)
+
+
+# The steps of the first two are the paper's 1000 epochs.
+register("linear_mixture_digits", _linear_mixture_digits,
+         suited={"network": "mlp_mixture", "latents": 10, "steps": 15_625, "likelihood_variance": 1.0})
+register("translated_digit", _translated_digit, suited={"network": "mlp_mixture", "latents": 2, "steps": 15_625})
+register("mnist", lambda data_dir, seed: labelled_images("mnist", data_dir),
+         suited={"network": "mlp_mnist", "latents": 6, "steps": 10_000})
+register("fashion_mnist", lambda data_dir, seed: labelled_images("fashion_mnist", data_dir),
+         suited={"network": "mlp_mnist", "latents": 6, "steps": 10_000})

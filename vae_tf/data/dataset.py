@@ -223,3 +223,11 @@ def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=()
                    None if values is None else values.__getitem__,
                    None if u is None else u.__getitem__, 0 if u is None else u.shape[1], u_range, parts or {},
                    fingerprint=identity)
+
+
+def evenly_spread(dataset):
+    """Up to 2,000 images or 10,000 vectors, spread evenly over a dataset: float64 [N, n], images in [0, 1]."""
+    most = 2_000 if dataset.is_image else 10_000
+    x = dataset.images_at(np.unique(np.linspace(0, len(dataset) - 1, most).astype(int)))
+    x = np.asarray(x, np.float64).reshape(len(x), -1)
+    return x / 255 if dataset.is_image else x

@@ -12,6 +12,7 @@ integers: each edge crosses some rows' centre lines, and a crossing flips every 
 import numpy as np
 
 from vae_tf.data import dataset
+from vae_tf.data.registry import register
 
 VERSION = 1       # of the images: to be raised with any change that makes others
 SIZES = (3, 6, 40, 32, 32)
@@ -105,3 +106,6 @@ def load():
         fingerprint=dataset.fingerprint("dsprites", VERSION),
         u_at=lambda indices: dataset.scaled(factors_at(indices), 0, high), u_size=len(SIZES),
         u_range=(np.zeros_like(high), high))
+
+
+register("dsprites", lambda data_dir, seed: load(), suited={"network": "conv_locatello", "latents": 10, "steps": 4_000})

@@ -7,6 +7,7 @@ import numpy as np
 
 from vae_tf import theory
 from vae_tf.data import dataset
+from vae_tf.data.registry import register
 
 EXAMPLES = 50_000
 VERSION = 1         # of every generator here: to be raised with any change that makes other examples
@@ -160,3 +161,28 @@ def translated_digit(digit, seed=0, examples=10_000, canvas=64):
     vectors = _with_sources("translated_digit", centre, s, centre, A,
                             ("translated_digit", VERSION, seed, examples, canvas, digit))
     return dataclasses.replace(vectors, shape=(canvas, canvas, 1), images_at=images_at)
+
+
+# The likelihood variance s^2 of the vectors is such that beta s^2 stays below the eigenvalue of the data that the least
+# latent encodes, for a beta of 4 as well, and otherwise large: the larger beta s^2, the faster latents turn into place.
+# `benchmarks/defaults.py` holds these numbers to that; docs/defaults.md has its table and the reasons at length.
+LINEAR = {"network": "linear", "latents": 2, "steps": 30_000, "likelihood_variance": 0.01, "learning_rate": 3e-3}
+
+register("synthetic_linear", lambda data_dir, seed: synthetic_linear(seed), suited=LINEAR)
+register("synthetic_linear_1_0", lambda data_dir, seed: synthetic_linear(seed, 1.0, "synthetic_linear_1_0"),
+         suited=LINEAR)
+register("synthetic_linear_1_2", lambda data_dir, seed: synthetic_linear(seed, 1.2, "synthetic_linear_1_2"),
+         suited=LINEAR)
+register("synthetic_linear_1_5", lambda data_dir, seed: synthetic_linear(seed, 1.5, "synthetic_linear_1_5"),
+         suited=LINEAR)
+register("synthetic_nonlinear", lambda data_dir, seed: synthetic_nonlinear(seed),
+         suited={"network": "mlp_synthetic", "latents": 2, "steps": 20_000, "likelihood_variance": 5e-4,
+                 "learning_rate": 3e-3})
+register("nonstationary_sources", lambda data_dir, seed: nonstationary_sources(seed),
+         suited={"network": "mlp_tcl", "latents": 5, "steps": 12_500, "likelihood_variance": 3e-4})
+register("circles", lambda data_dir, seed: circles(),
+         suited={"network": "mlp_synthetic", "latents": 2, "steps": 20_000, "likelihood_variance": 1.0,
+                 "learning_rate": 3e-3})
+# sikka has s^2 = 1, the variance of the noise in the data; the steps are the paper's 1000 epochs of 1,000 examples.
+register("linear_mixture", lambda data_dir, seed: linear_mixture(seed),
+         suited={"network": "linear", "latents": 2, "steps": 15_625, "likelihood_variance": 1.0})

@@ -1,0 +1,70 @@
+"""The datasets by name, and what each is best trained with. `register` adds one, from here or from outside."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from vae_tf.data.dataset import Dataset, evenly_spread
+from vae_tf.errors import InputError
+
+Loader = Callable[[str | None, int], Dataset]
+
+# The settings that a dataset may say, by flag.
+SETTINGS = ("network", "latents", "steps", "likelihood", "likelihood_variance", "learning_rate")
+
+# What suits data of which nobody said anything, such as the user's own. The convolutions take images of any size.
+OTHER_IMAGES = {"network": "conv_locatello", "latents": 10, "steps": 10_000}
+OTHER_VECTORS = {"network": "mlp_synthetic", "latents": 5, "steps": 10_000}
+OTHER_VARIANCE = 0.02       # of a vector's likelihood, in units of the mean variance of its entries
+
+
+class Entry(NamedTuple):
+    """A dataset that `load` knows.
+
+    load: called with data_dir and seed, see `data.load`.
+    suited: {flag: value} of what it is trained with unless flags say otherwise; names of SETTINGS.
+    """
+
+    load: Loader
+    suited: Mapping[str, Any]
+
+
+DATASETS: dict[str, Entry] = {}
+
+
+def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None) -> None:
+    """Add a dataset to DATASETS; --dataset and `load` then know it by this name.
+
+    Args:
+        name: of the dataset, also that of the Dataset that `load` returns.
+        load: a function (data_dir, seed) -> Dataset, which ignores what it has no use for.
+        suited: {flag: value} of what the dataset is best trained with, names of SETTINGS; what it leaves out is as for
+            data of one's own.
+
+    Raises:
+        InputError: the name is another dataset's, or there is no such setting.
+    """
+    there = DATASETS.get(name)
+    if there is not None and _called(there.load) != _called(load):
+        raise InputError(f"dataset: {name!r} is taken by {_called(there.load)}; expected a name of its own for "
+                         f"{_called(load)}")
+    unknown = sorted(set(suited or {}) - set(SETTINGS))
+    if unknown:
+        raise InputError(f"suited: expected settings of {', '.join(SETTINGS)}; got {unknown[0]!r} for {name}")
+    DATASETS[name] = Entry(load, dict(suited or {}))
+
+
+def _called(load: Loader) -> str:
+    return f"{load.__module__}.{load.__qualname__}"
+
+
+def suited(dataset: Dataset) -> dict[str, Any]:
+    """The settings that suit a dataset, by flag: network, latents, steps, likelihood, likelihood_variance and, for
+    some, learning_rate."""
+    known = DATASETS[dataset.name].suited if dataset.name in DATASETS else {}
+    if dataset.is_image:
+        return {"likelihood": "bernoulli", "likelihood_variance": 0.5, **OTHER_IMAGES, **known}
+    settings = {"likelihood": "gaussian", **OTHER_VECTORS, **known}
+    if "likelihood_variance" not in settings:
+        variance = OTHER_VARIANCE * float(evenly_spread(dataset).var(0).mean())
+        settings["likelihood_variance"] = float(f"{variance:.3g}") or 0.5
+    return settings
