@@ -5,6 +5,8 @@ import signal
 import threading
 import time
 
+from vae_tf import extensions
+
 SECONDS = 0.5       # between looks at whether the parent is still there
 
 
@@ -15,6 +17,7 @@ def prepare():
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    extensions.load()
 
 
 def _end_with(parent):

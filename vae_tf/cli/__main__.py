@@ -2,8 +2,10 @@
 
 from absl import flags
 
+from vae_tf import extensions
 from vae_tf.cli import define_evaluate_flags, define_train_flags, help_text
 
+extensions.load()
 for program, define in (("train.py", define_train_flags), ("evaluate.py", define_evaluate_flags)):
     defined = flags.FlagValues()
     print(help_text(program, f"The flags of {program}; this module runs nothing.", define(defined), defined), "\n")

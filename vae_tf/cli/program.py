@@ -7,14 +7,18 @@ import warnings
 
 from absl import app, flags, logging
 
-from vae_tf import console, models, training
+from vae_tf import console, extensions, models, training
 from vae_tf.errors import InputError, printable
 
 
 def run(main, define_flags, description):
     """Run a program: `main(FLAGS)` with its flags parsed; bad input is one line on stderr and exit code 2."""
     program = pathlib.Path(sys.argv[0]).name
-    groups = define_flags()
+    try:
+        extensions.load()
+        groups = define_flags()
+    except InputError as error:
+        _fail(program, error)
 
     def parse(argv):
         if {"--help", "-h", "-help"} & set(argv[1:]):

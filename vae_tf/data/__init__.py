@@ -2,7 +2,7 @@
 
 from vae_tf import checks
 from vae_tf.data import arrays
-from vae_tf.data.dataset import SPLITS, Dataset, Factor, evenly_spread
+from vae_tf.data.dataset import SPLITS, Dataset, Factor, evenly_spread, from_arrays
 from vae_tf.data.registry import DATASETS, register, suited
 from vae_tf.errors import InputError
 
@@ -30,5 +30,5 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     return DATASETS[name].load(data_dir, seed)
 
 
-__all__ = ["DATASETS", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "dsprites", "evenly_spread", "load",
-           "register", "suited", "synthetic"]
+__all__ = ["DATASETS", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "dsprites", "evenly_spread",
+           "from_arrays", "load", "register", "suited", "synthetic"]

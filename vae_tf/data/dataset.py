@@ -200,7 +200,7 @@ def one_hot(classes, size):
     return np.eye(size, dtype=np.float32)[classes]
 
 
-def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=(), raw=None):
+def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=(), raw=None, complete_grid=False):
     """A Dataset from arrays in memory.
 
     Args:
@@ -212,6 +212,7 @@ def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=()
         parts: published "train" and "test" ranges.
         made_by: what determines the arrays if a program makes them; by default the arrays are their own fingerprint.
         raw: the factors [N, K] as their owner has them, which u is scaled from; values by default.
+        complete_grid: whether the examples are every combination of the factors.
     """
     raw = values if raw is None else raw
     identity = fingerprint(*(made_by or (array for array in (x, raw, u) if array is not None)))
@@ -222,7 +223,7 @@ def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=()
     return Dataset(name, len(x), x.shape[1:], x.__getitem__, tuple(factors),
                    None if values is None else values.__getitem__,
                    None if u is None else u.__getitem__, 0 if u is None else u.shape[1], u_range, parts or {},
-                   fingerprint=identity)
+                   complete_grid, fingerprint=identity)
 
 
 def evenly_spread(dataset):

@@ -96,9 +96,8 @@ def circles(cells=3, spacing=8.0, radii=(1.5, 3.0), points=100):
     x = centre + np.take(radii, v[:, 2])[:, np.newaxis] * np.stack([np.cos(angle), np.sin(angle)], -1)
     factors = tuple(dataset.Factor(name, size, kind) for name, size, kind in zip(
         ("row", "column", "circle", "angle"), sizes, ("ordinal", "ordinal", "ordinal", "cyclic"), strict=True))
-    made = dataset.from_arrays("circles", x.astype(np.float32), v, factors,
+    return dataset.from_arrays("circles", x.astype(np.float32), v, factors, complete_grid=True,
                                made_by=("circles", VERSION, cells, spacing, radii, points))
-    return dataclasses.replace(made, complete_grid=True)
 
 
 def _mixed(A, examples, seed):

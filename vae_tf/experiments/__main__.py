@@ -11,7 +11,7 @@ import argparse
 import sys
 from typing import NoReturn
 
-from vae_tf import console
+from vae_tf import console, extensions
 from vae_tf.errors import InputError, printable
 from vae_tf.experiments import listing, progress, results, scheduling, tables, tasks
 
@@ -96,6 +96,7 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
 def main() -> None:
     asked = parser().parse_args()
     try:
+        extensions.load()
         if not asked.names and not asked.page:
             print("\n".join(listing.all_tables(results.read_all(asked.results))))
         chosen = [tables.load(name) for name in asked.names]        # a mistake in any is told before the first is run

@@ -1,0 +1,95 @@
+"""An extension of vae_tf in one file: a dataset, a model with an option of its own, and a metric.
+
+    export PYTHONPATH=examples VAE_TF_EXTENSIONS=extension
+    python train.py --dataset=bars --model=adversarial_vae --gamma=5 --steps=500
+    python evaluate.py --metrics=default,latent_range
+
+A package that others install names such a module as an entry point instead, in its pyproject.toml:
+
+    [project.entry-points."vae_tf.extensions"]
+    bars = "my_package.extension"
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+from vae_tf import data, distributions, models, objectives
+
+SIZE = 16       # of an image
+
+
+def bars(data_dir, seed):
+    """Images of a horizontal and a vertical bar, at every row and column: a complete grid of two factors."""
+    def factors_at(indices):
+        return np.stack(np.unravel_index(indices, (SIZE, SIZE)), -1)
+
+    def images_at(indices):
+        row, column = np.asarray(factors_at(indices)).T[:, :, np.newaxis]
+        images = np.zeros((len(indices), SIZE, SIZE), np.uint8)
+        images[np.arange(SIZE) == row] = 255                                    # whole rows
+        images.swapaxes(1, 2)[np.arange(SIZE) == column] = 255                  # whole columns
+        return images[..., np.newaxis]
+
+    indices = np.arange(SIZE**2)
+    factors = [data.Factor(name, SIZE, "ordinal") for name in ("row", "column")]
+    return data.from_arrays("bars", images_at(indices), factors_at(indices), factors, complete_grid=True)
+
+
+# What flags leave open when this dataset is named: these, and for all else what suits any images.
+data.register("bars", bars, suited={"network": "mlp_mnist", "latents": 4, "steps": 1_000})
+
+
+@models.register("adversarial_vae")
+class AdversarialVAE(models.VAE):
+    """objective = reconstruction + KL + gamma TC, where a discriminator D estimates the total correlation TC.
+
+    D tells z ~ q(z) from z whose columns are shuffled over the batch, so its logit is log q(z) - log prod_j q(z_j)
+    once it is optimal (Kim, Mnih 2018, on one batch and with a smaller D).
+    """
+
+    options = (models.Option("gamma", 10.0, "Weight of the discriminator's estimate of the total correlation.",
+                             kind=float, low=0.0),)
+
+    @classmethod
+    def further_arguments(cls, setting):
+        """The discriminator, with weights that depend on the seed alone, and gamma."""
+        seeds = iter(range(1_000 * setting.seed, 1_000 * setting.seed + 2))
+        dense = [layers.Dense(size, activation, kernel_initializer=keras.initializers.GlorotUniform(next(seeds)))
+                 for size, activation in ((50, "leaky_relu"), (1, None))]
+        discriminator = keras.Sequential([keras.Input((setting.latents,)), *dense], name="discriminator")
+        return {"discriminator": discriminator, **setting.options}
+
+    def __init__(self, encoder, decoder, likelihood, discriminator, gamma):
+        super().__init__(encoder, decoder, likelihood)
+        self.discriminator = discriminator
+        self.gamma = gamma
+
+    @property
+    def noise_size(self):
+        """The first d numbers make z, the other d shuffle its columns."""
+        return 2 * self.latents
+
+    def objective(self, x, u=None, *, noise, beta=None, training=False):
+        """The terms of the objective, and `discriminator`, the cross-entropy that D minimises; each [B], in nats."""
+        for_z, for_order = tf.split(noise, 2, axis=-1)
+        posterior = self.posterior(x, u, training)
+        z = distributions.reparameterised(posterior, for_z)
+        reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
+        kl = objectives.kl(posterior, self.prior(u))
+        total_correlation = self.discriminator(z)[:, 0]
+
+        order = tf.argsort(for_order, axis=0)
+        shuffled = tf.stack([tf.gather(z[:, j], order[:, j]) for j in range(self.latents)], -1)
+        joint, product = (self.discriminator(tf.stop_gradient(each))[:, 0] for each in (z, shuffled))
+        return {"loss": reconstruction + kl + self.gamma * total_correlation, "reconstruction": reconstruction,
+                "kl": kl, "total_correlation": total_correlation,
+                "discriminator": tf.nn.softplus(-joint) + tf.nn.softplus(product)}
+
+    def updates(self, optimizer):
+        """The VAE minimises `loss` by the optimizer of the flags, D minimises `discriminator` by one of its own."""
+        opponent = self.discriminator.trainable_variables
+        own = [variable for variable in self.trainable_variables if all(variable is not each for each in opponent)]
+        return (models.Update("loss", own, optimizer),
+                models.Update("discriminator", opponent, keras.optimizers.Adam(1e-4, beta_1=0.5, beta_2=0.9)))

@@ -1,0 +1,161 @@
+"""What code from outside of the package adds: a dataset, a model with an option and a second optimizer, a metric."""
+
+import importlib
+import pathlib
+import sys
+
+import keras
+import numpy as np
+import pytest
+import rounding
+
+from vae_tf import data, extensions, models, networks, replicas, training
+from vae_tf.errors import InputError
+
+ROOT = pathlib.Path(__file__).parents[1]
+REGISTRIES = (models.MODELS, data.DATASETS, networks.NETWORKS)
+
+
+@pytest.fixture
+def registries():
+    """The registries, which are afterwards as they were."""
+    before = [dict(registry) for registry in REGISTRIES]
+    yield
+    for registry, content in zip(REGISTRIES, before, strict=True):
+        registry.clear()
+        registry.update(content)
+
+
+@pytest.fixture
+def extension(registries, monkeypatch):
+    """examples/extension.py, imported anew."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    monkeypatch.delitem(sys.modules, "extension", raising=False)
+    return importlib.import_module("extension")
+
+
+def adversarial(seed=0, **options):
+    return models.build("adversarial_vae", (16, 16, 1), network="linear", latents=3, seed=seed, **options)
+
+
+def train(model, steps, run_dir=None, seed=0, **options):
+    return training.fit(model, data.load("bars"), keras.optimizers.Adam(1e-3), steps=steps, batch_size=16, seed=seed,
+                        run_dir=run_dir, log_every=5, checkpoint_every=5, **options)
+
+
+def test_each_optimizer_moves_its_own_network(extension):
+    model = adversarial()
+    before = {name: [v.numpy() for v in network.variables] for name, network in
+              (("encoder", model.encoder), ("decoder", model.decoder), ("discriminator", model.discriminator))}
+    program = replicas.Single(model, keras.optimizers.SGD(0.0), 0)       # which moves nothing
+    names = set(program.state()[0])
+    assert {"encoder/dense/kernel", "discriminator/dense_1/bias", "optimizer/iteration",
+            "optimizer_1/discriminator/dense/kernel/momentum"} <= names
+    training.fit(model, data.load("bars"), keras.optimizers.SGD(0.0), steps=2, batch_size=16)
+    moved = {name: any((a != b.numpy()).any() for a, b in zip(arrays, getattr(model, name).variables, strict=True))
+             for name, arrays in before.items()}
+    assert moved == {"encoder": False, "decoder": False, "discriminator": True}
+    # Of latents that are independent D can learn no more than that it cannot tell: log 2 nats for each of its answers.
+    model = adversarial(gamma=0.0)
+    model.updates = lambda optimizer: tuple(
+        update._replace(optimizer=keras.optimizers.SGD(rate)) for update, rate in
+        zip(extension.AdversarialVAE.updates(model, optimizer), (0.0, 0.5), strict=True))
+    history = train(model, 60)
+    assert history[-1]["discriminator"] < history[0]["discriminator"] - 0.005
+    assert history[-1]["discriminator"] == pytest.approx(2 * np.log(2), abs=0.01)
+
+
+def test_a_model_of_two_networks_resumes_exactly(extension, tmp_path):
+    whole, parts = adversarial(), adversarial()
+    history = train(whole, 15, tmp_path / "whole")
+    train(parts, 10, tmp_path / "parts")
+    again = adversarial(seed=9)
+    resumed = train(again, 15, tmp_path / "parts")
+    assert rounding.apart(whole.get_weights(), again.get_weights()) == 0
+    for row, other in zip(history, resumed, strict=True):
+        assert {**row, "examples_per_second": 0} == {**other, "examples_per_second": 0}
+    assert {"total_correlation", "discriminator", "kl", "reconstruction", "loss"} < set(history[0])
+
+
+def test_replicas_of_a_model_of_two_networks_are_its_single_runs(extension):
+    seeds = [0, 4]
+    together = [adversarial(seed) for seed in seeds]
+    training.fit_replicas(together, data.load("bars"), keras.optimizers.Adam(1e-3), seeds=seeds, steps=10,
+                          batch_size=16)
+    alone = adversarial(4)
+    train(alone, 10, seed=4)
+    # Adam moves a weight by 1e-3 a step at most; a sum in another order shows in the last places.
+    assert rounding.apart(together[1].get_weights(), alone.get_weights()) < 1e-4
+    assert rounding.apart(together[0].get_weights(), alone.get_weights()) > 0.1
+    with pytest.raises(InputError, match="differ in weights and beta alone"):
+        replicas.Stacked([adversarial(), adversarial(gamma=1.0)], keras.optimizers.Adam(), [0, 1])
+
+
+def test_updates_that_share_an_optimizer_are_refused(extension):
+    model, adam = adversarial(), keras.optimizers.Adam()
+    model.updates = lambda optimizer: (models.Update("loss", model.encoder.trainable_variables, adam),
+                                       models.Update("discriminator", model.discriminator.trainable_variables, adam))
+    with pytest.raises(InputError, match="updates: expected an optimizer of its own"):
+        replicas.Single(model, adam, 0)
+
+
+def test_names_that_are_taken_are_refused(registries):
+    with pytest.raises(InputError, match=r"model: 'vae' is taken by vae_tf.models.vae.VAE"):
+        models.register("vae")(type("Other", (models.VAE,), {}))
+    option = models.Option("tc_estimator", "mine", "Another option of that name.")
+    with pytest.raises(InputError, match="model: the option 'tc_estimator' of other"):
+        models.register("other")(type("Other", (models.VAE,), {"options": (option,)}))
+    with pytest.raises(InputError, match=r"dataset: 'mnist' is taken by vae_tf.data.catalogue"):
+        data.register("mnist", lambda data_dir, seed: None)
+    with pytest.raises(InputError, match=r"suited: expected settings of network, .*; got 'stepps' for mine"):
+        data.register("mine", lambda data_dir, seed: None, suited={"stepps": 1})
+    with pytest.raises(InputError, match="network: 'linear' is taken"):
+        networks.register("linear", networks.dense())
+
+
+def test_a_subclass_inherits_nothing_that_theory_knows_of_another_objective():
+    assert models.VAE.linear_theory.optimum == "diagonal"
+    assert type("Other", (models.VAE,), {}).linear_theory is None
+    assert models.IVAE.weight_of_kl(2.0) is None and models.BetaVAE.weight_of_kl(None) == 4.0
+
+
+@pytest.mark.parametrize(("option", "value", "message"), [
+    (models.Option("a", "x", "", choices=("x", "y")), "z", "a: expected one of x, y; got 'z'"),
+    (models.Option("a", 3, "", kind=int, low=1), 0, "a: expected a whole number, 1 or more; got 0"),
+    (models.Option("a", 3.0, "", kind=float, low=0.0), float("nan"), "a: expected a finite number, 0 or more; got nan"),
+    (models.Option("a", True, "", kind=bool), 1, "a: expected a bool; got 1"),
+])
+def test_options_check_their_values(option, value, message):
+    assert option.check(option.default) == option.default
+    with pytest.raises(InputError) as error:
+        option.check(value)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize(("content", "said"), [
+    (None, "No module named 'mine'"), ("raise RuntimeError('torn')", "RuntimeError: torn"), ("1 +", "SyntaxError"),
+    ("from vae_tf import models\nmodels.register('vae')(type('V', (models.VAE,), {}))", "'vae' is taken by")])
+def test_an_extension_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, registries, content, said):
+    if content is not None:
+        (tmp_path / "mine.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    monkeypatch.setenv(extensions.VARIABLE, "json, mine")
+    with pytest.raises(InputError, match=f"VAE_TF_EXTENSIONS: mine cannot be imported .*{said}"):
+        extensions.load()
+
+
+def test_an_installed_package_names_its_extension_as_an_entry_point(tmp_path, monkeypatch, registries):
+    (tmp_path / "installed_extension.py").write_text(
+        "from vae_tf import data, networks\nnetworks.register('tiny', networks.dense((3,), 'tanh', (3,), 'tanh'))\n")
+    info = tmp_path / "somebody-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: somebody\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[vae_tf.extensions]\ntiny = installed_extension\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delenv(extensions.VARIABLE, raising=False)
+    extensions.load.cache_clear()
+    assert "tiny" in extensions.load() and "tiny" in networks.NETWORKS
+    encoder, _ = networks.build("tiny", (2,), 1, (1,))
+    assert [np.shape(weight) for weight in encoder.get_weights()] == [(2, 3), (3,), (3, 1), (1,)]
+    extensions.load.cache_clear()
