@@ -1,0 +1,30 @@
+"""The documents for people: lines that fit a screen, links that lead somewhere."""
+
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[1]
+WIDTH = 120
+GENERATED = ("results.md",)
+DOCUMENTS = [path for pattern in ("*.md", "docs/*.md", "exported/*.md", "tests/fixtures/*.md")
+             for path in sorted(ROOT.glob(pattern))]
+
+
+def prose(path):
+    """(number, line) of the lines that can be broken: not those of tables, which Markdown has on one line each."""
+    return [(number, line) for number, line in enumerate(path.read_text().splitlines(), 1) if not line.startswith("|")]
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.name not in GENERATED], ids=lambda path: path.name)
+def test_lines_fit(path):
+    long = [number for number, line in prose(path) if len(line) > WIDTH]
+    assert not long, f"{path.relative_to(ROOT)} has lines of more than {WIDTH} characters: {long}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_to_files(path):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", path.read_text())
+    lost = [link for link in links if "://" not in link and not (path.parent / link).exists()]
+    assert not lost, f"{path.relative_to(ROOT)} links to files that do not exist: {lost}"
