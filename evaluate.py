@@ -9,16 +9,13 @@ import json
 import pathlib
 import time
 
-from vae_tf import cli, comparison, data, evaluation, export, files, models, report, verdicts
+from vae_tf import cli, comparison, data, evaluation, export, files, metrics, models, report, verdicts
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
-from vae_tf.metrics import closed_forms, geometry
 
 
 def main(flags):
     asked = cli.scoring(flags)
-    geometry.check_names(flags.geometry)
-    closed_forms.check_names(flags.theory)
     if flags.codes:
         return score_codes(flags.codes, asked)
     if flags.compare:
@@ -33,17 +30,12 @@ def main(flags):
     evaluation.check_factors(flags.factors, dataset.factor_names)
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{format(card['steps'], ',') + ' steps' if card['steps'] else 'untrained'} on {card['data']['name']}), "
-          f"scored on {min(evaluation.drawn(asked['names'], asked['examples']), len(dataset)):,} {part}"
+          f"scored on {min(evaluation.count_examples(asked['names'], asked['examples']), len(dataset)):,} {part}"
           f"{against(flags.factors)}")
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
     scored = evaluation.evaluate(model, dataset, progress=report.progress, **asked)
-    around = min(flags.geometry_examples, cli.QUICK_GEOMETRY) if flags.quick else flags.geometry_examples
-    scored = evaluation.with_geometry(scored, model, dataset, flags.geometry, examples=around, seed=flags.seed,
-                                      progress=report.progress)
-    scored = evaluation.with_theory(scored, model, dataset, flags.theory, examples=around, seed=flags.seed,
-                                    progress=report.progress)
     print(report.table(scored))
     if scored.verdict and scored.verdict.state != "alive":
         print(f"  {verdicts.advice(card)}")
@@ -126,10 +118,11 @@ def compare(flags):
 def score_codes(path, asked):
     """Codes without a model: the table, and the numbers beside the file."""
     started = time.perf_counter()
-    codes = evaluation.codes_from_npz(path, asked["examples"], asked["seed"])
+    codes = evaluation.read_codes(path, asked["examples"], asked["seed"])
     codes = evaluation.with_factors(codes, asked["factors"])
     print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{against(asked['factors'])}")
-    scored = evaluation.score(codes, progress=report.progress, **asked)
+    of_codes = [name for name in asked["names"] if name in metrics.names("metrics")]
+    scored = evaluation.score(codes, progress=report.progress, **{**asked, "names": of_codes})
     print(report.table(scored))
     numbers = pathlib.Path(path).with_suffix(".metrics.json")
     text = evaluation.as_json(scored, codes=str(path), seed=asked["seed"], passive_kl=asked["passive_kl"])

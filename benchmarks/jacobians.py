@@ -109,10 +109,10 @@ def local_decoders(alone=2):
 def compare_fits(name, f, examples, alone):
     draws = local_decoder.DRAWS_PER_WEIGHT * (D + 1)
     means, stddevs = RNG.standard_normal((examples, D)), RNG.uniform(0.1, 0.5, (examples, D))
-    pixels = local_decoder.fit(f, means[:1], stddevs[:1]).pixels
-    together = seconds(lambda: local_decoder.fit(f, means, stddevs), repeats=3) / examples
+    pixels = local_decoder.fit_local_decoders(f, means[:1], stddevs[:1]).pixels
+    together = seconds(lambda: local_decoder.fit_local_decoders(f, means, stddevs), repeats=3) / examples
     print(f"{name}, n = {pixels}: {together * 1e3:.1f} ms per local decoder, {examples} x in one call")
-    one = seconds(lambda: local_decoder.fit(f, means[:1], stddevs[:1]), repeats=3)
+    one = seconds(lambda: local_decoder.fit_local_decoders(f, means[:1], stddevs[:1]), repeats=3)
     print(f"  one call of the same fit per x: {one / together:.1f} times as long")
     taken, reached = [], []
     for i in range(alone):

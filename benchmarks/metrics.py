@@ -33,15 +33,12 @@ def example(examples, latents):
 def measure(name, examples, latents):
     """Seconds and peak megabytes of one metric."""
     codes, factors = example(examples, latents)
-    if name in metrics.POSTERIOR:
-        arguments = codes, np.full(codes.shape, 0.3), factors
-    else:
-        arguments = (metrics.sampler(codes, factors),) if name in metrics.INTERVENTIONAL else (codes, factors)
+    context = metrics.Context(codes, factors, stddevs=np.full(codes.shape, 0.3))
     before, seconds = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, []
     with threadpool_limits(1):
         while len(seconds) < 3 and sum(seconds) < 1:
             started = time.process_time()
-            metrics.ALL[name](*arguments)
+            metrics.METRICS[name].measure(context)
             seconds.append(time.process_time() - started)
     return {"seconds": float(np.median(seconds)),
             "megabytes": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024}
@@ -68,4 +65,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(sys.argv[2], *map(int, sys.argv[3:]))))
     else:
-        main(sys.argv[1:] or metrics.ALL)
+        main(sys.argv[1:] or metrics.names("metrics"))

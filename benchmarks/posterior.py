@@ -8,7 +8,7 @@ The truth is by quadrature, bias and its standard error are of 400 seeds, and sp
 
 import numpy as np
 
-from vae_tf.metrics import posterior
+from vae_tf.metrics import mixtures
 
 VALUES, EXAMPLES, SAMPLES, SEEDS = 40, 1_000, 2_000, 400
 
@@ -24,7 +24,7 @@ def example():
 def entropy(means, stddevs):
     """H of a mixture of normals of one latent, by the trapezoidal rule; the step is a tenth of the least stddev."""
     z = np.arange((means - 8 * stddevs).min(), (means + 8 * stddevs).max(), stddevs.min() / 10)
-    log_density = posterior._log_mixture(z, means, stddevs)
+    log_density = mixtures.log_mixture(z, means, stddevs)
     return -np.trapezoid(np.exp(log_density) * log_density, z)
 
 
@@ -35,11 +35,11 @@ def information(means, stddevs, v):
 
 def marginal(means, stddevs, samples, rng):
     one = np.zeros((len(means), 1), int)
-    return posterior.entropies(means, stddevs, one, samples, rng)[0]
+    return mixtures.entropies(means, stddevs, one, samples, rng)[0]
 
 
 def same(means, stddevs, v, samples, rng):
-    of_z, given_v = posterior.entropies(means, stddevs, v[:, np.newaxis], samples, rng)
+    of_z, given_v = mixtures.entropies(means, stddevs, v[:, np.newaxis], samples, rng)
     return of_z - given_v[:, 0]
 
 

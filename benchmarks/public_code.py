@@ -27,7 +27,7 @@ import numpy as np
 
 from vae_tf import metrics
 from vae_tf.data import dsprites
-from vae_tf.metrics import prediction
+from vae_tf.metrics import splitting
 
 GRID = dsprites.factors_at(np.arange(np.prod(dsprites.SIZES)))
 U = (GRID - GRID.mean(0)) / GRID.std(0)
@@ -99,7 +99,7 @@ class Rows:
 def drawn(examples):
     """Rows of the grid that metrics of arrays get, and the parts of them to learn from and to be tested on."""
     rows = np.random.default_rng(0).permutation(len(GRID))[:3 * examples // 2]
-    return rows, prediction.parts(len(rows), prediction.TEST_SHARE, 0)
+    return rows, splitting.split_rows(len(rows), splitting.TEST_SHARE, 0)
 
 
 def public_metrics(path):
@@ -172,7 +172,7 @@ def ours(codes, examples, votes, names=None):
     grid = metrics.Sampler(codes.__getitem__, GRID)
     dci = functools.cache(lambda: metrics.dci(z, COARSE[rows]))
     scores = {
-        **{name: lambda name=name: metrics.METRICS[name](z, v).score for name in
+        **{name: lambda name=name: metrics.METRICS[name].measure(metrics.Context(z, v)).score for name in
            ("mig", "explicitness", "sap", "total_correlation", "wasserstein_correlation", "mutual_information")},
         "modularity": lambda: metrics.modularity(z[train], v[train]).score,
         "sap, continuous": lambda: metrics.sap(z, v, kinds="continuous").score,

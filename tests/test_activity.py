@@ -6,7 +6,6 @@ import reference
 
 from vae_tf import activity, evaluation, metrics
 from vae_tf.errors import InputError
-from vae_tf.metrics import geometry
 
 N = 500
 
@@ -40,11 +39,12 @@ def test_the_tables_numbers_agree_on_a_learned_prior():
     for name in scored.results:
         assert scored.results[name].parts["active"].tolist() == [False, True, True], name
     assert 0 not in scored.polarised["active_latents"].parts["latents"]
-    results, skipped = geometry.measure(lambda z: z @ np.eye(3, 5, dtype=np.float32), mean[:9], stddev[:9],
-                                        names=["dto_active"], prior_stddevs=prior_stddev[:9])
+    around = metrics.Context(mean[:9], stddevs=stddev[:9], decoder=lambda z: z @ np.eye(3, 5, dtype=np.float32))
+    learned = metrics.Context(mean[:9], stddevs=stddev[:9], prior_means=prior_mean[:9],
+                              prior_stddevs=prior_stddev[:9], decoder=around.decoder)
+    results, skipped = metrics.measure(["dto_active"], learned)
     assert not results and "1 of 3 latents has mean s_j^2 / s_pj^2 < 0.5" in skipped["dto_active"]
-    results, _ = geometry.measure(lambda z: z @ np.eye(3, 5, dtype=np.float32), mean[:9], stddev[:9],
-                                  names=["dto_active"])        # the same against N(0, I): the passive one counts, too
+    results, _ = metrics.measure(["dto_active"], around)       # the same against N(0, I): the passive one counts, too
     assert results["dto_active"].parts["active"].tolist() == [True, True, False]
 
 

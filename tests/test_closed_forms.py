@@ -10,13 +10,20 @@ from tensorflow_probability import distributions as tfd
 
 from vae_tf import data, evaluation, export, jacobians, metrics, models, theory, training
 from vae_tf.errors import InputError
-from vae_tf.metrics import closed_forms
+from vae_tf.metrics import derivatives
 
 
 def exported(tmp_path, model, dataset, name, network, likelihood, beta=1.0, variance=0.5):
     card = {"model": name, "beta": beta, "u_size": model.u_size, "likelihood": likelihood, "latents": model.latents,
             "data": {"shape": dataset.shape}, "recipe": {"network": network, "likelihood_variance": variance}}
     return export.Exported(export.save(tmp_path, model, dataset, card))
+
+
+THEORY = metrics.names("theory")
+
+
+def measured(model, dataset, indices, names=THEORY):
+    return metrics.measure(names, metrics.Context.of_model(model, dataset, indices))
 
 
 EVERYWHERE = {"posterior_covariance_gap", "diagonal_covariance_gap", "hessian_diagonality", "deterministic_elbo_gap"}
@@ -31,16 +38,16 @@ def test_every_model_is_held_against_what_applies_to_it(tmp_path, name, shape, n
     saved = exported(tmp_path, model, dataset, name, network, likelihood, model.beta)
     scored = evaluation.evaluate(saved, dataset, (), examples=12)
     seen = []
-    after = evaluation.with_theory(scored, saved, dataset, tuple(closed_forms.THEORY), examples=6,
-                                   progress=lambda done, total: seen.append((done, total)))
-    measured = {*after.results} - {*scored.results}
+    after = evaluation.measure_around(scored, saved, dataset, THEORY, examples=6,
+                                      progress=lambda done, total: seen.append((done, total)))
+    there = {*after.results} - {*scored.results}
     linear = {"linear_optimum", "model_inference_error"} if (name, network) == ("vae", "linear") else set()
-    assert measured == MEASURED.get(name, EVERYWHERE) | linear
-    assert measured | {*after.skipped} == {*closed_forms.THEORY} and seen == [(6, 6)]
-    assert all(np.isfinite(after.results[key].score) for key in measured)
+    assert there == MEASURED.get(name, EVERYWHERE) | linear
+    assert there | {*after.skipped} == {*THEORY} and seen == [(6, 6)]
+    assert all(np.isfinite(after.results[key].score) for key in there)
     assert after.skipped["true_inference_error"] == "the true posterior of random is not known"
     assert evaluation.as_json(after)
-    assert evaluation.with_theory(scored, saved, dataset, ()) is scored
+    assert evaluation.measure_around(scored, saved, dataset, ()) is scored
 
 
 @pytest.mark.parametrize("likelihood", ["bernoulli", "gaussian"])
@@ -53,7 +60,7 @@ def test_curvatures_against_the_model_itself(tmp_path, likelihood):
     i = np.arange(5)
     x, u = models.unit_range(tf.constant(dataset.images_at(i))), tf.constant(dataset.u_at(i))
     saved = exported(tmp_path, model, dataset, "ivae", "mlp_mixture", likelihood, beta, 0.2)
-    results, _ = closed_forms.measure(saved, dataset, i)
+    results, _ = measured(saved, dataset, i)
     posterior, prior = model.posterior(x, u), model.prior(u)
     gaps, diagonal_gaps, shares = [], [], []
     for row in range(5):
@@ -99,7 +106,7 @@ def loaded_optimum(dataset, beta, s2, latents=2):
 def test_the_linear_optimum_has_no_gap(tmp_path, beta):
     dataset, s2 = data.load("linear_mixture"), 1.0
     model, o = loaded_optimum(dataset, beta, s2)
-    results, skipped = closed_forms.measure(
+    results, skipped = measured(
         exported(tmp_path, model, dataset, "beta_vae", "linear", "gaussian", beta, s2), dataset, np.arange(2_000))
     assert not skipped
     # Weights are float32: relative errors of 1e-7, summed over 128 dimensions; the excess is quadratic in them.
@@ -124,12 +131,12 @@ def test_the_linear_optimum_has_no_gap(tmp_path, beta):
     # away from the optimum every one of them sees it
     model.decoder.set_weights([1.2 * w for w in model.decoder.get_weights()])
     saved = exported(tmp_path, model, dataset, "beta_vae", "linear", "gaussian", beta, s2)
-    worse, _ = closed_forms.measure(saved, dataset, np.arange(500))
+    worse, _ = measured(saved, dataset, np.arange(500))
     assert worse["linear_optimum"].score > 0.1 and worse["posterior_covariance_gap"].score > 0.1
     assert worse["model_inference_error"].score > results["model_inference_error"].score + 0.1
     assert "not at the optimum: " in worse["linear_optimum"].meaning
     saved.card |= {"likelihood": "gaussian_learned", "likelihood_variance": s2}
-    learned = closed_forms.measure(saved, dataset, np.arange(4), ("linear_optimum",))[0]["linear_optimum"]
+    learned = measured(saved, dataset, np.arange(4), ("linear_optimum",))[0]["linear_optimum"]
     assert learned.parts["noise_variance"][0] == s2 and "the noise variance was learned: " in learned.meaning
     assert learned.score == pytest.approx(worse["linear_optimum"].score, rel=1e-6)
 
@@ -138,7 +145,7 @@ def test_sampled_and_exact_model_inference_errors_agree(tmp_path):
     """The same linear model, once as such, once as if its network were not known to be linear."""
     dataset = data.load("linear_mixture")
     model, _ = loaded_optimum(dataset, 2.0, 1.0)
-    exact, sampled = (closed_forms.measure(
+    exact, sampled = (measured(
         exported(tmp_path / network, model, dataset, "beta_vae", network, "gaussian", 2.0, 1.0), dataset,
         np.arange(300), ("model_inference_error",))[0]["model_inference_error"] for network in ("linear", "unknown"))
     difference = sampled.parts["per_example"] - exact.parts["per_example"]
@@ -158,7 +165,7 @@ def test_deterministic_elbo_of_a_trained_mnist_model():
     q = model.posterior(x)
     mean, stddev = q.mean().numpy(), q.stddev().numpy()
     flat = tf.reshape(x, [64, -1])
-    output, J, H = (a.numpy() for a in closed_forms.curvatures(model.decoder, None, 6)(q.mean(), flat))
+    output, J, H = (a.numpy() for a in derivatives.curvatures(model.decoder, None, 6)(q.mean(), flat))
     GN = theory.gauss_newton_hessian(J, output)
     at_mean = theory.log_likelihood(flat.numpy(), output)
     np.testing.assert_allclose(at_mean, model.likelihood(q.mean()).log_prob(x).numpy(), rtol=1e-4)
@@ -195,7 +202,7 @@ def test_nan_weights_leave_no_score(tmp_path):
     model.decoder.set_weights([np.nan * w for w in model.decoder.get_weights()])
     saved = exported(tmp_path, model, dataset, "vae", "mlp_synthetic", "gaussian")
     with warnings.catch_warnings(action="error"):
-        results, skipped = closed_forms.measure(saved, dataset, np.arange(4))
+        results, skipped = measured(saved, dataset, np.arange(4))
     assert not results and all("expected finite" in why for why in skipped.values())
 
 
@@ -203,10 +210,10 @@ def test_reasons_and_names(tmp_path):
     dataset, model = cases.dataset((3,)), cases.build("beta_vae", "mlp_synthetic", (3,), "gaussian_learned", {})
     saved = exported(tmp_path, model, dataset, "beta_vae", "mlp_synthetic", "gaussian_learned", beta=0.0)
     with pytest.raises(InputError, match=r"theory: expected names of posterior_covariance_gap, .*got 'elbow'"):
-        closed_forms.measure(saved, dataset, np.arange(4), ("elbow",))
-    assert "export it anew" in closed_forms.measure(saved, dataset, np.arange(4))[1]["hessian_diagonality"]
+        metrics.check_names(("elbow",), "theory")
+    assert "export it anew" in measured(saved, dataset, np.arange(4))[1]["hessian_diagonality"]
     saved.card["likelihood_variance"] = 0.3
-    results, skipped = closed_forms.measure(saved, dataset, np.arange(4))
+    results, skipped = measured(saved, dataset, np.arange(4))
     assert skipped["posterior_covariance_gap"] == "beta is 0: the optimal posterior has no width"
     assert "hessian_diagonality" in results
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from vae_tf import evaluation, metrics
+from vae_tf import evaluation
 from vae_tf.errors import InputError
 
 NAMES = ("shape", "scale", "x")
@@ -43,9 +43,10 @@ def test_a_factor_that_no_latent_holds_lowers_a_score_until_it_is_left_out():
 
 
 def test_the_samples_per_value_reach_the_metrics_of_the_posterior():
-    scored = evaluation.score(scored_codes(), metrics.POSTERIOR, quick=True, factors=("shape", "scale"),
+    names = ["mig_posterior", "mig_sup_posterior", "elbo_decomposition"]
+    scored = evaluation.score(scored_codes(), names, quick=True, factors=("shape", "scale"),
                               samples_per_value=30)
-    assert [scored.results[name].parts["samples"] for name in metrics.PER_VALUE] == [4 * 30] * 2
+    assert [scored.results[name].parts["samples"] for name in ("mig_posterior", "mig_sup_posterior")] == [4 * 30] * 2
 
 
 def test_the_subset_stands_in_the_numbers():
@@ -73,7 +74,7 @@ def test_codes_without_factors_have_none_to_name():
 def test_names_from_a_file(tmp_path):
     codes = scored_codes()
     np.savez(tmp_path / "my.npz", codes=codes.mean, factors=codes.factors, factor_names=NAMES)
-    assert evaluation.codes_from_npz(tmp_path / "my.npz", examples=100).factor_names == NAMES
+    assert evaluation.read_codes(tmp_path / "my.npz", examples=100).factor_names == NAMES
     np.savez(tmp_path / "my.npz", codes=codes.mean, factors=codes.factors, factor_names=NAMES[:2])
     with pytest.raises(InputError, match=r"expected factor_names to have an entry per factor; got \(2,\)"):
-        evaluation.codes_from_npz(tmp_path / "my.npz", examples=100)
+        evaluation.read_codes(tmp_path / "my.npz", examples=100)

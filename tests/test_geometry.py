@@ -7,7 +7,10 @@ from sklearn.decomposition import PCA
 
 from vae_tf import evaluation, export, jacobians, metrics
 from vae_tf.errors import InputError
-from vae_tf.metrics import geometry, local_decoder, principal_axes
+from vae_tf.metrics import local_decoder, principal_axes
+
+GEOMETRY = metrics.names("geometry")
+STOCHASTIC = [name for name in GEOMETRY if {"widths", "narrow", "local_decoders"} & {*metrics.METRICS[name].needs}]
 
 
 def exported(tmp_path, name, shape=(3,), network="mlp_synthetic", likelihood="gaussian", scale=1.0):
@@ -21,21 +24,21 @@ def test_every_metric_of_an_exported_model_is_that_of_its_parts(tmp_path):
     model, data = exported(tmp_path, "full_covariance_vae", (6, 6, 1), "mlp_mnist", "bernoulli"), dataset((6, 6, 1))
     scored = evaluation.evaluate(model, data, (), examples=12)
     seen = []
-    with_geometry = evaluation.with_geometry(scored, model, data, tuple(geometry.GEOMETRY), examples=6, seed=2,
-                                             progress=lambda done, total: seen.append((done, total)))
+    with_geometry = evaluation.measure_around(scored, model, data, GEOMETRY, examples=6, seed=2,
+                                              progress=lambda done, total: seen.append((done, total)))
     assert seen[0] == (6, 12) and seen[-1] == (12, 12)
-    assert {*with_geometry.results, *with_geometry.skipped} == {*scored.results, *geometry.GEOMETRY}
+    assert {*with_geometry.results, *with_geometry.skipped} == {*scored.results, *GEOMETRY}
     x = data.images_at(scored.indices[:6])
     posterior = model.encode(x)
     gram = jacobians.gram(model.decoder, posterior["mean"]).numpy()
-    fits = local_decoder.fit(model.decoder, posterior["mean"], posterior["scale_tril"], seed=2)
+    fits = local_decoder.fit_local_decoders(model.decoder, posterior["mean"], posterior["scale_tril"], seed=2)
     expected = {
         "dto": metrics.dto(gram), "column_cosine": metrics.column_cosine(gram),
         "hadamard_gap": metrics.hadamard_gap(gram), "od_score_jacobian": metrics.od_score({"m": gram})["m"],
         "od_score": metrics.od_score({"m": fits.gram})["m"],
-        "local_decoder_error": local_decoder.local_decoder_error(fits),
-        "loss_split": local_decoder.loss_split(model.decoder, x / np.float32(255), posterior["mean"],
-                                               posterior["scale_tril"], seed=2)}
+        "local_decoder_error": metrics.local_decoder_error(fits),
+        "loss_split": metrics.loss_split(model.decoder, x / np.float32(255), posterior["mean"],
+                                         posterior["scale_tril"], seed=2)}
     for name, result in expected.items():
         assert with_geometry.results[name].score == pytest.approx(result.score, rel=1e-4), name
     assert evaluation.as_json(with_geometry)
@@ -44,29 +47,30 @@ def test_every_metric_of_an_exported_model_is_that_of_its_parts(tmp_path):
 def test_an_autoencoder_is_scored_on_its_jacobian_alone(tmp_path):
     model, data = exported(tmp_path, "ae"), dataset((3,))
     scored = evaluation.evaluate(model, data, (), examples=5)
-    after = evaluation.with_geometry(scored, model, data, tuple(geometry.GEOMETRY))
-    assert {*after.skipped} == {*geometry.STOCHASTIC}
-    assert {*after.results} - {*scored.results} == {*geometry.GEOMETRY} - {*geometry.STOCHASTIC}
-    assert evaluation.with_geometry(scored, model, data, ()) is scored
+    after = evaluation.measure_around(scored, model, data, GEOMETRY)
+    assert {*after.skipped} == {*STOCHASTIC}
+    assert {*after.results} - {*scored.results} == {*GEOMETRY} - {*STOCHASTIC}
+    assert evaluation.measure_around(scored, model, data, ()) is scored
 
 
 def test_nan_weights_leave_no_score(tmp_path):
     model, data = exported(tmp_path, "vae", scale=np.nan), dataset((3,))
     x = data.images_at(np.arange(4))
     posterior = model.encode(x)
-    names = [name for name in geometry.GEOMETRY if name not in geometry.FITTED]
+    context = metrics.Context(posterior["mean"], stddevs=posterior["stddev"], decoder=model.decoder, x=x)
     with warnings.catch_warnings(action="error"):
-        results, skipped = geometry.measure(model.decoder, posterior["mean"], posterior["stddev"], x, names)
+        results, skipped = metrics.measure(GEOMETRY, context)
     assert not results and all("finite" in why for why in skipped.values())
-    with pytest.raises(InputError, match="decoder: expected finite"):
-        geometry.measure(model.decoder, posterior["mean"], posterior["stddev"], x, geometry.FITTED)
+    assert skipped["local_decoder_error"].startswith("decoder: expected finite")
 
 
 def test_unknown_names_and_shapes():
     with pytest.raises(InputError, match=r"geometry: expected names of dto, .*got 'dot'"):
-        geometry.measure(lambda z: z, np.zeros((2, 3)), names=("dot",))
+        metrics.check_names(("dot",), "geometry")
+    with pytest.raises(InputError, match=r"metrics: expected names of active_units, .*got 'dot'"):
+        metrics.measure(("dot",), metrics.Context(np.zeros((2, 3)), decoder=lambda z: z))
     with pytest.raises(InputError, match="means: expected shape"):
-        geometry.measure(lambda z: z, np.zeros(3))
+        metrics.METRICS["dto"].measure(metrics.Context(np.zeros(3), decoder=lambda z: z))
 
 
 @pytest.mark.parametrize("shape", [(30, 2, 3), (5, 4, 2)])

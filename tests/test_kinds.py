@@ -36,13 +36,15 @@ def test_kinds_that_are_said_stand():
             kinds.decided(factors, wrong)
 
 
-def by_kind(name, codes, factors, **options):
-    if name in metrics.POSTERIOR:
-        return metrics.POSTERIOR[name](codes, np.full(codes.shape, 0.3), factors, samples=200, **options)
-    return metrics.METRICS[name](codes, factors, **options)
+def by_kind(name, codes, factors, kinds=None):
+    context = metrics.Context(codes, factors, kinds, np.full(codes.shape, 0.3), samples_per_value=40)
+    return metrics.METRICS[name].measure(context)
 
 
-@pytest.mark.parametrize("name", [name for name in metrics.BY_KIND if name not in metrics.HEAVY])
+BY_KIND = [name for name in metrics.default_names() if "kinds" in metrics.METRICS[name].options]
+
+
+@pytest.mark.parametrize("name", BY_KIND)
 def test_labels_stored_as_floats_score_as_labels(name):
     codes, labels = codes_and_labels()
     expected = by_kind(name, codes, labels)
@@ -51,13 +53,16 @@ def test_labels_stored_as_floats_score_as_labels(name):
         stored = by_kind(name, codes, labels.astype(np.float32))
     assert stored.score == expected.score
     assert any("stored as floats" in str(w.message) for w in caught)
-    if name not in metrics.POSTERIOR:
+    if not name.endswith("posterior"):
         assert stored.parts["kinds"].tolist() == ["categorical", "categorical"]
 
 
 def test_only_the_metrics_of_the_table_take_kinds():
     codes, labels = codes_and_labels(60)
-    for name in set(metrics.METRICS) - set(metrics.BY_KIND):
+    assert {*metrics.names("metrics")} - {*BY_KIND} == {
+        "active_units", "mcc", "dci", "downstream_gbt", "total_correlation", "wasserstein_correlation",
+        "mutual_information", "beta_vae_score", "factor_vae_score", "irs", "elbo_decomposition"}
+    for name in ("active_units", "mcc", "total_correlation", "irs"):
         with pytest.raises(TypeError):
             metrics.METRICS[name](codes, labels, kinds="ordinal")
 
@@ -100,14 +105,14 @@ def test_files_say_the_kinds_of_their_factors(tmp_path):
     codes, labels = codes_and_labels(100)
     stored = labels.astype(np.float32)
     np.savez(tmp_path / "said.npz", codes=codes, data=codes, factors=stored, factor_kinds=["cyclic", "continuous"])
-    assert evaluation.codes_from_npz(tmp_path / "said.npz", examples=100).kinds == ("cyclic", "continuous")
+    assert evaluation.read_codes(tmp_path / "said.npz", examples=100).kinds == ("cyclic", "continuous")
     dataset = data.load(str(tmp_path / "said.npz"))
     assert [factor.kind for factor in dataset.factors] == ["cyclic", "continuous"]
     assert dataset.factor_sizes == (3, None)
 
     np.savez(tmp_path / "unsaid.npz", codes=codes, data=codes, factors=stored * [10, 0.1])
     with pytest.warns(UserWarning, match=r"factors \[0\] are whole numbers"):
-        assert evaluation.codes_from_npz(tmp_path / "unsaid.npz", examples=100).kinds == ("categorical", "continuous")
+        assert evaluation.read_codes(tmp_path / "unsaid.npz", examples=100).kinds == ("categorical", "continuous")
     with pytest.warns(UserWarning, match=r"factors \[0\] are whole numbers"):
         dataset = data.load(str(tmp_path / "unsaid.npz"))
     assert [factor.kind for factor in dataset.factors] == ["ordinal", "continuous"]

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from vae_tf import jacobians
 from vae_tf.errors import InputError
-from vae_tf.metrics import local_decoder, od_score
-from vae_tf.metrics.local_decoder import fit, local_decoder_error, loss_split, stochastic_loss_error
+from vae_tf.metrics import local_decoder, local_decoder_error, loss_split, od_score, stochastic_loss_error
+from vae_tf.metrics.local_decoder import fit_local_decoders
 
 EPS = np.finfo(np.float32).eps
 RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ def gram(decoder, means=MEANS):
 
 
 def test_fits_are_those_of_one_pixel_at_a_time():
-    fits = fit(smooth, MEANS, STDDEVS, draws=40, seed=3, keep_matrices=True)
+    fits = fit_local_decoders(smooth, MEANS, STDDEVS, draws=40, seed=3, keep_matrices=True)
     near = np.sqrt(local_decoder.GAIN)
     for i, (mean, stddev) in enumerate(zip(MEANS, STDDEVS, strict=True)):
         fitted, compared = np.split(np.random.default_rng([3, i]).standard_normal((80, 3), np.float32), 2)
@@ -79,7 +79,7 @@ def test_no_step_makes_a_pixel_worse(target):
 
 
 def test_a_tanh_target_is_recovered_to_float_precision_and_the_linear_model_loses():
-    fits = fit(lambda z: tf.tanh(z @ W), 0 * MEANS, STDDEVS, keep_matrices=True)
+    fits = fit_local_decoders(lambda z: tf.tanh(z @ W), 0 * MEANS, STDDEVS, keep_matrices=True)
     u = np.abs(STDDEVS @ np.abs(W)).max() * 4               # tanh'(u) magnifies the rounding of y
     np.testing.assert_allclose(fits.matrix, np.broadcast_to(W.T, (6, 20, 3)), atol=EPS * np.cosh(u)**2)
     assert (fits.delta < 20 * (10 * EPS)**2).all()
@@ -92,20 +92,20 @@ def test_a_tanh_target_is_recovered_to_float_precision_and_the_linear_model_lose
 
 
 def test_on_a_linear_target_both_tie_where_tanh_can_be_linear():
-    fits = fit(lambda z: 1e-3 * z @ W, MEANS, STDDEVS, keep_matrices=True)
+    fits = fit_local_decoders(lambda z: 1e-3 * z @ W, MEANS, STDDEVS, keep_matrices=True)
     u = 1e-3 * 5 * np.abs(STDDEVS @ np.abs(W)).max()        # at five standard deviations of all latents at once
     rounding = (1e-3 * EPS * 10 * np.abs(MEANS @ W).max())**2 * 20
     assert (fits.delta_linear < rounding).all()
     assert (fits.delta < (u**2 / 3)**2 * fits.stochastic + rounding).all()     # tanh u = u - u^3 / 3 + ...
     np.testing.assert_allclose(fits.matrix, fits.matrix_linear, atol=1e-3 * 1e-4)
     # A target beyond (-1, 1) is out of tanh's reach: the linear model must win.
-    wide = fit(lambda z: z @ W, MEANS, STDDEVS)
+    wide = fit_local_decoders(lambda z: z @ W, MEANS, STDDEVS)
     assert (wide.delta_linear < 1e-9 * wide.stochastic).all() and (wide.delta > 1e-3 * wide.stochastic).all()
 
 
 def test_linear_decoder_the_jacobian_is_exact_up_to_monte_carlo():
     G = gram(lambda z: z @ W)
-    fits = fit(lambda z: z @ W, MEANS, STDDEVS, draws=400)
+    fits = fit_local_decoders(lambda z: z @ W, MEANS, STDDEVS, draws=400)
     result = stochastic_loss_error(fits, G, STDDEVS)
     expected = [sum(s * s * c @ c for s, c in zip(stddev, W.astype(np.float64), strict=True)) for stddev in STDDEVS]
     np.testing.assert_allclose(result.parts["jacobian"], expected, rtol=1e-5)
@@ -115,7 +115,7 @@ def test_linear_decoder_the_jacobian_is_exact_up_to_monte_carlo():
 
 
 def test_stochastic_loss_of_a_tanh_decoder_is_the_local_decoders():
-    fits = fit(lambda z: tf.tanh(z @ W), 0 * MEANS, 3 * STDDEVS, draws=400)
+    fits = fit_local_decoders(lambda z: tf.tanh(z @ W), 0 * MEANS, 3 * STDDEVS, draws=400)
     result = stochastic_loss_error(fits, gram(lambda z: tf.tanh(z @ W), 0 * MEANS), 3 * STDDEVS)
     assert (np.abs(fits.predicted - fits.stochastic) < 5 * fits.stochastic_error).all()
     assert result.score < 0.1 and result.parts["p_value"] < 0.05
@@ -123,31 +123,31 @@ def test_stochastic_loss_of_a_tanh_decoder_is_the_local_decoders():
 
 def test_covariances_diagonal_or_full():
     factors = np.stack([np.diag(stddev) for stddev in STDDEVS])
-    a, b = fit(smooth, MEANS, STDDEVS), fit(smooth, MEANS, factors)
+    a, b = fit_local_decoders(smooth, MEANS, STDDEVS), fit_local_decoders(smooth, MEANS, factors)
     for field in ("gram", "delta", "stochastic", "predicted"):
         np.testing.assert_array_equal(getattr(a, field), getattr(b, field))
     G = gram(smooth)
     assert stochastic_loss_error(a, G, STDDEVS).score == stochastic_loss_error(b, G, factors).score
     # correlated noise, exactly tanh target: the same M, seen through other noise
     factors = np.tril(np.random.default_rng(5).uniform(-0.3, 0.3, (6, 3, 3))) + 0.3 * np.eye(3)
-    correlated = fit(lambda z: tf.tanh(0.3 * z @ W), 0 * MEANS, np.abs(factors), keep_matrices=True)
+    correlated = fit_local_decoders(lambda z: tf.tanh(0.3 * z @ W), 0 * MEANS, np.abs(factors), keep_matrices=True)
     np.testing.assert_allclose(correlated.matrix, np.broadcast_to(0.3 * W.T, (6, 20, 3)), atol=1e-4)
 
 
 def test_same_scores_in_any_order_of_models_and_any_company():
     decoders = {"smooth": smooth, "tanh": lambda z: tf.tanh(z @ W)}
-    there = {name: fit(f, MEANS, STDDEVS).gram for name, f in decoders.items()}
-    back = {name: fit(f, MEANS, STDDEVS).gram for name, f in reversed(decoders.items())}
+    there = {name: fit_local_decoders(f, MEANS, STDDEVS).gram for name, f in decoders.items()}
+    back = {name: fit_local_decoders(f, MEANS, STDDEVS).gram for name, f in reversed(decoders.items())}
     for name in decoders:
         assert od_score(there)[name].score == od_score(back)[name].score
-    few, many = fit(smooth, MEANS[:2], STDDEVS[:2]), fit(smooth, MEANS, STDDEVS)
+    few, many = fit_local_decoders(smooth, MEANS[:2], STDDEVS[:2]), fit_local_decoders(smooth, MEANS, STDDEVS)
     np.testing.assert_allclose(few.delta, many.delta[:2], rtol=1e-3)
 
 
 def test_batches_and_progress(monkeypatch):
-    whole, seen = fit(smooth, MEANS, STDDEVS), []
+    whole, seen = fit_local_decoders(smooth, MEANS, STDDEVS), []
     monkeypatch.setattr(local_decoder, "ENTRIES", 4 * 4 * 128)          # four x at a time: n = 4, 2 x 64 draws
-    parts = fit(smooth, MEANS, STDDEVS, progress=lambda done, total: seen.append((done, total)))
+    parts = fit_local_decoders(smooth, MEANS, STDDEVS, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(4, 6), (6, 6)]
     np.testing.assert_allclose(whole.delta, parts.delta, rtol=1e-3)
     assert whole.matrix is None and whole.pixels == 4
@@ -156,7 +156,7 @@ def test_batches_and_progress(monkeypatch):
 def test_orthogonal_tanh_decoder_has_no_orthogonality_deviation():
     Q = np.linalg.qr(RNG.standard_normal((9, 3)))[0].T.astype(np.float32) * [[1.0], [0.7], [0.5]]
     Q = Q.astype(np.float32)
-    fits = fit(lambda z: tf.tanh(z @ Q), 0 * MEANS, STDDEVS)
+    fits = fit_local_decoders(lambda z: tf.tanh(z @ Q), 0 * MEANS, STDDEVS)
     parts = od_score({"m": fits.gram})["m"].parts
     # M is off by some eps, V by that over the relative gap of singular values, 1/3
     assert parts["d_v"] < (100 * EPS)**2 and parts["d_sigma"] < (100 * EPS)**2
@@ -165,12 +165,12 @@ def test_orthogonal_tanh_decoder_has_no_orthogonality_deviation():
 @pytest.mark.parametrize("d", [1, 4])
 def test_a_decoder_that_ignores_its_latents(d):
     means, stddevs = np.zeros((3, d)), np.full((3, d), 0.5)
-    fits = fit(lambda z: 0.3 + 0 * z[:, :1], means, stddevs)            # n = 1, d >= n
+    fits = fit_local_decoders(lambda z: 0.3 + 0 * z[:, :1], means, stddevs)            # n = 1, d >= n
     assert (fits.delta == 0).all() and (fits.gram == 0).all() and (fits.stochastic == 0).all()
     assert local_decoder_error(fits).score == 0 and local_decoder_error(fits).parts["p_value"] == 1
     assert stochastic_loss_error(fits, np.zeros((3, d, d)), stddevs).score == 0
     assert od_score({"m": fits.gram})["m"].score == 0
-    half = fit(lambda z: tf.tanh(z[:, :1]), means, stddevs, keep_matrices=True)
+    half = fit_local_decoders(lambda z: tf.tanh(z[:, :1]), means, stddevs, keep_matrices=True)
     np.testing.assert_allclose(half.matrix, np.broadcast_to(np.eye(1, d), (3, 1, d)), atol=1e-4)
 
 
@@ -194,15 +194,17 @@ def test_loss_split_adds_up_and_knows_its_cross_term():
 
 
 @pytest.mark.parametrize(("call", "message"), [
-    (lambda: fit(smooth, MEANS[0], STDDEVS), r"means: expected shape \[N, d\]"),
-    (lambda: fit(smooth, MEANS, STDDEVS[:3]), r"stddevs: expected shape \(6, 3\)"),
-    (lambda: fit(smooth, MEANS, 0 * STDDEVS), "stddevs: expected positive"),
-    (lambda: fit(smooth, MEANS * np.nan, STDDEVS), "means: expected finite"),
-    (lambda: fit(smooth, MEANS, STDDEVS, draws=4), "draws: expected more than the 4 weights of a pixel; got 4"),
-    (lambda: fit(lambda z: z * np.nan, MEANS, STDDEVS), "decoder: expected finite"),
+    (lambda: fit_local_decoders(smooth, MEANS[0], STDDEVS), r"means: expected shape \[N, d\]"),
+    (lambda: fit_local_decoders(smooth, MEANS, STDDEVS[:3]), r"stddevs: expected shape \(6, 3\)"),
+    (lambda: fit_local_decoders(smooth, MEANS, 0 * STDDEVS), "stddevs: expected positive"),
+    (lambda: fit_local_decoders(smooth, MEANS * np.nan, STDDEVS), "means: expected finite"),
+    (lambda: fit_local_decoders(smooth, MEANS, STDDEVS, draws=4),
+     "draws: expected more than the 4 weights of a pixel; got 4"),
+    (lambda: fit_local_decoders(lambda z: z * np.nan, MEANS, STDDEVS), "decoder: expected finite"),
     (lambda: loss_split(smooth, MEANS, MEANS, STDDEVS), "x: expected 6 examples of 4 values"),
     (lambda: loss_split(lambda z: z * np.nan, MEANS, MEANS, STDDEVS), "expected finite"),
-    (lambda: stochastic_loss_error(fit(smooth, MEANS, STDDEVS), gram(smooth)[:2], STDDEVS[:2]), "expected 6 examples"),
+    (lambda: stochastic_loss_error(fit_local_decoders(smooth, MEANS, STDDEVS), gram(smooth)[:2], STDDEVS[:2]),
+     "expected 6 examples"),
 ])
 def test_bad_input_is_one_clear_error(call, message):
     with pytest.raises(InputError, match=message):

@@ -8,7 +8,8 @@ import reference
 
 from vae_tf import metrics
 from vae_tf.errors import InputError
-from vae_tf.metrics import prediction, result
+from vae_tf.metrics import readout, result, splitting
+from vae_tf.metrics.importance import concentration
 
 EXACT = 1e-6      # what is asked of the published protocols
 
@@ -39,7 +40,7 @@ def test_information_metrics_equal_the_published_protocol():
 
 def test_sap_equals_the_published_protocol():
     codes, factors = noisy(300)
-    train, test = prediction.parts(300, 1 / 3, 0)
+    train, test = splitting.split_rows(300, 1 / 3, 0)
     table = reference.sap_matrix(codes[train], factors[train], codes[test], factors[test])
     top = np.sort(table, axis=0)
     sap = metrics.sap(codes, factors)
@@ -49,7 +50,7 @@ def test_sap_equals_the_published_protocol():
 
 def test_sap_of_continuous_factors_is_a_gap_of_squared_correlations():
     codes, factors = noisy()
-    train, _ = prediction.parts(len(codes), 1 / 3, 0)
+    train, _ = splitting.split_rows(len(codes), 1 / 3, 0)
     r = np.corrcoef(codes[train].T, factors[train].T)[:4, 4:]
     top = np.sort(r**2, axis=0)
     assert metrics.sap(codes, factors, kinds="continuous").score == pytest.approx((top[-1] - top[-2]).mean(), abs=1e-12)
@@ -57,7 +58,7 @@ def test_sap_of_continuous_factors_is_a_gap_of_squared_correlations():
 
 def test_explicitness_equals_the_published_protocol():
     codes, factors = noisy(300)
-    train, test = prediction.parts(300, 1 / 3, 0)
+    train, test = splitting.split_rows(300, 1 / 3, 0)
     expected = reference.explicitness(codes[train], factors[train], codes[test], factors[test])
     assert metrics.explicitness(codes, factors).score == pytest.approx(expected, abs=EXACT)
 
@@ -77,7 +78,7 @@ def test_unsupervised_scores_equal_the_published_protocol():
 @pytest.mark.parametrize("regression", [False, True])
 def test_disentanglement_score_against_loops(regression):
     codes, factors = noisy(200)
-    train, test = prediction.parts(200, 0.2, 0)
+    train, test = splitting.split_rows(200, 0.2, 0)
     scored = metrics.disentanglement_score(codes, factors, kinds="ordinal" if regression else "categorical")
     performance = [[reference.neighbour_performance(z[train], v[train], z[test], v[test], regression)
                     for v in factors.T] for z in codes.T]
@@ -92,14 +93,14 @@ def test_dci_scores_of_an_importance_matrix():
     importance = np.random.default_rng(0).dirichlet(np.ones(4), 3).T
     disentanglement, completeness = reference.dci_scores(importance)
     # The published code adds 1e-11 before the entropy: 1e-9 covers what that moves.
-    assert prediction.concentration(importance)[0] == pytest.approx(disentanglement, abs=1e-9)
-    assert prediction.concentration(importance.T)[1].mean() == pytest.approx(completeness, abs=1e-9)
+    assert concentration(importance)[0] == pytest.approx(disentanglement, abs=1e-9)
+    assert concentration(importance.T)[1].mean() == pytest.approx(completeness, abs=1e-9)
 
 
 def test_dci_importance_is_sklearns():
     from sklearn.ensemble import GradientBoostingClassifier
     codes, factors = noisy(90, sizes=(2, 3))
-    train, _ = prediction.parts(90, 1 / 3, 3)
+    train, _ = splitting.split_rows(90, 1 / 3, 3)
     expected = np.stack([GradientBoostingClassifier(random_state=3).fit(codes[train], v[train]).feature_importances_
                          for v in factors.T], -1)
     np.testing.assert_allclose(metrics.dci(codes, factors, seed=3).parts["importance"], expected, atol=1e-12)
@@ -139,12 +140,12 @@ def test_modularity_by_hand():
 
 
 def test_concentration_by_hand():
-    score, each, weight = prediction.concentration(np.array([[1.0, 0], [0.5, 0.5], [0, 0]]))
+    score, each, weight = concentration(np.array([[1.0, 0], [0.5, 0.5], [0, 0]]))
     np.testing.assert_allclose(each, [1, 0, 0], atol=1e-12)
     np.testing.assert_allclose(weight, [0.5, 0.5, 0], atol=1e-12)
     assert score == pytest.approx(0.5)
-    assert prediction.concentration(np.zeros((3, 2)))[0] == 0
-    assert prediction.concentration(np.ones((3, 1)))[0] == 1
+    assert concentration(np.zeros((3, 2)))[0] == 0
+    assert concentration(np.ones((3, 1)))[0] == 1
 
 
 def test_total_correlation_by_hand():
@@ -181,11 +182,9 @@ def standardised(factors):
     return (factors - factors.mean(0)) / factors.std(0)
 
 
-def score(name, codes, factors, **options):
+def score(name, codes, factors):
     with warnings.catch_warnings(action="ignore"):
-        if name in metrics.INTERVENTIONAL:
-            return metrics.INTERVENTIONAL[name](metrics.sampler(codes, factors), **options).score
-        return metrics.METRICS[name](codes, factors, **options).score
+        return metrics.METRICS[name].measure(metrics.Context(codes, factors)).score
 
 
 @pytest.mark.parametrize("name", PERFECT_SCORES)
@@ -334,7 +333,7 @@ def test_irs_counts_active_latents():
 
 def test_a_class_absent_from_the_test_part_does_not_crash_explicitness():
     codes, factors = noisy(300)
-    train, test = prediction.parts(300, 1 / 3, 0)
+    train, test = splitting.split_rows(300, 1 / 3, 0)
     factors = factors.copy()
     factors[test, 0] = np.minimum(factors[test, 0], 1)      # class 2 of factor 0 is in the training part alone
     factors[train, 1] = np.minimum(factors[train, 1], 2)    # class 3 of factor 1 in the test part alone
@@ -345,8 +344,8 @@ def test_roc_area_of_the_classes_there_are():
     v, known = np.array([0, 0, 1, 1]), np.array([0, 1, 5])
     probability = np.array([[0.8, 0.1, 0.1], [0.3, 0.5, 0.2], [0.4, 0.6, 0.0], [0.1, 0.7, 0.2]])
     expected = np.mean([reference.roc_area(v == c, probability[:, c]) for c in (0, 1)])
-    assert prediction.mean_roc_area(v, probability, known) == pytest.approx(expected)
-    assert np.isnan(prediction.mean_roc_area(np.zeros(4, int), probability, known))
+    assert readout.mean_roc_area(v, probability, known) == pytest.approx(expected)
+    assert np.isnan(readout.mean_roc_area(np.zeros(4, int), probability, known))
 
 
 @pytest.mark.parametrize("rows", [9, 1_000, 10_000])       # rounding grows with the number of rows
@@ -364,7 +363,7 @@ def test_mcc_of_a_constant_latent_is_zero(rows, value):
 def test_a_sampler_that_encodes_when_asked():
     factors = grid(*SIZES, copies=2)
     encoded = metrics.Sampler(lambda indices: standardised(factors)[indices], factors)
-    for metric in metrics.INTERVENTIONAL.values():
+    for metric in [metrics.beta_vae_score, metrics.factor_vae_score, metrics.irs]:
         assert metric(encoded).score == metric(metrics.sampler(standardised(factors), factors)).score
 
 
@@ -376,15 +375,13 @@ def test_beta_vae_score_needs_two_factors():
 # Inputs
 
 
-ALL = sorted(metrics.ALL)
+ALL = sorted(metrics.names("metrics"))
+HEAVY = [name for name in ALL if metrics.METRICS[name].cost == "minutes"]
+UNSUPERVISED = [name for name in ALL if not metrics.METRICS[name].is_supervised]
 
 
 def called(name, codes, factors):
-    if name in metrics.INTERVENTIONAL:
-        return metrics.INTERVENTIONAL[name](metrics.sampler(codes, factors))
-    if name in metrics.POSTERIOR:
-        return metrics.POSTERIOR[name](codes, np.full(np.shape(codes), 0.1), factors)
-    return metrics.METRICS[name](codes, factors)
+    return metrics.METRICS[name].measure(metrics.Context(codes, factors, stddevs=np.full(np.shape(codes), 0.1)))
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -396,7 +393,7 @@ def test_nan_and_infinity_are_refused(name):
             called(name, codes, factors)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in metrics.UNSUPERVISED])
+@pytest.mark.parametrize("name", [name for name in ALL if name not in UNSUPERVISED])
 def test_shapes_that_disagree_and_constant_factors_are_refused(name):
     codes, factors = noisy(60)
     with pytest.raises(InputError, match="factors: expected 60 rows, as many as codes; got 59"):
@@ -414,7 +411,7 @@ def test_codes_of_another_kind_are_refused(codes):
         metrics.mig(codes, [[0], [1]])
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in metrics.UNSUPERVISED + metrics.HEAVY])
+@pytest.mark.parametrize("name", [name for name in ALL if name not in UNSUPERVISED + HEAVY])
 def test_a_constant_factor_is_left_out(name):
     codes, factors = noisy(120)
     more = np.hstack([factors, np.full((120, 1), 3)])
@@ -425,13 +422,13 @@ def test_a_constant_factor_is_left_out(name):
         assert scored == pytest.approx(called(name, codes, factors).score, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name not in metrics.HEAVY])
+@pytest.mark.parametrize("name", [name for name in ALL if name not in HEAVY])
 def test_float_factors_of_10_000_values_and_one_latent_and_five_rows(name):
     """Each gives a finite score, or one clear error."""
     rng = np.random.default_rng(0)
     v = rng.uniform(size=(10_000, 2))
     quick = {"dci_fast": 500, "explicitness": 2_000, "downstream_logistic": 2_000}.get(name, 10_000)
-    quick = 1_000 if name in metrics.POSTERIOR else quick
+    quick = 1_000 if name in ("mig_posterior", "mig_sup_posterior", "elbo_decomposition") else quick
     assert np.isfinite(called(name, v[:quick], v[:quick]).score)
     codes, factors = noisy(200)
     with warnings.catch_warnings(action="ignore"):

@@ -29,7 +29,8 @@ def test_scores_are_the_metrics_own(scored):
     codes, factors = codes_and_factors()
     for name in ("mig", "mcc", "sap", "total_correlation"):
         # Scoring runs in one thread, this call in as many as there are: float64 sums in another order.
-        assert scored.results[name].score == pytest.approx(metrics.METRICS[name](codes, factors).score, rel=1e-9)
+        alone = metrics.METRICS[name].measure(metrics.Context(codes, factors))
+        assert scored.results[name].score == pytest.approx(alone.score, rel=1e-9)
     assert scored.results["irs"].score == pytest.approx(metrics.irs(metrics.sampler(codes, factors)).score, rel=1e-9)
     assert not scored.skipped
 
@@ -95,7 +96,7 @@ def test_intervals_cover_the_score_at_this_number_of_examples_and_not_its_limit(
 
 
 def test_halves_do_not_tell_how_a_maximum_spreads():
-    """Why metrics.EXTREMES have no interval: for the maximum of 400 normals, halves claim 95 % and hold 78 %."""
+    """Why metrics of extremes have no interval: for the maximum of 400 normals, halves claim 95 % and hold 78 %."""
     rng = np.random.default_rng(0)
     samples, truth, held = rng.standard_normal((400, 400)), rng.standard_normal((5_000, 400)).max(1).mean(), 0
     for sample in samples:
@@ -103,7 +104,7 @@ def test_halves_do_not_tell_how_a_maximum_spreads():
         low, high = evaluation.interval(sample.max(), halves)
         held += low <= truth <= high
     assert held / 400 < 0.9         # a share of 400 varies by sqrt(0.95 * 0.05 / 400) = 0.011
-    assert metrics.EXTREMES == ("irs",)
+    assert [name for name, metric in metrics.METRICS.items() if metric.extremes] == ["irs"]
 
 
 def test_rows_drawn_with_replacement_would_let_a_metric_cheat():
@@ -152,7 +153,7 @@ def test_categorical_factors_are_classified_and_others_regressed():
 def test_metrics_that_learn_see_half_as_many_rows_again():
     scored = evaluation.score(evaluation.Codes(*codes_and_factors(300)), ["mig", "sap", "irs"], examples=200)
     assert [scored.measured[name]["examples"] for name in ("mig", "sap", "irs")] == [200, 300, 300]
-    assert evaluation.drawn(["mig"], 200) == 200 and evaluation.drawn(["mig", "sap"], 200) == 300
+    assert evaluation.count_examples(["mig"], 200) == 200 and evaluation.count_examples(["mig", "sap"], 200) == 300
 
 
 def test_progress_counts_to_the_end():
@@ -176,7 +177,7 @@ def test_numbers_and_table(scored):
 def test_codes_from_a_file(tmp_path):
     codes, factors = codes_and_factors(200)
     np.savez(tmp_path / "my.npz", codes=codes.astype(np.float32), factors=factors, stddev=np.ones(codes.shape))
-    read = evaluation.codes_from_npz(tmp_path / "my.npz", examples=100)
+    read = evaluation.read_codes(tmp_path / "my.npz", examples=100)
     assert read.mean.shape == read.stddev.shape == (150, 2)
     rows = {(*code, *factor) for code, factor in zip(codes.astype(np.float32).tolist(), factors.tolist(), strict=True)}
     assert {(*code, *factor) for code, factor in zip(read.mean.tolist(), read.factors.tolist(), strict=True)} <= rows
@@ -193,12 +194,12 @@ def test_codes_from_a_file(tmp_path):
 def test_bad_files_are_named(tmp_path, arrays, message):
     np.savez(tmp_path / "my.npz", **arrays)
     with pytest.raises(InputError, match=message):
-        evaluation.codes_from_npz(tmp_path / "my.npz", examples=10)
+        evaluation.read_codes(tmp_path / "my.npz", examples=10)
 
 
 def test_missing_file_and_unknown_metric():
     with pytest.raises(InputError, match=r"codes: no file nowhere\.npz"):
-        evaluation.codes_from_npz("nowhere.npz", examples=10)
+        evaluation.read_codes("nowhere.npz", examples=10)
     with pytest.raises(InputError, match=r"metrics: expected names of active_units, .*; got 'mug'"):
         evaluation.score(evaluation.Codes(*codes_and_factors(20)), ["mug"])
 
@@ -206,12 +207,13 @@ def test_missing_file_and_unknown_metric():
 def flags(**values):
     return types.SimpleNamespace(**{"metrics": ["default"], "examples": 10_000, "seed": 0, "quick": False, "jobs": 1,
                                     "latents": "all", "factors": None, "samples_per_value": None, "passive_kl": 0.01,
+                                    "geometry": [], "theory": [], "geometry_examples": 200,
                                     **values})
 
 
 def test_flags_name_metrics():
-    assert cli.scoring(flags())["names"] == metrics.DEFAULT
-    assert cli.scoring(flags(metrics=["all"]))["names"] == tuple(metrics.ALL)
+    assert cli.scoring(flags())["names"] == metrics.default_names()
+    assert cli.scoring(flags(metrics=["all"]))["names"] == metrics.names("metrics")
     assert cli.scoring(flags(metrics=["mig", "dci", "mig"]))["names"] == ("mig", "dci")
     assert cli.scoring(flags(quick=True))["examples"] == cli.QUICK_EXAMPLES
     assert cli.scoring(flags(quick=True, examples=50))["examples"] == 50

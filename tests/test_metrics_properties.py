@@ -72,11 +72,8 @@ def changed(change, codes, factors):
 
 def scored(name, codes, scale, factors):
     with warnings.catch_warnings(action="ignore"):
-        if name in metrics.INTERVENTIONAL:
-            return metrics.INTERVENTIONAL[name](metrics.sampler(codes, factors)).score
-        if name in metrics.POSTERIOR:
-            return metrics.POSTERIOR[name](codes, np.full(codes.shape, 0.3) * scale, factors).score
-        return metrics.METRICS[name](codes, factors).score
+        context = metrics.Context(codes, factors, stddevs=np.full(codes.shape, 0.3) * scale)
+        return metrics.METRICS[name].measure(context).score
 
 
 @pytest.fixture(scope="module")

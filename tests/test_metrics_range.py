@@ -8,7 +8,7 @@ import pytest
 from vae_tf import metrics
 from vae_tf.errors import InputError
 
-CHEAP = [name for name in metrics.ALL if name not in metrics.HEAVY]
+CHEAP = metrics.default_names()
 
 
 def scored(name, scale, factors_scale=1):
@@ -18,21 +18,18 @@ def scored(name, scale, factors_scale=1):
     if factors_scale != 1:
         factors = factors * factors_scale
     with warnings.catch_warnings(action="ignore"):
-        if name in metrics.INTERVENTIONAL:
-            return metrics.ALL[name](metrics.sampler(codes, factors)).score
-        if name in metrics.POSTERIOR:
-            return metrics.ALL[name](codes, np.full(codes.shape, 0.3 * np.max(scale)), factors).score
-        return metrics.ALL[name](codes, factors).score
+        context = metrics.Context(codes, factors, stddevs=np.full(codes.shape, 0.3 * np.max(scale)))
+        return metrics.METRICS[name].measure(context).score
 
 
-@pytest.mark.parametrize("name", metrics.ALL)
+@pytest.mark.parametrize("name", metrics.names("metrics"))
 def test_what_cannot_be_squared_is_refused_in_a_line(name):
     for scale, size in (([1, 1e100], r"\de\+100"), ([1, 1e-200], r"\de-200"), ([1, 1e300], r"\de\+300")):
         with pytest.raises(InputError, match=r"codes: expected values from 1e-60 to 1e\+60 in size, .*; got at most "
                                              r"[\d.]+e[+-]\d+ in column 1; use other units") as error:
             scored(name, scale)
         assert "\n" not in str(error.value) and size[-3:] in str(error.value)
-    if name not in metrics.UNSUPERVISED:
+    if metrics.METRICS[name].is_supervised:
         with pytest.raises(InputError, match="factors: expected values from 1e-60"):
             scored(name, 1, 1e200)
 

@@ -109,7 +109,7 @@ def test_a_prior_of_any_shape_is_broadcast():
 
 def test_theorem_2_holds_on_known_latents_and_fails_on_shuffled_ones():
     mean, stddev, prior_mean, prior_stddev = encoder()
-    z, prior = polarised.samples(mean, stddev, prior_mean, prior_stddev, seed=1)
+    z, prior = polarised.draw_samples(mean, stddev, prior_mean, prior_stddev, seed=1)
     passive, active = (np.array([kind == name for kind in KNOWN]) for name in ("passive", "active"))
     noise = polarised.ks_noise(N)
     assert (polarised.ks_distances(z, prior)[passive] < noise).all()
@@ -165,7 +165,7 @@ def test_a_mixture_needs_the_means_where_the_latent_is_active():
     """Theorem 2 (iii) as printed takes mu_j over all examples: no weight c makes that the distribution of z_j."""
     mean, stddev, prior_mean, prior_stddev = encoder()
     j, rng = 4, np.random.default_rng(0)
-    z, prior = (columns[:, j] for columns in polarised.samples(mean, stddev, prior_mean, prior_stddev))
+    z, prior = (columns[:, j] for columns in polarised.draw_samples(mean, stddev, prior_mean, prior_stddev))
 
     def mixture(c, means):
         return np.where(rng.random(N) < c, prior, rng.choice(means, N))

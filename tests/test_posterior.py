@@ -6,7 +6,7 @@ import reference
 
 from vae_tf import metrics
 from vae_tf.errors import InputError
-from vae_tf.metrics import posterior
+from vae_tf.metrics import mixtures
 
 SEEDS = 40
 
@@ -29,8 +29,8 @@ def by_quadrature(means, stddevs, v):
 
 def independent(means, stddevs, factors, samples, rng):
     """Chen's estimator of I(z_j; v): H(z_j) and H(z_j|v) from different samples."""
-    marginal, _ = posterior.entropies(means, stddevs, factors, samples, rng)
-    _, conditional = posterior.entropies(means, stddevs, factors, samples, rng)
+    marginal, _ = mixtures.entropies(means, stddevs, factors, samples, rng)
+    _, conditional = mixtures.entropies(means, stddevs, factors, samples, rng)
     return marginal - conditional[:, 0]
 
 
@@ -38,7 +38,7 @@ def independent(means, stddevs, factors, samples, rng):
 def estimates():
     """Entropies of the Gaussians from 480 samples, by seed: marginal [SEEDS, d], conditional [SEEDS, d]."""
     case = gaussians()
-    drawn = [posterior.entropies(*case, 480, np.random.default_rng(seed)) for seed in range(SEEDS)]
+    drawn = [mixtures.entropies(*case, 480, np.random.default_rng(seed)) for seed in range(SEEDS)]
     return np.array([marginal for marginal, _ in drawn]), np.array([conditional[:, 0] for _, conditional in drawn])
 
 
@@ -77,7 +77,7 @@ def test_conditional_entropies_weigh_values_by_how_often_they_occur():
     means, stddevs = np.array([[0.0], [0], [0], [5]]), np.array([[1.0], [1], [1], [0.01]])
     factors = np.array([[0], [0], [0], [1]])
     normal = 0.5 * np.log(2 * np.pi * np.e)
-    _, conditional = posterior.entropies(means, stddevs, factors, 100_000, np.random.default_rng(0))
+    _, conditional = mixtures.entropies(means, stddevs, factors, 100_000, np.random.default_rng(0))
     # log q(z|v) has a standard deviation of 1/sqrt(2)
     assert abs(conditional[0, 0] - (normal + 0.25 * np.log(0.01))) < 5 / np.sqrt(2 * 100_000)
 
@@ -128,7 +128,7 @@ def test_elbo_decomposition_against_loops():
     rng = np.random.default_rng(0)
     means, stddevs = rng.standard_normal((6, 3)), rng.uniform(0.3, 1, (6, 3))
     z = rng.standard_normal((5, 3))
-    got = posterior._log_joint_mixture(z, means, stddevs)
+    got = mixtures.log_joint_mixture(z, means, stddevs)
     np.testing.assert_allclose(got, [reference.log_mixture(row, means, stddevs) for row in z], atol=1e-12)
     parts = metrics.elbo_decomposition(means, stddevs)
     kl = np.mean([reference.diagonal_kl(m, s) for m, s in zip(means, stddevs, strict=True)])

@@ -2,19 +2,14 @@
 
 A latent's posterior at example i is N(mean_ij, stddev_ij^2), its prior N(prior_mean, prior_stddev^2), which broadcasts
 to [N, d]: a standard prior is 0 and 1, an iVAE's is [N, d]. In units of the prior, (z - prior_mean) / prior_stddev,
-every prior is N(0, I): a latent whose posterior is the prior is active by no rule, however narrow that prior is.
+every prior is N(0, I): a latent whose posterior is the prior is active by no rule, however narrow that prior is. The
+exceptions are `classify` with the rule "standard_prior" and `has_a_vote`, which come from public code that presumes
+p(z) = N(0, I), and the rules for codes without a posterior.
 
-    rule             latent j is active if                                          source
-    not passive_at   KL_j(q(z_j|x) || p(z_j)) >= 0.01 nats, at one example x        bonheme 2.1; the number is ours
-    is_informative   the mean of KL_j over examples is at least 0.01 nats           Duan 2020 (UDR)
-    is_varying       the variance of mean_j over examples is above 0.01             Burda 2016, 5.2
-    is_narrow        the mean of s_j^2 over examples is below 0.5                   rolinek 3.2; the number is ours
-    is_alive         the variance of a code over examples is not rounding           ours, for codes without a posterior
-
-Who uses which: `not passive_at` gives the classes active, mixed and passive, and --latents=active; `is_informative`
-gives the verdict on a model, `linear_optimum` and `udr`; `is_varying` gives active_units, mig_sup and
-mig_sup_posterior; `is_narrow` gives dto_active, variance_norm_relation and the polarised KL in a run's history.
+RULES lists the rules. Whoever calls a latent active names one of them.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,10 +19,39 @@ PASSIVE_KL = 0.01           # nats at an example
 INFORMATIVE_KL = 0.01       # nats, mean over examples
 VARYING_MEANS = 0.01        # prior variances
 NARROW_VARIANCE = 0.5       # prior variances
+PRUNED_STDDEV = 0.05        # units of z
 ROUNDING = 1e-8             # of the mean square: a code that moves less may be constant but for float32's rounding
+NEARLY_ALL = 0.95           # of the examples, that make a latent passive or active
+CLASSES = ("active", "mixed", "passive")
+CLASSIFICATIONS = ("prior", "standard_prior")
 
 
-def kl_per_latent(mean, stddev, prior_mean=0.0, prior_stddev=1.0):
+class Rule(NamedTuple):
+    """A rule for active latents: latent j is active if `condition` holds; who gave it; what uses it beside metrics."""
+
+    condition: str
+    source: str
+    users: str
+
+
+RULES = {
+    "not passive_at": Rule(f"KL_j(q(z_j|x) || p(z_j)) >= {PASSIVE_KL:g} nats, at one example x",
+                           "bonheme 2.1; the number is ours",
+                           "`classify`: active, mixed and passive latents, and `--latents=active`"),
+    "is_informative": Rule(f"the mean of KL_j is at least {INFORMATIVE_KL:g} nats", "Duan 2020 (UDR)",
+                           "the verdict on a model, `udr`"),
+    "is_varying": Rule(f"Var(mu_j) > {VARYING_MEANS:g} prior variances", "Burda 2016, 5.2", ""),
+    "is_narrow": Rule(f"mean s_j^2 / s_pj^2 < {NARROW_VARIANCE:g}", "rolinek 3.2; the number is ours",
+                      "comparisons, and the polarised KL in a run's history"),
+    "is_alive": Rule("the variance of a code over examples is more than float32's rounding",
+                     "ours, for codes without a posterior", "the verdict on codes without a posterior"),
+    "is_moving": Rule("a code differs at two examples", "disentanglement_lib", ""),
+    "has_a_vote": Rule(f"the standard deviation of a code is at least {PRUNED_STDDEV:g}", "disentanglement_lib", ""),
+}
+
+
+def kl_per_latent(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
+                  prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
     """KL_j(q(z_j|x) || p(z_j)) [N, d], nats, of arrays as the module says.
 
     Raises:
@@ -37,27 +61,59 @@ def kl_per_latent(mean, stddev, prior_mean=0.0, prior_stddev=1.0):
     return np.log(b / s) + (s ** 2 + (m - a) ** 2) / (2 * b ** 2) - 0.5
 
 
-def passive_at(mean, stddev, prior_mean=0.0, prior_stddev=1.0, passive_kl=PASSIVE_KL):
+def passive_at(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
+               prior_stddev: np.ndarray | float = 1.0, passive_kl: float = PASSIVE_KL) -> np.ndarray:
     """At which examples each latent is passive, bool [N, d]: KL_j(q || p(z_j|u)) < passive_kl (bonheme 2.1)."""
     return kl_per_latent(mean, stddev, prior_mean, prior_stddev) < passive_kl
 
 
-def is_informative(kl):
+def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
+             prior_stddev: np.ndarray | float = 1.0, *, rule: str = "prior", passive_kl: float = PASSIVE_KL,
+             ) -> np.ndarray:
+    """Class of each latent over examples: "active", "mixed" or "passive", [d] (bonheme 2.2; Bonheme, Grzes 2021).
+
+    rule "prior", the model's own: passive if it is `passive_at` 95 % of the examples or more, active if at 5 % or less,
+    else mixed. rule "standard_prior", the authors' public code, which presumes p(z) = N(0, I): mixed if
+    Var(s_j^2) >= 0.1; else active if the mean of s_j^2 is at most 0.1, passive if it is within 0.1 of 1, else mixed.
+    That one calls passive latents active where a learned prior is narrow.
+
+    Args:
+        mean, stddev: of the posterior, [N, d].
+        prior_mean, prior_stddev: of the prior; they broadcast to [N, d].
+        rule: of CLASSIFICATIONS.
+        passive_kl: nats, see `passive_at`.
+
+    Raises:
+        InputError: no such rule, or arrays that are not finite or do not fit together.
+    """
+    if rule not in CLASSIFICATIONS:
+        raise InputError(f"rule: expected one of {', '.join(CLASSIFICATIONS)}; got {rule!r}")
+    if rule == "prior":
+        share = passive_at(mean, stddev, prior_mean, prior_stddev, passive_kl).mean(0)
+        return np.select([share >= NEARLY_ALL, share <= 1 - NEARLY_ALL], ["passive", "active"], "mixed")
+    variance = checked(mean, stddev, prior_mean, prior_stddev)[1] ** 2
+    steady, average = variance.var(0) < 0.1, variance.mean(0)
+    return np.select([steady & (average <= 0.1), steady & (abs(average - 1) <= 0.1)], ["active", "passive"], "mixed")
+
+
+def is_informative(kl: np.ndarray) -> np.ndarray:
     """Which latents say something about x, bool [d]: kl [d], KL_j averaged over examples, is at least 0.01 nats."""
     return np.asarray(kl) >= INFORMATIVE_KL
 
 
-def variance_of_means(mean, prior_mean=0.0, prior_stddev=1.0):
+def variance_of_means(mean: np.ndarray, prior_mean: np.ndarray | float = 0.0,
+                      prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
     """The variance [d] over examples of (mean - prior_mean) / prior_stddev."""
     return ((mean - np.asarray(prior_mean)) / prior_stddev).var(0)
 
 
-def is_varying(mean, prior_mean=0.0, prior_stddev=1.0, threshold=VARYING_MEANS):
+def is_varying(mean: np.ndarray, prior_mean: np.ndarray | float = 0.0, prior_stddev: np.ndarray | float = 1.0,
+               threshold: float = VARYING_MEANS) -> np.ndarray:
     """Which latents have means [N, d] that vary by more than 0.01 prior variances, bool [d] (Burda 2016, 5.2)."""
     return variance_of_means(mean, prior_mean, prior_stddev) > threshold
 
 
-def is_narrow(stddevs, prior_stddev=1.0):
+def is_narrow(stddevs: np.ndarray, prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
     """Which latents have a mean posterior variance below 0.5 prior variances, bool [d] (rolinek 3.2).
 
     stddevs are standard deviations [N, d], or Cholesky factors [N, d, d] of a full covariance.
@@ -67,12 +123,23 @@ def is_narrow(stddevs, prior_stddev=1.0):
     return (variance / np.square(prior_stddev)).mean(0) < NARROW_VARIANCE
 
 
-def is_alive(codes):
+def is_alive(codes: np.ndarray) -> np.ndarray:
     """Which latents of codes [N, d] without a posterior vary by more than float32's rounding, bool [d]."""
     return codes.var(0) > ROUNDING * np.square(codes).mean(0)
 
 
-def checked(mean, stddev, prior_mean, prior_stddev):
+def is_moving(codes: np.ndarray) -> np.ndarray:
+    """Which latents of codes [N, d] differ at two examples at least, bool [d]; rounding cannot make one move."""
+    return (codes != codes[:1]).any(0)
+
+
+def has_a_vote(variance: np.ndarray, threshold: float = PRUNED_STDDEV) -> np.ndarray:
+    """Which latents have a standard deviation of at least 0.05 in units of z, bool [d]; variance is [d]."""
+    return np.sqrt(variance) >= threshold
+
+
+def checked(mean: np.ndarray, stddev: np.ndarray | float, prior_mean: np.ndarray | float,
+            prior_stddev: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The four as finite float64 [N, d], standard deviations positive.
 
     Raises:
@@ -82,16 +149,19 @@ def checked(mean, stddev, prior_mean, prior_stddev):
     if mean.ndim != 2 or not mean.size or not np.isfinite(mean).all():
         raise InputError(f"mean: expected finite values of shape [N, d]; got shape {mean.shape}, "
                          f"{np.count_nonzero(~np.isfinite(mean))} of them NaN or infinite")
-    arrays = {"stddev": stddev, "prior_mean": prior_mean, "prior_stddev": prior_stddev}
-    for name, array in arrays.items():
-        array = np.asarray(array, np.float64)
-        try:
-            arrays[name] = array = np.broadcast_to(array, mean.shape)
-        except ValueError:
-            raise InputError(f"{name}: expected an array that broadcasts to {mean.shape}, as mean; got {array.shape}"
-                             ) from None
-        low = 0 if name.endswith("stddev") else -np.inf
-        if not (np.isfinite(array) & (array > low)).all():
-            raise InputError(f"{name}: expected finite {'positive ' if low == 0 else ''}values; "
-                             f"got {array.min():g} to {array.max():g}")
-    return mean, *arrays.values()
+    return (mean, _as_wide_as(mean, "stddev", stddev), _as_wide_as(mean, "prior_mean", prior_mean),
+            _as_wide_as(mean, "prior_stddev", prior_stddev))
+
+
+def _as_wide_as(mean: np.ndarray, name: str, array: np.ndarray | float) -> np.ndarray:
+    array = np.asarray(array, np.float64)
+    try:
+        array = np.broadcast_to(array, mean.shape)
+    except ValueError:
+        raise InputError(f"{name}: expected an array that broadcasts to {mean.shape}, as mean; got {array.shape}"
+                         ) from None
+    low = 0 if name.endswith("stddev") else -np.inf
+    if not (np.isfinite(array) & (array > low)).all():
+        raise InputError(f"{name}: expected finite {'positive ' if low == 0 else ''}values; "
+                         f"got {array.min():g} to {array.max():g}")
+    return array

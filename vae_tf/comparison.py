@@ -68,13 +68,13 @@ def measure(models, dataset, *, examples=200, seed=0, fitted=False, progress=Non
     Raises:
         InputError: data that a model cannot take, or local decoders of an autoencoder.
     """
-    from vae_tf.metrics import geometry, local_decoder  # TensorFlow: scoring codes does without
+    from vae_tf.metrics import derivatives, local_decoder  # TensorFlow: scoring codes does without
 
     checks.whole("examples", examples, 1)
     indices = np.random.default_rng(seed).permutation(len(dataset))[:max(examples, VERDICT_EXAMPLES)]
     found, grams = {}, {}
     for done, (name, model) in enumerate(models.items(), 1):
-        evaluation.check(model, dataset, ())
+        evaluation.check_dataset(model, dataset)
         posterior = model.encode(dataset.images_at(indices), u=model.u_at(dataset, indices))
         mean, width = posterior["mean"], posterior.get("stddev", posterior.get("scale_tril"))
         if fitted and width is None:
@@ -86,13 +86,13 @@ def measure(models, dataset, *, examples=200, seed=0, fitted=False, progress=Non
                   else activity.is_narrow(width, posterior.get("prior_stddev", 1.0)))
         found[name] = Measured(verdict, int(active.sum()), {}, _left_out(verdict, active))
         if found[name].left_out is None:
-            gram = geometry.grams(model.decoder, mean[:examples])
+            gram = derivatives.grams(model.decoder, mean[:examples])
             found[name].scores.update({
                 "dto": metrics.dto(gram).score, "dto_active": metrics.dto(gram, active).score,
                 "column_cosine": metrics.column_cosine(gram, active).score,
                 "hadamard_gap": _hadamard_gap(gram, active)})
-            grams[name] = (local_decoder.fit(model.decoder, mean[:examples], width[:examples], seed=seed).gram
-                           if fitted else gram)
+            grams[name] = gram if not fitted else local_decoder.fit_local_decoders(
+                model.decoder, mean[:examples], width[:examples], seed=seed).gram
         if progress:
             progress(done, len(models))
     for name, result in (metrics.od_score(grams) if grams else {}).items():

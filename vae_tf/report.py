@@ -53,7 +53,9 @@ def _score(evaluation, name, result):
             return f"{number(result.score, digits)} {SAME}", f"{result.meaning}; {SAME_MEANING}"
         return (f"{number(result.score, digits)} ± {number(result.parts['standard_error'], digits)} over x",
                 result.meaning)
-    plain = name in metrics.UNSUPERVISED or name in evaluation.polarised
+    metric = metrics.METRICS.get(name)
+    plain = name in evaluation.polarised or (metric is not None and metric.group == "metrics"
+                                             and not metric.is_supervised)
     score = f"{result.score:.4g}" if plain else number(result.score)
     if name in evaluation.interval:
         score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
@@ -161,7 +163,7 @@ def polarised_page(path, title, codes, passive_kl=metrics.PASSIVE_KL, bins=50):
     means, stddevs, _, prior_stddevs = codes.distributions()
     classes = metrics.classify(*codes.distributions(), passive_kl=passive_kl)
     kl = polarised.kl_per_latent(*codes.distributions()).mean(0)
-    z, prior = polarised.samples(*codes.distributions())
+    z, prior = polarised.draw_samples(*codes.distributions())
     prior_variances = np.broadcast_to(np.square(prior_stddevs), means.shape)
     order = sorted(range(len(kl)), key=lambda j: (polarised.CLASSES.index(classes[j]), -kl[j]))
     blocks = -(-len(order) // ROWS_PER_BLOCK)

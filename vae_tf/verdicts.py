@@ -14,14 +14,6 @@ from vae_tf import activity, metrics
 EXAMPLES = 500          # that a freshly trained model is judged on
 FEWEST_NATS = math.log(2)
 
-# What still means something when no latent says anything: these count, or measure, just that.
-OF_ANY_MODEL = ("active_units", "elbo_decomposition")
-# These hold columns of the Jacobian against each other.
-OF_SEVERAL_LATENTS = ("dto", "dto_active", "hadamard_gap", "column_cosine", "variance_norm_relation",
-                      "od_score_jacobian", "od_score", "hessian_diagonality")
-# These look at what the decoder makes of the posterior's noise, which is nothing if it ignores its codes.
-OF_A_DECODER = ("loss_split", "local_decoder_error", "stochastic_loss_error")
-
 
 class Verdict(NamedTuple):
     """Which latents carry information.
@@ -117,19 +109,21 @@ def advice(card):
     return f"Try a smaller --likelihood_variance{now}, or {weaker}: either makes the KL cheaper against x."
 
 
-def why_no_meaning(verdict, name):
+def why_no_meaning(verdict: Verdict | None, name: str) -> str | None:
     """Why a score means nothing for a model with this verdict, or None if it means something.
 
-    name is of metrics.ALL, metrics.geometry.GEOMETRY or metrics.closed_forms.THEORY.
+    Args:
+        verdict: on the model; None for a posterior that is not finite.
+        name: the name of a metric, or of a score that is none and means something for every model.
     """
-    if verdict is None or name in OF_ANY_MODEL:
+    metric = metrics.METRICS.get(name)
+    if verdict is None or metric is None:
         return None
-    of_codes, of_columns = name in metrics.ALL, name in OF_SEVERAL_LATENTS
-    if verdict.state == "dead" and (of_codes or of_columns or name in OF_A_DECODER):
+    if verdict.state == "dead" and "dead" in metric.no_meaning_for:
         return "no latent says anything about x"
-    if verdict.state == "nearly dead" and (of_codes or of_columns):
+    if verdict.state == "nearly dead" and verdict.kl is not None and "nearly dead" in metric.no_meaning_for:
         return f"all latents together say {verdict.kl.sum():.2g} nats of x, less than log 2"
-    if verdict.count == 1 and of_columns:
+    if verdict.count == 1 and "one latent" in metric.no_meaning_for:
         return "one latent carries information, and has no other to be orthogonal to"
     return None
 

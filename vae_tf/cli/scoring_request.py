@@ -5,21 +5,24 @@ import pathlib
 
 import joblib
 
-from vae_tf import evaluation, export, metrics
-from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES
+from vae_tf import export, metrics
+from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY
 from vae_tf.errors import InputError
 
 
 def scoring(values):
-    """What evaluation.score and evaluation.evaluate are asked: metrics, examples, seed, processes.
+    """The fields of evaluation.Options that flags give: names of --metrics, --geometry and --theory, examples, seed.
 
     Raises:
         InputError: no such metric.
     """
-    named = {"default": metrics.DEFAULT, "all": tuple(metrics.ALL)}
+    named = {"default": metrics.default_names(), "all": metrics.names("metrics")}
     names = tuple(dict.fromkeys(name for given in values.metrics for name in named.get(given, (given,))))
-    evaluation.check_names(names)
-    return {"names": names, "seed": values.seed, "quick": values.quick, "latents": values.latents,
+    for group, given in (("metrics", names), ("geometry", values.geometry), ("theory", values.theory)):
+        metrics.check_names(given, group)
+    return {"names": (*names, *values.geometry, *values.theory),
+            "around": min(values.geometry_examples, QUICK_GEOMETRY) if values.quick else values.geometry_examples,
+            "seed": values.seed, "quick": values.quick, "latents": values.latents,
             "factors": values.factors, "samples_per_value": values.samples_per_value,
             "passive_kl": values.passive_kl, "jobs": values.jobs or joblib.cpu_count(),
             "examples": min(values.examples, QUICK_EXAMPLES) if values.quick else values.examples}

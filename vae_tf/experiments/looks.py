@@ -68,7 +68,7 @@ def of_latents(mean: Floats, stddev: Floats, prior_mean: Floats, prior_stddev: F
     from vae_tf.metrics import polarised
 
     kl = activity.kl_per_latent(mean, stddev, prior_mean, prior_stddev).mean(0)
-    z, drawn = polarised.samples(mean, stddev, prior_mean, prior_stddev, seed=seed)
+    z, drawn = polarised.draw_samples(mean, stddev, prior_mean, prior_stddev, seed=seed)
     entry: dict[str, Any] = {"score": float(activity.is_informative(kl).sum())}
     for name, j in (("active", kl.argmax()), ("passive", kl.argmin())):
         samples = {"posterior": z[:, j], "prior": drawn[:, j], "posterior mean": mean[:, j]}

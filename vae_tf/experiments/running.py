@@ -29,7 +29,6 @@ from absl import flags
 from vae_tf import cli, console, data, evaluation, export, files, metrics, runs, training, workers
 from vae_tf.errors import InputError, printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
-from vae_tf.metrics import closed_forms, geometry
 
 STOPPED = 3             # the exit code of a task that was asked to stop; its runs go on from their checkpoints
 LARGEST_PART = 64       # numbers of a metric's part that a result keeps
@@ -177,18 +176,9 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
 
 def evaluated(model: export.Exported, dataset: data.Dataset, names: Sequence[str], values: flags.FlagValues) -> str:
     """metrics.json of an export for some metrics, as evaluate.py measures them with these flags."""
-    asked = {**cli.scoring(values), "names": tuple(name for name in names if name in metrics.ALL),
+    asked = {**cli.scoring(values), "names": [name for name in names if name in metrics.METRICS],
              "jobs": int(os.environ.get("OMP_NUM_THREADS", 1))}
-    around = {"seed": values.seed,
-              "examples": min(values.geometry_examples, cli.QUICK_GEOMETRY) if values.quick
-              else values.geometry_examples}
-    evaluation.check_factors(values.factors, dataset.factor_names)
-    scored = evaluation.evaluate(model, dataset, **asked)
-    scored = evaluation.with_geometry(scored, model, dataset, [name for name in names if name in geometry.GEOMETRY],
-                                      **around)
-    scored = evaluation.with_theory(scored, model, dataset, [name for name in names if name in closed_forms.THEORY],
-                                    **around)
-    return evaluation.as_json(scored)
+    return evaluation.as_json(evaluation.evaluate(model, dataset, **asked))
 
 
 def measure_function(task: tasks.Task) -> None:

@@ -1,26 +1,29 @@
-"""What the papers measure: literal tables of functions that return a Result.
+"""What the papers measure: functions that return a Result, and METRICS, which holds what is declared of each.
 
-METRICS         of plain arrays: (codes [N, d], factors [N, K]). UNSUPERVISED ones look at codes alone.
-INTERVENTIONAL  of a Sampler, which holds one factor fixed; `sampler(codes, factors)` makes one of plain arrays.
-POSTERIOR       of the whole posterior: (means [N, d], stddevs [N, d], factors [N, K]).
+Every metric is declared beside its function by `registry.register`: what it needs, whether it learns, what it costs.
+A metric looks at what a `Context` holds: codes and factors, the whole posterior, the decoder around posterior means, or
+the model, held against closed forms. `measure` computes metrics by name.
 
-`metrics.geometry.GEOMETRY` is of a decoder around posterior means, `metrics.closed_forms.THEORY` of a model against
-what theory predicts for it. They are not imported here because they need TensorFlow, which takes seconds to load:
-scoring codes does without, and so do its worker processes.
-
-A new metric is a function in the file of its kind, a line here, and a line in tests/test_metrics_properties.py.
+Importing this package does not load TensorFlow, which takes seconds: scoring codes does without, and so do its worker
+processes. A new metric is a function in the file of its kind, with its declaration; metrics of one's own need not be in
+this package. `docs/metrics.md` says how.
 """
+# ruff: noqa: I001    The order of these imports is the order of metrics in tables.
 
-from collections.abc import Callable
+from vae_tf.metrics.context import Context
+from vae_tf.metrics.registry import COSTS, GROUPS, METRICS, Metric, check_names, default_names, measure, names, register
+from vae_tf.metrics.result import Result, checked
 
-from vae_tf.metrics.bound import elbo_terms
-from vae_tf.metrics.correlation import mcc
-from vae_tf.metrics.curvature import hessian_diagonality, posterior_covariance_gap
-from vae_tf.metrics.independence import mutual_information, total_correlation, wasserstein_correlation
-from vae_tf.metrics.information import mig, mig_sup, modularity
-from vae_tf.metrics.intervention import Sampler, beta_vae_score, factor_vae_score, irs, sampler
-from vae_tf.metrics.orthogonality import column_cosine, dto, hadamard_gap, od_score, variance_norm_relation
 from vae_tf.metrics.polarised import PASSIVE_KL, active_units, classify, polarised_fraction, polarised_regime
+from vae_tf.metrics.information import mig, mig_sup, modularity
+from vae_tf.metrics.correlation import mcc
+from vae_tf.metrics.single_latents import disentanglement_score, sap
+from vae_tf.metrics.readout import explicitness
+from vae_tf.metrics.importance import dci, dci_fast
+from vae_tf.metrics.downstream import downstream_gbt, downstream_logistic
+from vae_tf.metrics.independence import mutual_information, total_correlation, wasserstein_correlation
+from vae_tf.metrics.samplers import Sampler, sampler
+from vae_tf.metrics.intervention import beta_vae_score, factor_vae_score, irs
 from vae_tf.metrics.posterior import (
     elbo_decomposition,
     mig_from_entropies,
@@ -28,85 +31,26 @@ from vae_tf.metrics.posterior import (
     mig_sup_from_entropies,
     mig_sup_posterior,
 )
-from vae_tf.metrics.prediction import (
-    dci,
-    dci_fast,
-    disentanglement_score,
-    downstream_gbt,
-    downstream_logistic,
-    explicitness,
-    sap,
-)
+from vae_tf.metrics.orthogonality import column_cosine, dto, hadamard_gap, variance_norm_relation
+from vae_tf.metrics.squared_loss import loss_split
+from vae_tf.metrics.orthogonality_deviation import od_score
+from vae_tf.metrics.local_decoder_errors import local_decoder_error, stochastic_loss_error
+from vae_tf.metrics.curvature import hessian_diagonality, posterior_covariance_gap
+from vae_tf.metrics.deterministic_elbo import deterministic_elbo_gap
+from vae_tf.metrics.linear_optimum import linear_optimum
+from vae_tf.metrics.inference_error import matched_inference_error, model_inference_error, true_inference_error
+
+from vae_tf.metrics.bound import elbo_terms
 from vae_tf.metrics.principal_axes import principal_axes
 from vae_tf.metrics.ranking import udr
-from vae_tf.metrics.result import Result, checked
 
-METRICS: dict[str, Callable[..., Result]] = {
-    "active_units": active_units,
-    "mig": mig,
-    "mig_sup": mig_sup,
-    "modularity": modularity,
-    "mcc": mcc,
-    "disentanglement_score": disentanglement_score,
-    "sap": sap,
-    "explicitness": explicitness,
-    "dci_fast": dci_fast,
-    "dci": dci,
-    "downstream_logistic": downstream_logistic,
-    "downstream_gbt": downstream_gbt,
-    "total_correlation": total_correlation,
-    "wasserstein_correlation": wasserstein_correlation,
-    "mutual_information": mutual_information,
-}
-
-INTERVENTIONAL: dict[str, Callable[..., Result]] = {
-    "beta_vae_score": beta_vae_score,
-    "factor_vae_score": factor_vae_score,
-    "irs": irs,
-}
-
-POSTERIOR: dict[str, Callable[..., Result]] = {
-    "mig_posterior": mig_posterior,
-    "mig_sup_posterior": mig_sup_posterior,
-    "elbo_decomposition": elbo_decomposition,
-}
-
-# These look at codes alone; all others need ground-truth factors, and shuffling codes against them gives chance.
-UNSUPERVISED = ("active_units", "total_correlation", "wasserstein_correlation", "mutual_information",
-                "elbo_decomposition")
-
-# These hold codes against the prior, a learned one if the model has one.
-IN_UNITS_OF_THE_PRIOR = ("active_units", "mig_sup", "mig_sup_posterior", "elbo_decomposition")
-
-# These take `samples_per_value`.
-PER_VALUE = ("mig_posterior", "mig_sup_posterior")
-
-# These learn from two thirds of the rows (disentanglement_score from 80 %) and are tested on the rest.
-HELD_OUT = ("disentanglement_score", "sap", "explicitness", "dci_fast", "dci", "downstream_logistic", "downstream_gbt")
-
-ALL = {**METRICS, **INTERVENTIONAL, **POSTERIOR}
-
-# These treat discrete factors otherwise than continuous ones, and take their kinds.
-BY_KIND = (*(name for name in METRICS if name not in UNSUPERVISED and name != "mcc"), "mig_posterior",
-           "mig_sup_posterior")
-
-# These rest on the most extreme rows. What the extremes of other rows would be, no resampling of these rows tells, so
-# they have no interval.
-EXTREMES = ("irs",)
-
-# Minutes each at 10,000 examples: computed when asked for by name.
-HEAVY = ("dci", "downstream_gbt")
-DEFAULT = tuple(name for name in ALL if name not in HEAVY)
-
-# Seconds each: their intervals come from fewer resamples.
-SLOW = ("explicitness", "dci_fast", "downstream_logistic", *HEAVY, *POSTERIOR)
-
-__all__ = ["ALL", "BY_KIND", "DEFAULT", "EXTREMES", "HEAVY", "HELD_OUT", "INTERVENTIONAL", "IN_UNITS_OF_THE_PRIOR",
-           "METRICS", "PASSIVE_KL", "PER_VALUE", "POSTERIOR", "SLOW",
-           "UNSUPERVISED", "Result", "Sampler", "active_units", "beta_vae_score", "checked", "classify",
-           "column_cosine", "dci", "dci_fast", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",
+__all__ = ["COSTS", "GROUPS", "METRICS", "PASSIVE_KL", "Context", "Metric", "Result", "Sampler", "active_units",
+           "beta_vae_score", "check_names", "checked", "classify", "column_cosine", "dci", "dci_fast", "default_names",
+           "deterministic_elbo_gap", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",
            "elbo_decomposition", "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap",
-           "hessian_diagonality", "irs", "mcc", "mig", "mig_from_entropies", "mig_posterior", "mig_sup",
-           "mig_sup_from_entropies", "mig_sup_posterior", "modularity", "mutual_information", "od_score",
-           "polarised_fraction", "polarised_regime", "posterior_covariance_gap", "principal_axes", "sampler", "sap",
-           "total_correlation", "udr", "variance_norm_relation", "wasserstein_correlation"]
+           "hessian_diagonality", "irs", "linear_optimum", "local_decoder_error", "loss_split",
+           "matched_inference_error", "mcc", "measure", "mig", "mig_from_entropies", "mig_posterior", "mig_sup",
+           "mig_sup_from_entropies", "mig_sup_posterior", "model_inference_error", "modularity", "mutual_information",
+           "names", "od_score", "polarised_fraction", "polarised_regime", "posterior_covariance_gap", "principal_axes",
+           "register", "sampler", "sap", "stochastic_loss_error", "total_correlation", "true_inference_error", "udr",
+           "variance_norm_relation", "wasserstein_correlation"]

@@ -4,12 +4,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
+from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, checked
 
 
-def correlation(codes, factors):
+def correlation(codes: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Absolute Pearson correlation [d, K]; that of a constant column is 0."""
-    def standardised(columns):
+    def standardised(columns: np.ndarray) -> np.ndarray:
         centred = columns - columns.mean(0)
         constant = (columns == columns[:1]).all(0)      # rounding leaves such a column a norm of its own
         return np.where(constant, 0, centred / np.where(constant, 1, np.linalg.norm(centred, axis=0)))
@@ -17,7 +18,9 @@ def correlation(codes, factors):
     return np.minimum(1, np.abs(standardised(codes).T @ standardised(np.asarray(factors, np.float64))))
 
 
-def mcc(codes, factors):
+@register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "sign", "scale"),
+          meaning="correlation after the best one-to-one matching of latents to factors")
+def mcc(codes: np.ndarray, factors: np.ndarray) -> Result:
     """Mean correlation coefficient after the best one-to-one matching of latents to factors (Khemakhem 2020, 5).
 
     In [0, 1]. 1: each factor is an affine function of a latent of its own. 0: no latent is correlated with
@@ -36,15 +39,15 @@ def mcc(codes, factors):
     """
     codes, factors = checked(codes, factors)
     r = correlation(codes, factors)
-    per_factor, latent = _matched(r)
-    ranked, _ = _matched(correlation(rankdata(codes, axis=0), rankdata(factors, axis=0)))
+    per_factor, latent = _match(r)
+    ranked, _ = _match(correlation(rankdata(codes, axis=0), rankdata(factors, axis=0)))
     return Result("mcc", float(per_factor.mean()),
                   {"per_factor": per_factor, "latent": latent, "correlation": r, "spearman": np.array(ranked.mean())},
                   "0: no latent follows any factor; 1: each factor is a straight line in a latent of its own")
 
 
-def _matched(r):
-    """The best one-to-one matching of |r| [d, K]: per factor its correlation, and its latent."""
+def _match(r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The best one-to-one matching of |r| [d, K]: the correlation of each factor, and its latent."""
     latents, factors = linear_sum_assignment(r, maximize=True)
     per_factor, latent = np.zeros(r.shape[1]), np.full(r.shape[1], -1)
     per_factor[factors], latent[factors] = r[latents, factors], latents

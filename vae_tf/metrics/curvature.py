@@ -2,12 +2,48 @@
 
 import numpy as np
 
+from vae_tf import theory
 from vae_tf.errors import InputError
+from vae_tf.metrics.context import Context
+from vae_tf.metrics.expansion import Expansion, posterior_covariance
+from vae_tf.metrics.registry import ANY_MODEL, NOT_OF_ONE_LATENT, register
 from vae_tf.metrics.result import Result
 from vae_tf.theory.checks import check_positive_definite
 
 
-def posterior_covariance_gap(covariances, precisions, diagonal=False):
+@register(name="posterior_covariance_gap", needs=("expansion", "context"), no_meaning_for=ANY_MODEL,
+          meaning="relative error of the posterior precision against the optimum")
+def gap_of_model(expansion: Expansion, context: Context) -> Result:
+    """`posterior_covariance_gap` of a model.
+
+    Raises:
+        InputError: the posterior has no width, or the optimum is not known in closed form.
+    """
+    return posterior_covariance_gap(posterior_covariance(expansion), _optimal_precision(expansion, context))
+
+
+@register(name="diagonal_covariance_gap", needs=("expansion", "context"), no_meaning_for=ANY_MODEL,
+          meaning="relative error of the posterior precision's diagonal against the optimum")
+def diagonal_gap_of_model(expansion: Expansion, context: Context) -> Result:
+    """`posterior_covariance_gap` of the diagonals alone, of a model.
+
+    Raises:
+        InputError: the posterior has no width, or the optimum is not known in closed form.
+    """
+    return posterior_covariance_gap(posterior_covariance(expansion), _optimal_precision(expansion, context),
+                                    diagonal=True)
+
+
+def _optimal_precision(expansion: Expansion, context: Context) -> np.ndarray:
+    card = context.model.card
+    if card["model"] == "beta_tcvae":
+        raise InputError("beta weighs the total correlation, not the KL: no optimum in closed form")
+    if card["beta"] == 0:
+        raise InputError("beta is 0: the optimal posterior has no width")
+    return theory.optimal_precision(expansion.gauss_newton, card["beta"], expansion.prior_variance)
+
+
+def posterior_covariance_gap(covariances: np.ndarray, precisions: np.ndarray, diagonal: bool = False) -> Result:
     """Relative error of Sigma^-1 against the optimal precision (allen (7); bonheme (11)).
 
     Mean over x of ||Sigma^-1 - P||_F / ||P||_F, P = Lambda_prior + J^T A J / beta (`theory.optimal_precision`). In
@@ -39,7 +75,9 @@ def posterior_covariance_gap(covariances, precisions, diagonal=False):
     return _result(name, each, f"relative error of the {what} against the optimum, prior precision + J^T A J / beta")
 
 
-def hessian_diagonality(hessians):
+@register(needs=("hessian",), no_meaning_for=NOT_OF_ONE_LATENT,
+          meaning="off-diagonal share of the Hessian of log p(x|z)")
+def hessian_diagonality(hessians: np.ndarray) -> Result:
     """Off-diagonal share of the log-likelihood's Hessian at the posterior mean (allen Theorems 4, 5).
 
     Mean over x of sum_{i != j} H_ij^2 / sum_ij H_ij^2. In [0, 1]. 0: diagonal, as a diagonal posterior wants it; a
@@ -61,7 +99,7 @@ def hessian_diagonality(hessians):
     return _result("hessian_diagonality", each, "off-diagonal share of the Hessian of log p(x|z); 0: diagonal")
 
 
-def _matrices(name, array):
+def _matrices(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array, np.float64)
     if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
         raise InputError(f"{name}: expected shape [N, d, d], not empty; got {array.shape}")
@@ -70,6 +108,6 @@ def _matrices(name, array):
     return array
 
 
-def _result(name, each, meaning):
+def _result(name: str, each: np.ndarray, meaning: str) -> Result:
     return Result(name, float(each.mean()),
                   {"per_example": each, "standard_error": each.std() / np.sqrt(len(each))}, meaning)

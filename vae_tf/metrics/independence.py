@@ -1,21 +1,25 @@
 """Metrics of codes alone: how far the latents are from independent (Locatello 2019, section 5.3)."""
 
+import math
 import warnings
 
 import numpy as np
 
 from vae_tf.errors import InputError
 from vae_tf.metrics.information import pair_information
+from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, checked, discretised
 
 
-def _covariance(codes):
+def _covariance(codes: np.ndarray) -> np.ndarray:
     if len(codes) < 2:
         raise InputError(f"codes: expected at least 2 rows for a covariance; got {len(codes)}")
     return np.atleast_2d(np.cov(codes, rowvar=False))
 
 
-def total_correlation(codes, factors=None):
+@register(needs=("codes",), range=(0, math.inf), unchanged_by=("permutation", "sign", "scale", "relabelling"),
+          meaning="dependence of the latents in nats, of a Gaussian with the codes' covariance")
+def total_correlation(codes: np.ndarray) -> Result:
     """Total correlation in nats of a Gaussian with the codes' covariance C: KL(N(m, C) || N(m, diag C)).
 
     1/2 (sum_j log C_jj - log det C). From 0 up, without bound. 0: uncorrelated; it sees second moments only,
@@ -24,7 +28,6 @@ def total_correlation(codes, factors=None):
 
     Args:
         codes: [N, d], N >= 2.
-        factors: not looked at.
 
     Returns:
         Result; parts: correlation [d, d], signed.
@@ -48,7 +51,9 @@ def total_correlation(codes, factors=None):
                   "nats, of a Gaussian with the codes' covariance; 0: latents are uncorrelated")
 
 
-def wasserstein_correlation(codes, factors=None):
+@register(needs=("codes",), range=(0, math.inf), unchanged_by=("permutation", "sign", "relabelling"),
+          meaning="dependence of the latents as a distance between Gaussians, in squared units of z")
+def wasserstein_correlation(codes: np.ndarray) -> Result:
     """Squared 2-Wasserstein distance between Gaussians with the codes' covariance C and with its diagonal D.
 
     2 tr C - 2 tr (D^1/2 C D^1/2)^1/2. From 0 up, in squared units of the codes: it grows with their scale,
@@ -57,7 +62,6 @@ def wasserstein_correlation(codes, factors=None):
 
     Args:
         codes: [N, d], N >= 2.
-        factors: not looked at.
 
     Returns:
         Result; parts: normalised, covariance [d, d].
@@ -77,7 +81,9 @@ def wasserstein_correlation(codes, factors=None):
                   "squared units of z; 0: latents are uncorrelated; grows with their scale")
 
 
-def mutual_information(codes, factors=None, bins=20):
+@register(needs=("codes",), range=(0, math.log(20)), unchanged_by=("permutation", "sign", "scale", "relabelling"),
+          meaning="mean mutual information of two latents in nats, from histograms")
+def mutual_information(codes: np.ndarray, bins: int = 20) -> Result:
     """Mean mutual information in nats of two latents, from histograms.
 
     1/(d (d - 1)) sum_{i != j} I(z_i; z_j). In [0, log bins]. 0: latents are pairwise independent (a histogram
@@ -85,7 +91,6 @@ def mutual_information(codes, factors=None, bins=20):
 
     Args:
         codes: [N, d].
-        factors: not looked at.
         bins: equal-width bins per latent.
 
     Returns:

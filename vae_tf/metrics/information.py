@@ -9,10 +9,12 @@ from sklearn.metrics import mutual_info_score
 from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.kinds import decided
+from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, checked, classes, discretised, varying
 
 
-def mutual_information(codes, factors, bins=20, binning="equal_width", kinds=None):
+def factor_information(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
+                       kinds: tuple[str, ...] | str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """I(z_j; v_k) [d, K] and H(v_k) [K] in nats, from histograms.
 
     codes [N, d] are binned, see `discretised`; factors [N, K] are classes, see `classes`.
@@ -23,20 +25,23 @@ def mutual_information(codes, factors, bins=20, binning="equal_width", kinds=Non
             np.array([entropy(np.bincount(b)) for b in v]))
 
 
-def pair_information(a, b):
+def pair_information(a: np.ndarray, b: np.ndarray) -> float:
     """I(a; b) in nats of two columns of small integers [N]."""
     shape = a.max() + 1, b.max() + 1
     counts = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape)
     return max(0.0, mutual_info_score(None, None, contingency=counts))
 
 
-def gaps(table):
+def gaps(table: np.ndarray) -> np.ndarray:
     """Largest less second largest entry of each column; a table of one row is its own gap."""
     top = np.sort(table, axis=0)[-2:]
     return top[-1] - top[0] if len(table) > 1 else table[0]
 
 
-def mig(codes, factors, bins=20, binning="equal_width", kinds=None):
+@register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "sign", "scale", "relabelling"),
+          meaning="whether each factor is known to one latent alone, by mutual information")
+def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
+        kinds: tuple[str, ...] | str | None = None) -> Result:
     """Mutual information gap (Chen 2018, eq. 6), with disentanglement_lib's histograms.
 
     mean over factors k of (I(z_a; v_k) - I(z_b; v_k)) / H(v_k), where z_a and z_b are the two latents that
@@ -60,7 +65,7 @@ def mig(codes, factors, bins=20, binning="equal_width", kinds=None):
     codes, factors = checked(codes, factors)
     kinds = decided(factors, kinds)
     varies = varying("mig", factors)
-    information, of_factor = mutual_information(codes, factors, bins, binning, kinds)
+    information, of_factor = factor_information(codes, factors, bins, binning, kinds)
     gap = np.divide(gaps(information), of_factor, where=varies, out=np.full(len(of_factor), np.nan))
     return Result("mig", float(gap[varies].mean()),
                   {"gap": gap, "latent": information.argmax(0), "mutual_information": information,
@@ -68,7 +73,12 @@ def mig(codes, factors, bins=20, binning="equal_width", kinds=None):
                   "0: no factor has a latent of its own; 1: every factor is known to exactly one latent")
 
 
-def mig_sup(codes, factors, bins=20, binning="equal_width", kinds=None, prior_means=0.0, prior_stddevs=1.0):
+@register(needs=("codes", "factors"), active="is_varying", range=(0, 1),
+          unchanged_by=("permutation", "sign", "relabelling"),
+          meaning="whether each active latent knows one factor alone, by mutual information")
+def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
+            kinds: tuple[str, ...] | str | None = None, prior_means: np.ndarray | float = 0.0,
+            prior_stddevs: np.ndarray | float = 1.0) -> Result:
     """MIG-sup: does each latent know one factor alone? (Li 2020)
 
     mean over active latents j of I(z_j; v_a)/H(v_a) - I(z_j; v_b)/H(v_b), the two factors of which z_j knows
@@ -78,19 +88,23 @@ def mig_sup(codes, factors, bins=20, binning="equal_width", kinds=None, prior_me
     score depends on the scale of the codes; with no active latent it is 0, with a warning.
 
     Args:
-        codes, factors, bins, binning, kinds: as for `mig`.
+        codes: [N, d], usually posterior means.
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
+        bins: the number of bins of each latent.
+        binning: "equal_width" or "quantile", as for `mig`.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
 
     Returns:
         Result; parts: gap [d], factor [d], active [d], active_latents, normalised_information [d, K], kinds [K].
 
     Raises:
-        InputError: as `mig`.
+        InputError: shapes that disagree, NaN, no such binning, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
     kinds = decided(factors, kinds)
     varies = varying("mig_sup", factors)
-    information, of_factor = mutual_information(codes, factors, bins, binning, kinds)
+    information, of_factor = factor_information(codes, factors, bins, binning, kinds)
     normalised = np.divide(information, of_factor, where=varies, out=np.zeros_like(information))
     gap, active = gaps(normalised.T), activity.is_varying(codes, prior_means, prior_stddevs)
     if not active.any():
@@ -104,7 +118,10 @@ def mig_sup(codes, factors, bins=20, binning="equal_width", kinds=None, prior_me
                   f"Var(mu_j) > {activity.VARYING_MEANS:g} is one factor")
 
 
-def modularity(codes, factors, bins=20, kinds=None):
+@register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "sign", "scale", "relabelling"),
+          meaning="whether each latent knows one factor at most, however little")
+def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
+               kinds: tuple[str, ...] | str | None = None) -> Result:
     """Modularity: is each latent informative about one factor at most? (Ridgeway, Mozer 2018)
 
     mean over latents j of 1 - sum_{k != a} I(z_j; v_k)^2 / (I(z_j; v_a)^2 (K - 1)), v_a the factor of which
@@ -123,14 +140,14 @@ def modularity(codes, factors, bins=20, kinds=None):
         Result; parts: per_latent [d], factor [d], active_only, mutual_information [d, K], kinds [K].
 
     Raises:
-        InputError: as `mig`, or fewer than two factors that vary.
+        InputError: shapes that disagree, NaN, or fewer than two factors that vary.
     """
     codes, factors = checked(codes, factors)
     kinds = decided(factors, kinds)
     varies = varying("modularity", factors)
     if varies.sum() < 2:
         raise InputError("factors: modularity expects at least two that vary; got 1")
-    information, _ = mutual_information(codes, factors, bins, kinds=kinds)
+    information, _ = factor_information(codes, factors, bins, kinds=kinds)
     squared = information[:, varies]**2
     largest = squared.max(1)
     informative = largest > 0
@@ -143,7 +160,8 @@ def modularity(codes, factors, bins=20, kinds=None):
                   "0: latents know all factors equally, or nothing; 1: each latent knows one factor alone")
 
 
-def best_known_factors(codes, factors, shuffles=20, least=0.01, seed=0):
+def best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: int = 20, least: float = 0.01, seed: int = 0,
+                       ) -> list[tuple[int, float] | None]:
     """The factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
 
     The share is I(z_j; v_k) / H(v_k), as in `mig`. None where no share is above 1 %, or more than five standard
@@ -157,13 +175,13 @@ def best_known_factors(codes, factors, shuffles=20, least=0.01, seed=0):
         seed: of the shuffles.
 
     Raises:
-        InputError: as `mig`, but for constant factors, of which nothing can be known.
+        InputError: shapes that disagree, or NaN. A constant factor is none: nothing can be known of it.
     """
     codes, factors = checked(codes, factors)
     z, v = (np.stack([discretised(column) for column in codes.T]), classes(factors).T)
     of_factor, rng = np.array([entropy(np.bincount(b)) for b in v]), np.random.default_rng(seed)
 
-    def shares(rows):
+    def shares(rows: slice | np.ndarray) -> np.ndarray:
         table = np.array([[pair_information(a[rows], b) for b in v] for a in z])
         return np.divide(table, of_factor, where=of_factor > 0, out=np.zeros_like(table))
 

@@ -1,130 +1,27 @@
-"""Metrics from interventions: one factor is held fixed while the others vary. They take a Sampler.
-
-A Sampler draws from the examples there are: fixing a factor means drawing rows that share its value, the other
-factors as they fall among those rows. So it needs no complete grid, and works on anybody's arrays.
-"""
+"""Metrics from interventions: one factor is held fixed while the others vary. They take a `samplers.Sampler`."""
 
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from vae_tf import activity
 from vae_tf.errors import InputError
-from vae_tf.metrics.result import Result, checked, classes, discretised, varying
+from vae_tf.metrics.registry import register
+from vae_tf.metrics.result import Result, checked, discretised, varying
+from vae_tf.metrics.samplers import Sampler, alike_pairs, fixed_factor
 
 BATCH = 64
 TRAIN, TEST = 10_000, 5_000
 CHUNK = 1_000               # batches whose codes are in memory at a time
-PRUNED_STDDEV = 0.05
 
 
-class Sampler(NamedTuple):
-    """What an interventional metric draws from.
-
-    codes_at: indices [B] -> codes [B, d], such as an encoder applied to a dataset's images.
-    factors: classes int [N, K] of all examples.
-    """
-
-    codes_at: Callable[[np.ndarray], np.ndarray]
-    factors: np.ndarray
-
-
-def sampler(codes, factors, bins=20, kinds=None):
-    """A Sampler of arrays: codes [N, d], factors [N, K].
-
-    Discrete factors are classes, continuous ones are put into `bins` equal-width bins; `vae_tf.kinds.decided` has what
-    `kinds` may be.
-
-    Raises:
-        InputError: shapes that disagree, NaN, or discrete factors whose values do not recur.
-    """
-    codes, factors = checked(codes, factors)
-    return Sampler(codes.__getitem__, classes(factors, bins, kinds))
-
-
-def fixed_factor(factors, count, batch_size, rng):
-    """Draw `count` batches of rows that share the value of one factor.
-
-    The factor is drawn uniformly from those with a value that recurs, the value as it occurs in the data, the
-    rows with replacement from those that have it. Values of a single row are never fixed: nothing would vary.
-
-    Args:
-        factors: int [N, K].
-        count: T.
-        batch_size: B.
-        rng: numpy Generator.
-
-    Returns:
-        factor [T], rows [T, B].
-
-    Raises:
-        InputError: no factor that varies has a value that recurs.
-    """
-    def alike(groups, batches):
-        first, size = groups.of(rng.choice(groups.usable, (batches, 1)))
-        return groups.order[first + rng.integers(0, size, (batches, batch_size))]
-
-    return _drawn(factors, count, rng, alike)
-
-
-def alike_pairs(factors, count, batch_size, rng):
-    """Draw `count` batches of pairs of rows; the two of a pair share the value of one factor, the same in its batch.
-
-    The factor is drawn as by `fixed_factor`. Each pair has a value of its own, as it occurs in the data, and is of two
-    distinct rows, drawn uniformly from those that have it.
-
-    Args, raises: as `fixed_factor`.
-
-    Returns:
-        factor [T], pairs [T, B, 2].
-    """
-    def alike(groups, batches):
-        first, size = groups.of(rng.choice(groups.usable, (batches, batch_size)))
-        one = rng.integers(0, size)
-        other = (one + rng.integers(1, size)) % size
-        return groups.order[np.stack([first + one, first + other], -1)]
-
-    return _drawn(factors, count, rng, alike)
-
-
-class _Groups(NamedTuple):
-    """The rows of a factor by value: their order, each row's group, where groups start, their sizes, usable rows."""
-
-    order: np.ndarray
-    group: np.ndarray
-    start: np.ndarray
-    size: np.ndarray
-    usable: np.ndarray
-
-    def of(self, rows):
-        """First position and size of the rows' groups."""
-        return self.start[self.group[rows]], self.size[self.group[rows]]
-
-
-def _groups(column):
-    _, group, size = np.unique(column, return_inverse=True, return_counts=True)
-    return _Groups(np.argsort(column, kind="stable"), group, np.cumsum(size) - size, size,
-                   np.flatnonzero(size[group] > 1))
-
-
-def _drawn(factors, count, rng, alike):
-    """factor [T], and rows [T, ...] that `alike(groups of a factor, how many batches)` draws for each."""
-    groups = [_groups(column) for column in factors.T]
-    choices = [k for k, of in enumerate(groups) if len(of.usable) and len(of.size) > 1]
-    if not choices:
-        raise InputError("factors: expected one that varies and whose values recur, to be held fixed; none does")
-    factor = rng.choice(choices, count)
-    drawn = [(batches, alike(groups[k], len(batches))) for k in choices if len(batches := np.flatnonzero(factor == k))]
-    rows = np.empty((count, *drawn[0][1].shape[1:]), np.int64)
-    for batches, of in drawn:
-        rows[batches] = of
-    return factor, rows
-
-
-def beta_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, seed=0):
+@register(needs=("sampler",), range=(0, 1), unchanged_by=("sign", "relabelling"), nearly_unchanged_by=("permutation",),
+          meaning="how often the factor that 64 pairs share is told from how little their codes differ")
+def beta_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN, test: int = TEST, seed: int = 0,
+                   ) -> Result:
     """Can the fixed factor be told from how little codes differ? (Higgins 2017, section 3.)
 
     A batch's feature is the mean over pairs, alike in one factor, of |z - z'| [d]; the score is the test accuracy of
@@ -158,7 +55,10 @@ def beta_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, seed=0):
                   f"1: the factor held fixed is told every time; chance is 1 in {len(np.unique(factor))}")
 
 
-def factor_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, threshold=PRUNED_STDDEV, seed=0):
+@register(needs=("sampler",), active="has_a_vote", range=(0, 1), unchanged_by=("permutation", "sign", "relabelling"),
+          meaning="how often the latent that varies least tells the factor that 64 rows share")
+def factor_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN, test: int = TEST,
+                     threshold: float = activity.PRUNED_STDDEV, seed: int = 0) -> Result:
     """Does the latent that varies least tell the fixed factor? (Kim, Mnih 2018, section 4.)
 
     The latent with the least variance within a batch, over its variance in all examples, votes for the batch's
@@ -186,7 +86,7 @@ def factor_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, threshol
     rng = np.random.default_rng(seed)
     N, K = sampler.factors.shape
     variance = _codes(sampler, rng.permutation(N)[:TRAIN]).var(0, ddof=1)
-    active = np.flatnonzero(np.sqrt(variance) >= threshold)
+    active = np.flatnonzero(activity.has_a_vote(variance, threshold))
     factor, rows = fixed_factor(sampler.factors, train + test, batch_size, rng)
     votes, right = np.zeros((len(variance), K), int), np.zeros(train + test, bool)
     if len(active):
@@ -200,12 +100,16 @@ def factor_vae_score(sampler, batch_size=BATCH, train=TRAIN, test=TEST, threshol
     return Result("factor_vae_score", float(right[train:].mean()),
                   {"train_accuracy": np.array(right[:train].mean()), "votes": votes, "variance": variance,
                    "per_factor": _by_factor(right[train:], factor[train:], K),
-                   "active": np.sqrt(variance) >= threshold},
-                  f"1: each factor, held fixed, stills a latent of its own; {len(active)} of {len(variance)} "
-                  f"latents vary enough to count; chance is 1 in {len(np.unique(factor))}")
+                   "active": activity.has_a_vote(variance, threshold)},
+                  f"1: each factor, held fixed, stills a latent of its own; {len(active)} of {len(variance)} latents "
+                  f"count, whose standard deviation is at least {threshold:g}; chance is 1 in {len(np.unique(factor))}")
 
 
-def irs(sampler, quantile=0.99, examples=TRAIN, bins=20, seed=0):
+@register(needs=("sampler",), extremes=True, active="is_moving", range=(0, 1),
+          unchanged_by=("permutation", "sign", "relabelling"),
+          meaning="whether each latent stays put while all factors but its own vary")
+def irs(sampler: Sampler, quantile: float = 0.99, examples: int = TRAIN, bins: int | None = 20, seed: int = 0,
+        ) -> Result:
     """Interventional robustness: does a latent stay put while all factors but its own vary? (Suter 2019.)
 
     For latent j and factor k: the 0.99 quantile of |z_j - E[z_j|v_k]| within a value of v_k, averaged over its
@@ -233,7 +137,7 @@ def irs(sampler, quantile=0.99, examples=TRAIN, bins=20, seed=0):
     varies = varying("irs", factors)
     if bins is not None:
         factors = np.stack([discretised(column, bins) for column in factors.T], -1)
-    active = (codes != codes[:1]).any(0)
+    active = activity.is_moving(codes)
     largest = np.abs(codes - codes.mean(0)).max(0)
     matrix = np.zeros((codes.shape[1], len(varies)))
     for k in np.flatnonzero(varies):
@@ -249,17 +153,17 @@ def irs(sampler, quantile=0.99, examples=TRAIN, bins=20, seed=0):
                   "it rests on the most extreme codes, so it has no interval")
 
 
-def _codes(sampler, rows):
+def _codes(sampler: Sampler, rows: np.ndarray) -> np.ndarray:
     """Codes of rows [...] as finite float64 [..., d]."""
     codes, _ = checked(sampler.codes_at(rows.reshape(-1)))
     return codes.reshape(*rows.shape, -1)
 
 
-def _chunks(rows):
+def _chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
     return (rows[i:i + CHUNK] for i in range(0, len(rows), CHUNK))
 
 
-def _by_factor(right, factor, K):
+def _by_factor(right: np.ndarray, factor: np.ndarray, K: int) -> np.ndarray:
     """Accuracy per factor [K]; NaN for a factor that was never fixed."""
     drawn = np.bincount(factor, minlength=K)
     return np.divide(np.bincount(factor, right, K), drawn, where=drawn > 0, out=np.full(K, np.nan))

@@ -1,16 +1,42 @@
 """How far a linear network is above the least objective of any, and what keeps it there."""
 
+from typing import Any
+
 import numpy as np
 
 from vae_tf import activity, theory
 from vae_tf.errors import InputError
+from vae_tf.metrics.context import Context
+from vae_tf.metrics.expansion import Expansion, covariance_of, encode, linear_decoder
+from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result
 
 AT_OPTIMUM = 0.01       # nats over beta, below which a linear network is said to be at the optimum
+EXAMPLES = 50_000       # whose covariance gives the linear optimum, at most
 TURNED = 5              # degrees, from which the turn of a network at the optimum is mentioned
 
 
-def linear_optimum(x, decoder, bias, mean, covariance, *, beta, noise_variance, full=False, learned=False):
+@register(name="linear_optimum", needs=("expansion", "context"), no_meaning_for=ANY_MODEL, active="is_informative",
+          meaning="objective of a linear network above the least of any, in nats over beta")
+def linear_optimum_of_model(expansion: Expansion, context: Context) -> Result:
+    """`linear_optimum` of a model with a linear network, over all examples of its dataset (50,000 at most).
+
+    Raises:
+        InputError: the network is not linear, or the optimum of the model is not known in closed form.
+    """
+    (F, noise_variance), card = linear_decoder(expansion, context), context.model.card
+    if card["model"] not in ("vae", "beta_vae", "full_covariance_vae"):
+        raise InputError(f"the optimum of a linear {card['model']} is not known in closed form")
+    rows = np.random.default_rng(context.seed).permutation(len(context.dataset))[:EXAMPLES]
+    x, posterior = encode(context.model, context.dataset, rows)
+    bias = context.model.decode(np.zeros((1, F.shape[1])))["mean"].reshape(-1).astype(np.float64)
+    return linear_optimum(x, F, bias, posterior["mean"], np.asarray(covariance_of(posterior)), beta=card["beta"],
+                          noise_variance=noise_variance, full=card["model"] == "full_covariance_vae",
+                          learned=card["likelihood"] == "gaussian_learned")
+
+
+def linear_optimum(x: np.ndarray, decoder: np.ndarray, bias: np.ndarray, mean: np.ndarray, covariance: np.ndarray, *,
+                   beta: float, noise_variance: float, full: bool = False, learned: bool = False) -> Result:
     """The objective of a linear network above the least that any can reach, over beta (theory.linear_beta_vae).
 
     Over beta, because that is in nats of a VAE with likelihood variance beta s^2, whatever beta is (allen Theorem 3).
@@ -47,7 +73,7 @@ def linear_optimum(x, decoder, bias, mean, covariance, *, beta, noise_variance, 
              "reconstruction": np.array([reconstruction, o.reconstruction]), "kl": np.array([kl, o.kl]),
              "active": np.array([active, o.active.sum()])}
     excess = float(terms["objective"][0] - terms["objective"][1])
-    parts = {**terms, "excess": excess, "multiplicity": o.multiplicity,
+    parts: dict[str, Any] = {**terms, "excess": excess, "multiplicity": o.multiplicity,
              **_split(C, decoder, o, beta, noise_variance, excess / beta, full)}
     if learned:
         parts |= _against_best_noise(C, d, beta, noise_variance, parts["objective"][0])
@@ -61,7 +87,8 @@ def linear_optimum(x, decoder, bias, mean, covariance, *, beta, noise_variance, 
                   f"{free}; measured (predicted): {said}")
 
 
-def _split(C, decoder, optimum, beta, noise_variance, score, full):
+def _split(C: np.ndarray, decoder: np.ndarray, optimum: theory.LinearOptimum, beta: float, noise_variance: float,
+           score: float, full: bool) -> dict[str, float]:
     """What the decoder, its turn and the encoder have of the score, and the angle of the turn."""
     noise = beta * noise_variance
     less_likely = (theory.linear_log_likelihood(C, optimum.decoder, noise)
@@ -71,7 +98,7 @@ def _split(C, decoder, optimum, beta, noise_variance, score, full):
             "angle": theory.turn_angle(C, decoder, beta, noise_variance)}
 
 
-def _against_best_noise(C, latents, beta, noise_variance, objective):
+def _against_best_noise(C: np.ndarray, latents: int, beta: float, noise_variance: float, objective: float) -> dict:
     """Parts for a learned noise variance; none where the objective has no least over noise variances."""
     try:
         best = theory.linear_noise_variance(C, latents, beta)
@@ -82,7 +109,7 @@ def _against_best_noise(C, latents, beta, noise_variance, objective):
             "best_noise_excess": float(objective - least.reconstruction - beta * least.kl) / beta}
 
 
-def _of_learned_noise(parts):
+def _of_learned_noise(parts: dict) -> str:
     if "noise_variance" not in parts:
         return ("; the noise variance was learned, and the objective has no least: it falls without bound as that goes "
                 "to 0")
@@ -90,7 +117,7 @@ def _of_learned_noise(parts):
             f"{parts['noise_variance'][1]:.4g}")
 
 
-def _where(parts, score):
+def _where(parts: dict, score: float) -> str:
     """In words, whether a linear network is at the optimum, and if not, what keeps it away."""
     turned = f"latents turned by up to {parts['angle']:.0f} degrees"
     if score < AT_OPTIMUM:

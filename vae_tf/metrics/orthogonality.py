@@ -6,6 +6,7 @@ both S and V. A latent whose column is zero is ignored by the decoder there: it 
 that example. `active` leaves out, in all examples, the latents that the posterior does not use (vae_tf/activity.py).
 """
 
+import dataclasses
 import warnings
 from typing import NamedTuple
 
@@ -13,7 +14,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
+from vae_tf import activity
 from vae_tf.errors import InputError
+from vae_tf.metrics.registry import NOT_OF_ONE_LATENT, register
 from vae_tf.metrics.result import Result
 
 # Decoders compute in float32. Rounding the entries of J moves c_i . c_j by at most eps ||c_i|| ||c_j||: columns with
@@ -32,7 +35,7 @@ class Aligned(NamedTuple):
     stretched: np.ndarray
 
 
-def aligned(gram):
+def aligned(gram: np.ndarray) -> Aligned:
     """The SVD of J from J^T J [N, d, d], in the order and with the signs of the signed permutation nearest to V.
 
     Nearest in L1 (rolinek S72): with entries in {-1, 0, 1}, one per row and column, sum |V - P| is
@@ -57,7 +60,9 @@ def aligned(gram):
                    np.take_along_axis(stretched, direction, 1))
 
 
-def dto(gram, active=None):
+@register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT,
+          meaning="distance of the Jacobian's columns from orthogonality, by its singular vectors")
+def dto(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """Distance to orthogonality (rolinek (29)): mean over x of ||V - P(V)||_F, P(V) the nearest signed permutation.
 
     In [0, sqrt(2 d)). 0: the columns of J are orthogonal, every latent moves x its own way. The SVD leaves V open
@@ -75,23 +80,47 @@ def dto(gram, active=None):
     Raises:
         InputError: gram that is not [N, d, d] or not finite, active that is not [d], or no active latent.
     """
-    gram, active = _checked(gram, active)
-    return _result("dto", np.sqrt(_distance(aligned(gram))), active,
+    gram, active = checked_gram(gram, active)
+    return _result("dto", np.sqrt(squared_distance(aligned(gram))), active,
                    "0: every latent moves x at right angles to the others; sqrt(2 d) at most")
 
 
-def hadamard_gap(gram, active=None):
+@register(name="dto_active", needs=("gram", "narrow"), no_meaning_for=NOT_OF_ONE_LATENT, active="is_narrow",
+          meaning="`dto` of the columns of active latents alone")
+def dto_of_active_latents(gram: np.ndarray, narrow: np.ndarray) -> Result:
+    """`dto` of the columns of the latents that `activity.is_narrow` calls active.
+
+    Args:
+        gram: J^T J [N, d, d].
+        narrow: bool [d].
+
+    Raises:
+        InputError: fewer than two active latents, or a gram that `dto` refuses.
+    """
+    _check_two_columns(gram, narrow)
+    return _say_which_latents(dto(gram, narrow), narrow)
+
+
+@register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT,
+          meaning="distance of the Jacobian's columns from orthogonality, by their volume, in nats")
+def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """mean over x of sum_j log ||c_j|| - 1/2 log det J^T J, nats (rolinek S6, bhowal Lemma 10, allen Theorem 5).
 
     In [0, inf). 0: the columns are orthogonal. It has no SVD and none of its ambiguity, and does not depend on the
     columns' lengths. Infinite where columns are linearly dependent: such examples are left out, with a warning.
 
-    Args, raises: as `dto`; InputError too when the columns are dependent in every example, as with d > n.
+    Args:
+        gram: J^T J [N, d, d].
+        active: bool [d], the latents to look at; all by default.
 
     Returns:
         Result; parts: per_example [N], active [d], standard_error.
+
+    Raises:
+        InputError: gram that is not [N, d, d] or not finite, active that is not [d], no active latent, or columns that
+            are dependent in every example, as with d > n.
     """
-    gram, active = _checked(gram, active)
+    gram, active = checked_gram(gram, active)
     cosine = _cosines(gram)
     with threadpool_limits(1):
         eigenvalues = np.linalg.eigvalsh(cosine + np.eye(gram.shape[1]))
@@ -107,17 +136,24 @@ def hadamard_gap(gram, active=None):
     return _result("hadamard_gap", gap, active, "nats; 0: the columns of the Jacobian are orthogonal")
 
 
-def column_cosine(gram, active=None):
+@register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT,
+          meaning="mean |cosine| between the Jacobian's columns")
+def column_cosine(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """mean over x of the mean |cos(c_i, c_j)| over i != j.
 
     In [0, 1]. 0: orthogonal columns; 1: all latents move x along one line. With one latent there is no pair: 0.
 
-    Args, raises: as `dto`.
+    Args:
+        gram: J^T J [N, d, d].
+        active: bool [d], the latents to look at; all by default.
 
     Returns:
         Result; parts: per_example [N], active [d], standard_error.
+
+    Raises:
+        InputError: gram that is not [N, d, d] or not finite, active that is not [d], or no active latent.
     """
-    gram, active = _checked(gram, active)
+    gram, active = checked_gram(gram, active)
     heard = (np.diagonal(gram, axis1=1, axis2=2) > 0).sum(1)
     pairs = heard * (heard - 1)
     per_example = np.abs(_cosines(gram)).sum((1, 2)) / np.maximum(pairs, 1)
@@ -125,7 +161,24 @@ def column_cosine(gram, active=None):
                    "0: the columns of the Jacobian are orthogonal; 1: they all lie on one line")
 
 
-def variance_norm_relation(gram, stddevs, active=None):
+@register(name="variance_norm_relation", needs=("gram", "widths", "narrow"), no_meaning_for=NOT_OF_ONE_LATENT,
+          active="is_narrow", meaning="whether s_j^2 of active latents is inversely proportional to ||c_j||^2")
+def variance_norm_relation_of_active_latents(gram: np.ndarray, stddevs: np.ndarray, narrow: np.ndarray) -> Result:
+    """`variance_norm_relation` of the latents that `activity.is_narrow` calls active.
+
+    Args:
+        gram: J^T J [N, d, d].
+        stddevs: of the posterior [N, d], or Cholesky factors [N, d, d].
+        narrow: bool [d].
+
+    Raises:
+        InputError: fewer than two active latents, or arrays that `variance_norm_relation` refuses.
+    """
+    _check_two_columns(gram, narrow)
+    return _say_which_latents(variance_norm_relation(gram, stddevs, narrow), narrow)
+
+
+def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.ndarray | None = None) -> Result:
     """How nearly s_j^2 ||c_j||^2 is the same for all latents, per x (bhowal Theorem 1c; rolinek S5).
 
     The score is the mean over x of the standard deviation over j of log s_j^2 + log ||c_j||^2, in nats. In [0, inf).
@@ -134,14 +187,19 @@ def variance_norm_relation(gram, stddevs, active=None):
     at x have no norm and are left out there.
 
     Args:
-        gram, active: as in `dto`, with two active latents or more.
+        gram: J^T J [N, d, d].
         stddevs: of the posterior [N, d], or Cholesky factors [N, d, d].
+        active: bool [d], the latents to look at, two or more; all by default.
 
     Returns:
         Result; parts: per_example [N], slope [N], active [d], standard_error.
+
+    Raises:
+        InputError: arrays that are not finite or do not fit together, or an example at which the decoder listens to
+            fewer than two active latents.
     """
     shape, stddevs = np.shape(gram), np.asarray(stddevs, np.float64)
-    gram, active = _checked(gram, active)
+    gram, active = checked_gram(gram, active)
     if stddevs.shape not in (shape[:2], shape):
         raise InputError(f"stddevs: expected shape {shape[:2]}, or {shape} for Cholesky factors; got {stddevs.shape}")
     variance = (stddevs**2 if stddevs.ndim == 2 else (stddevs**2).sum(2))[:, active]
@@ -153,7 +211,7 @@ def variance_norm_relation(gram, stddevs, active=None):
         raise InputError("gram: variance_norm_relation needs two latents that the decoder listens to at every example; "
                          f"{np.count_nonzero(heard.sum(1) < 2)} of {len(gram)} have fewer")
 
-    def centred(value):
+    def centred(value: np.ndarray) -> np.ndarray:
         value = np.where(heard, value, 0)
         return np.where(heard, value - value.sum(1, keepdims=True) / heard.sum(1, keepdims=True), 0)
 
@@ -167,48 +225,12 @@ def variance_norm_relation(gram, stddevs, active=None):
     return Result(result.name, result.score, {**result.parts, "slope": slope}, result.meaning)
 
 
-def od_score(grams, active=None):
-    """Orthogonality deviation of one or several models' M = U S V^T (bhowal 4.4, Table 6, with Lemma 4's reference).
-
-    Of the SVD in the order and signs of `aligned`, per x: d_V = ||V - I||_F^2, d_S = sum_j (s_j - ||c_j||)^2 and
-    d_U = ||U - M (M^T M)^{-1/2}||_F^2. The last matrix is U V^T, so d_U = ||U (I - V^T)||_F^2 = d_V: the two agree for
-    every M, and both are the square of DtO. Each is averaged over x and divided by its maximum over the models; the
-    score is the mean of the three. In [0, 1]. 0: orthogonal columns. 1: the farthest from them of these models in
-    every part, so a single model scores 1 or 0: compare the raw distances instead.
-
-    Args:
-        grams: {model: M^T M [N, d, d]}, of fitted local decoders or of Jacobians.
-        active: {model: bool [d]}, the latents to look at; all by default.
-
-    Returns:
-        {model: Result}; parts: d_u, d_sigma, d_v, the raw mean distances.
-
-    Raises:
-        InputError: no model, or gram as in `dto`.
-    """
-    if not grams:
-        raise InputError("grams: expected a dict of at least one model; got none")
-    raw = {}
-    for model, gram in grams.items():
-        gram, _ = _checked(gram, None if active is None else active[model])
-        svd = aligned(gram)
-        v = _distance(svd).mean()
-        sigma = ((svd.singular - np.sqrt(np.diagonal(gram, axis1=1, axis2=2))) ** 2).sum(1).mean()
-        raw[model] = {"d_u": v, "d_sigma": sigma, "d_v": v}
-    largest = {part: max(distances[part] for distances in raw.values()) for part in ("d_u", "d_sigma", "d_v")}
-    return {model: Result("od_score", float(np.mean([distances[part] / (largest[part] or 1) for part in largest])),
-                          {part: np.array(value) for part, value in distances.items()},
-                          "raw d_U {d_u:.3g}, d_S {d_sigma:.3g}, d_V {d_v:.3g}, relative to the largest of "
-                          "{0} model(s); 0: orthogonal columns".format(len(grams), **distances))
-            for model, distances in raw.items()}
-
-
-def _distance(svd):
+def squared_distance(svd: Aligned) -> np.ndarray:
     """||V - I||_F^2 [N] over the directions that are stretched."""
     return (((svd.V - np.eye(svd.V.shape[1])) ** 2).sum(1) * svd.stretched).sum(1)
 
 
-def _cosines(gram):
+def _cosines(gram: np.ndarray) -> np.ndarray:
     """cos(c_i, c_j) [N, d, d], 0 on the diagonal, for ignored latents, and where float32 cannot tell it from 0."""
     norms = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     scale = norms[:, :, np.newaxis] * norms[:, np.newaxis]
@@ -216,7 +238,7 @@ def _cosines(gram):
     return np.where((np.abs(cosine) <= ROUNDING) | np.eye(gram.shape[1], dtype=bool), 0, cosine)
 
 
-def _checked(gram, active):
+def checked_gram(gram: np.ndarray, active: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """gram [N, a, a] of the latents looked at, and which they are, bool [d]."""
     gram = np.asarray(gram, np.float64)
     if gram.ndim != 3 or gram.shape[1] != gram.shape[2] or not gram.size:
@@ -230,8 +252,20 @@ def _checked(gram, active):
     return gram[:, active][:, :, active], active
 
 
-def _result(name, per_example, active, meaning):
+def _result(name: str, per_example: np.ndarray, active: np.ndarray, meaning: str) -> Result:
     finite = per_example[np.isfinite(per_example)]
     return Result(name, float(finite.mean()),
                   {"per_example": per_example, "active": active,
                    "standard_error": finite.std() / np.sqrt(len(finite))}, meaning)
+
+
+def _check_two_columns(gram: np.ndarray, narrow: np.ndarray) -> None:
+    count = narrow.sum()
+    if count < 2 and np.isfinite(gram).all():
+        raise InputError(f"{count} of {len(narrow)} latents {'has' if count == 1 else 'have'} "
+                         f"{activity.RULES['is_narrow'].condition}; orthogonality needs two columns")
+
+
+def _say_which_latents(result: Result, narrow: np.ndarray) -> Result:
+    which = f"over the {narrow.sum()} of {len(narrow)} latents with {activity.RULES['is_narrow'].condition}"
+    return dataclasses.replace(result, meaning=f"{result.meaning}; {which}")

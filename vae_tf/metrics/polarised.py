@@ -2,32 +2,33 @@
 
 Posterior N(mean, diag stddev^2) and prior N(prior_mean, diag prior_stddev^2) are arrays that broadcast to [N, d]: a
 standard prior is 0 and 1, a prior that every example shares is [d], an iVAE's is [N, d]. Of a full covariance the
-marginals are meant. A latent is passive for an example if the posterior is the prior there, else active; over
-examples it is passive, active, or mixed.
+marginals are meant. `activity.classify` says which latents are active, mixed and passive.
 """
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import ks_2samp, kstwobign
 
 from vae_tf import activity
-from vae_tf.activity import PASSIVE_KL, kl_per_latent, passive_at
-from vae_tf.errors import InputError
+from vae_tf.activity import CLASSES, NEARLY_ALL, PASSIVE_KL, classify, kl_per_latent, passive_at
+from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result, checked
 
-CLASSES = ("active", "mixed", "passive")
-RULES = ("prior", "standard_prior")
-NEARLY_ALL = 0.95           # of the examples, that make a latent passive or active
 NOISE_LEVEL = 0.01          # how often two samples of one distribution are farther apart than `ks_noise` says
 
 
-def active_units(codes, factors=None, prior_means=0.0, prior_stddevs=1.0):
+@register(needs=("codes",), no_meaning_for=ANY_MODEL, active="is_varying", range=(0, math.inf),
+          unchanged_by=("permutation", "sign", "relabelling"), meaning="number of latents whose mean varies over x")
+def active_units(codes: np.ndarray, prior_means: np.ndarray | float = 0.0, prior_stddevs: np.ndarray | float = 1.0,
+                 ) -> Result:
     """The number of latents whose means vary by more than 0.01 prior variances (Burda 2016, section 5.2).
 
     The rule is `activity.is_varying`.
 
     Args:
         codes: posterior means [N, d].
-        factors: not looked at.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
 
     Returns:
@@ -40,11 +41,10 @@ def active_units(codes, factors=None, prior_means=0.0, prior_stddevs=1.0):
     active = activity.is_varying(codes, prior_means, prior_stddevs)
     return Result("active_units", float(active.sum()),
                   {"variance": activity.variance_of_means(codes, prior_means, prior_stddevs), "active": active},
-                  f"of {len(active)} latents, those whose mean varies over x: Var(mu_j) > {activity.VARYING_MEANS:g} "
-                  "prior variances")
+                  f"of {len(active)} latents, those whose mean varies over x: {activity.RULES['is_varying'].condition}")
 
 
-def polarised_fraction(history, limit=0.03):
+def polarised_fraction(history: list[dict[str, float]], limit: float = 0.03) -> Result | None:
     """The share of training after which Delta_KL stays below 3 % to the end (rolinek Table 1).
 
     Counted from the first measurement of those that are below the limit up to the last.
@@ -70,51 +70,25 @@ def polarised_fraction(history, limit=0.03):
                   f"share of training after which |L_KL - L~KL| / L_KL stays below {limit:.0%} to the end")
 
 
-def classify(mean, stddev, prior_mean=0.0, prior_stddev=1.0, *, rule="prior", passive_kl=PASSIVE_KL):
-    """Class of each latent over examples: "active", "mixed" or "passive", [d] (bonheme 2.2; Bonheme, Grzes 2021).
-
-    rule "prior", the model's own: passive if it is `passive_at` 95 % of the examples or more, active if at 5 % or less,
-    else mixed. rule "standard_prior", the authors' public code, which presumes p(z) = N(0, I): mixed if
-    Var(s_j^2) >= 0.1; else active if the mean of s_j^2 is at most 0.1, passive if it is within 0.1 of 1, else mixed.
-    That one calls passive latents active where a learned prior is narrow.
-
-    Args:
-        mean, stddev: of the posterior, [N, d].
-        prior_mean, prior_stddev: broadcast to [N, d].
-        rule: of RULES.
-        passive_kl: nats, see `passive_at`.
-
-    Raises:
-        InputError: no such rule, or arrays that are not finite or do not fit together.
-    """
-    if rule not in RULES:
-        raise InputError(f"rule: expected one of {', '.join(RULES)}; got {rule!r}")
-    if rule == "prior":
-        share = passive_at(mean, stddev, prior_mean, prior_stddev, passive_kl).mean(0)
-        return np.select([share >= NEARLY_ALL, share <= 1 - NEARLY_ALL], ["passive", "active"], "mixed")
-    variance = activity.checked(mean, stddev, prior_mean, prior_stddev)[1] ** 2
-    steady, average = variance.var(0) < 0.1, variance.mean(0)
-    return np.select([steady & (average <= 0.1), steady & (abs(average - 1) <= 0.1)], ["active", "passive"], "mixed")
-
-
-def samples(mean, stddev, prior_mean=0.0, prior_stddev=1.0, *, seed=0):
-    """One z ~ q(z|x) and one from the prior per example, both [N, d], with independent noise."""
+def draw_samples(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
+                 prior_stddev: np.ndarray | float = 1.0, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Draw one z ~ q(z|x) and one from the prior per example, both [N, d], with independent noise."""
     m, s, a, b = activity.checked(mean, stddev, prior_mean, prior_stddev)
     noise = np.random.default_rng(seed).standard_normal((2, *m.shape))
     return m + s * noise[0], a + b * noise[1]
 
 
-def ks_distances(one, other):
+def ks_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """The Kolmogorov-Smirnov distance [d] between the columns of two samples, [N, d] and [M, d]."""
     return np.array([ks_2samp(a, b, method="asymp").statistic for a, b in zip(one.T, other.T, strict=True)])
 
 
-def ks_noise(n, level=NOISE_LEVEL):
+def ks_noise(n: int, level: float = NOISE_LEVEL) -> float:
     """The KS distance that two samples of n from one distribution exceed with probability `level` (n large)."""
     return float(kstwobign.isf(level) * np.sqrt(2 / n))
 
 
-def mixing_weight(z, prior, mean):
+def mixing_weight(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> float:
     """c in [0, 1] of p(z) = c p(prior) + (1 - c) p(mean), by least squares on the distribution functions.
 
     Args:
@@ -126,7 +100,9 @@ def mixing_weight(z, prior, mean):
     return float(np.clip((F - M) @ (P - M) / apart, 0, 1)) if apart else float("nan")
 
 
-def polarised_regime(mean, stddev, prior_mean=0.0, prior_stddev=1.0, *, passive_kl=PASSIVE_KL, seed=0):
+def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
+                     prior_stddev: np.ndarray | float = 1.0, *, passive_kl: float = PASSIVE_KL, seed: int = 0,
+                     ) -> tuple[dict[str, Result], dict[str, str]]:
     """Classes by both rules and, in numbers, what bonheme claims of them: Propositions 2 and 3, Theorem 2.
 
     Every claim is of all latents of a class, so its score is the farthest latent's; the parts have each.
@@ -145,62 +121,94 @@ def polarised_regime(mean, stddev, prior_mean=0.0, prior_stddev=1.0, *, passive_
     Raises:
         InputError: arrays that are not finite or do not fit together.
     """
-    m, s, a, b = activity.checked(mean, stddev, prior_mean, prior_stddev)
-    N, d = m.shape
-    kl, passive = kl_per_latent(m, s, a, b), passive_at(m, s, a, b, passive_kl)
-    classes, public = classify(m, s, a, b, passive_kl=passive_kl), classify(m, s, rule="standard_prior")
+    q = activity.checked(mean, stddev, prior_mean, prior_stddev)
+    classes = classify(*q, passive_kl=passive_kl)
     of = {kind: np.flatnonzero(classes == kind) for kind in CLASSES}
-    z, prior = samples(m, s, a, b, seed=seed)
-    results, skipped = {}, {}
-
-    def count(kind, meaning):
-        name = f"{kind}_latents"
-        results[name] = Result(name, float(len(of[kind])), {"latents": of[kind], "kl": kl[:, of[kind]].mean(0),
-                                                              "active_at": 1 - passive[:, of[kind]].mean(0)},
-                               f"of {d}, {meaning}")
-
-    def claim(name, kind, each, meaning, **more):
-        latents = of[kind]
-        if not len(latents):
-            skipped[name] = f"no latent is {kind}"
-            return
-        parts = {key: value[latents] for key, value in more.items()}
-        most = {key: value.max() for key, value in parts.items()}
-        results[name] = Result(name, float(each[latents].max()), {"latents": latents, "each": each[latents], **parts},
-                               f"{kind} latents: {meaning.format(**most)}")
-
-    count("active", f"those that say something of x: KL_j >= {passive_kl:g} nats at {NEARLY_ALL:.0%} of the examples; "
-          f"at an example {(~passive).sum(1).mean():.1f} latents do so, on average")
-    count("mixed", "those that are active at some examples and passive at others")
-    count("passive", f"those whose posterior is the prior: KL_j < {passive_kl:g} nats at {NEARLY_ALL:.0%} of them")
-    counts = ", ".join(f"{np.count_nonzero(public == kind)} {kind}" for kind in CLASSES)
-    results["standard_prior_rule"] = Result(
-        "standard_prior_rule", float((classes == public).mean()), {"classes": public},
-        f"share of latents that the rule for p(z) = N(0, I) puts in the same class; it says {counts}")
-
-    unit = (b ** 2).mean(0)         # of the prior: a learned one may have any scale
-    claim("proposition_2", "passive", abs(m.mean(0) - a.mean(0)) / np.sqrt(unit),
-          "the mean of mu_j is at most so many prior standard deviations from the prior's; "
-          "Var(mu_j) from its mean's variance {variance:.2g} prior variances", variance=abs(m.var(0) - a.var(0)) / unit)
-    claim("proposition_3_passive", "passive", abs((s ** 2).mean(0) - unit) / unit,
-          "the mean of s_j^2 is at most so many prior variances from theirs; its spread from the prior's {spread:.2g}",
-          spread=abs((s ** 2).std(0) - (b ** 2).std(0)) / unit)
-    claim("proposition_3_active", "active", (s ** 2).mean(0) / unit,
-          "the mean of s_j^2 is at most so many prior variances; itself {variance:.2g} and Var(s_j^2) {spread:.2g}",
-          variance=(s ** 2).mean(0), spread=(s ** 2).var(0))
-    to_prior, to_mean = ks_distances(z, prior), ks_distances(z, m)
-    noise = f"samples of one distribution: {ks_noise(N):.3f} once in {1 / NOISE_LEVEL:.0f}"
-    claim("theorem_2_passive", "passive", to_prior, f"largest KS distance of z_j to the prior's samples ({noise})")
-    claim("theorem_2_active", "active", to_mean, f"largest KS distance of z_j to mu_j ({noise}); "
-          "to the prior's samples {to_prior:.3f} at most", to_prior=to_prior)
+    passive = passive_at(*q, passive_kl)
+    z, prior = draw_samples(*q, seed=seed)
+    results = {**_counts(of, kl_per_latent(*q), passive, passive_kl), **_by_public_rule(classes, q)}
+    skipped = {}
+    for claim in (*_propositions(*q), *_theorem_2(z, prior, q[0])):
+        if len(of[claim.kind]):
+            results[claim.name] = claim.of_latents(of[claim.kind])
+        else:
+            skipped[claim.name] = f"no latent is {claim.kind}"
     if len(of["mixed"]):
-        results["theorem_2_mixed"] = _mixtures(passive, m, z, prior, of["mixed"])
+        results["theorem_2_mixed"] = _mixtures(passive, q[0], z, prior, of["mixed"])
     else:
         skipped["theorem_2_mixed"] = "no latent is mixed"
     return results, skipped
 
 
-def _mixtures(passive, mean, z, prior, latents):
+class _Claim(NamedTuple):
+    """A claim of all latents of a kind: a number for each latent [d], what the largest says, and further numbers [d].
+
+    meaning is a text with a field for the largest of each further number.
+    """
+
+    name: str
+    kind: str
+    each: np.ndarray
+    meaning: str
+    more: dict[str, np.ndarray]
+
+    def of_latents(self, latents: np.ndarray) -> Result:
+        """The claim of the latents with these indices: the score is the farthest one's."""
+        parts = {key: value[latents] for key, value in self.more.items()}
+        most = {key: value.max() for key, value in parts.items()}
+        return Result(self.name, float(self.each[latents].max()),
+                      {"latents": latents, "each": self.each[latents], **parts},
+                      f"{self.kind} latents: {self.meaning.format(**most)}")
+
+
+def _counts(of: dict[str, np.ndarray], kl: np.ndarray, passive: np.ndarray, passive_kl: float) -> dict[str, Result]:
+    """How many latents there are of each class, whose indices `of` has; kl and passive are [N, d]."""
+    said = {"active": f"those that say something of x: KL_j >= {passive_kl:g} nats at {NEARLY_ALL:.0%} of the "
+                      f"examples; at an example {(~passive).sum(1).mean():.1f} latents do so, on average",
+            "mixed": "those that are active at some examples and passive at others",
+            "passive": f"those whose posterior is the prior: KL_j < {passive_kl:g} nats at {NEARLY_ALL:.0%} of them"}
+    return {f"{kind}_latents": Result(f"{kind}_latents", float(len(of[kind])),
+                                      {"latents": of[kind], "kl": kl[:, of[kind]].mean(0),
+                                       "active_at": 1 - passive[:, of[kind]].mean(0)},
+                                      f"of {kl.shape[1]}, {said[kind]}") for kind in CLASSES}
+
+
+def _by_public_rule(classes: np.ndarray, q: tuple[np.ndarray, ...]) -> dict[str, Result]:
+    """How the public rule agrees with `classes` [d]; q are the arrays of the posterior and the prior."""
+    public = classify(*q[:2], rule="standard_prior")
+    counts = ", ".join(f"{np.count_nonzero(public == kind)} {kind}" for kind in CLASSES)
+    return {"standard_prior_rule": Result(
+        "standard_prior_rule", float((classes == public).mean()), {"classes": public},
+        f"share of latents that the rule for p(z) = N(0, I) puts in the same class; it says {counts}")}
+
+
+def _propositions(m: np.ndarray, s: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[_Claim, ...]:
+    """Propositions 2 and 3, of posterior means m, standard deviations s, prior means a and standard deviations b."""
+    unit = (b ** 2).mean(0)         # of the prior: a learned one may have any scale
+    return (
+        _Claim("proposition_2", "passive", abs(m.mean(0) - a.mean(0)) / np.sqrt(unit),
+               "the mean of mu_j is at most so many prior standard deviations from the prior's; "
+               "Var(mu_j) from its mean's variance {variance:.2g} prior variances",
+               {"variance": abs(m.var(0) - a.var(0)) / unit}),
+        _Claim("proposition_3_passive", "passive", abs((s ** 2).mean(0) - unit) / unit,
+               "the mean of s_j^2 is at most so many prior variances from theirs; its spread from the prior's "
+               "{spread:.2g}", {"spread": abs((s ** 2).std(0) - (b ** 2).std(0)) / unit}),
+        _Claim("proposition_3_active", "active", (s ** 2).mean(0) / unit,
+               "the mean of s_j^2 is at most so many prior variances; itself {variance:.2g} and Var(s_j^2) "
+               "{spread:.2g}", {"variance": (s ** 2).mean(0), "spread": (s ** 2).var(0)}))
+
+
+def _theorem_2(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> tuple[_Claim, ...]:
+    """Theorem 2 (i) and (ii), of samples of the posterior and the prior, and posterior means, all [N, d]."""
+    to_prior, to_mean = ks_distances(z, prior), ks_distances(z, mean)
+    noise = f"samples of one distribution: {ks_noise(len(z)):.3f} once in {1 / NOISE_LEVEL:.0f}"
+    return (_Claim("theorem_2_passive", "passive", to_prior,
+                   f"largest KS distance of z_j to the prior's samples ({noise})", {}),
+            _Claim("theorem_2_active", "active", to_mean, f"largest KS distance of z_j to mu_j ({noise}); "
+                   "to the prior's samples {to_prior:.3f} at most", {"to_prior": to_prior}))
+
+
+def _mixtures(passive: np.ndarray, mean: np.ndarray, z: np.ndarray, prior: np.ndarray, latents: np.ndarray) -> Result:
     """Theorem 2 (iii) for these latents: passive [N, d] says at which examples."""
     weights = passive[:, latents].mean(0)
     mixed = np.where(passive, prior, mean)[:, latents]

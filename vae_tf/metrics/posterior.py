@@ -4,67 +4,22 @@ The aggregate posterior q(z) is the mixture over the examples given.
 """
 
 import dataclasses
+import math
 import warnings
 
 import numpy as np
-from scipy.special import logsumexp
 
 from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.metrics.information import gaps
+from vae_tf.metrics.mixtures import HALF_LOG_2PI, draw_owners, entropies, log_joint_mixture, log_mixture
+from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result, checked, classes, varying
 
 SAMPLES = 10_000
-CHUNK = 100_000             # densities in memory at a time: they stay in cache
-HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 
-def entropies(means, stddevs, factors, samples, rng):
-    """H(z_j) [d] and H(z_j|v_k) [d, K] in nats, by Monte Carlo from the same samples.
-
-    The aggregate posterior q(z_j) is the mixture 1/N sum_n N(mean_nj, stddev_nj^2), and q(z_j|v_k) that of the
-    examples that share the value. Each z_s is drawn from the posterior of an example x_s, all examples equally often:
-        H(z_j)     = -1/S sum_s log q(z_sj)
-        H(z_j|v_k) = -1/S sum_s log q(z_sj | v_k(x_s))
-    Their difference I(z_j; v_k) is the mean of log q(z_sj|v_k(x_s)) - log q(z_sj), whose two terms rise and fall
-    together: it has far less spread than entropies of different samples, and neither term is biased.
-
-    Args:
-        means, stddevs: [N, d].
-        factors: [N, K], classes.
-        samples: S.
-        rng: numpy Generator.
-    """
-    own = _owners(len(means), samples, rng)
-    z = means[own] + stddevs[own] * rng.standard_normal((samples, means.shape[1]))
-
-    def log_densities(of, rows):
-        """Sum over the samples `of` of the log density of the mixture over the examples `rows`, per latent."""
-        return np.array([_log_mixture(*columns).sum()
-                         for columns in zip(z[of].T, means[rows].T, stddevs[rows].T, strict=True)])
-
-    conditional = np.zeros((means.shape[1], factors.shape[1]))
-    for k, v in enumerate(factors.T):
-        for value in np.unique(v[own]):
-            conditional[:, k] -= log_densities(v[own] == value, v == value) / samples
-    return -log_densities(slice(None), slice(None)) / samples, conditional
-
-
-def _log_mixture(z, means, stddevs):
-    """log 1/N sum_n N(z_s; mean_n, stddev_n^2) [S], for one latent: z [S], means and stddevs [N]."""
-    total = np.empty(len(z))
-    step = max(1, CHUNK // len(means))
-    for i in range(0, len(z), step):
-        exponent = np.subtract.outer(z[i:i + step], means)
-        exponent /= stddevs
-        np.square(exponent, out=exponent)
-        exponent *= -0.5
-        # z comes from one of the components, whose own term keeps the sum away from 0.
-        total[i:i + step] = np.exp(exponent, out=exponent) @ (1 / stddevs)
-    return np.log(total / len(means)) - HALF_LOG_2PI
-
-
-def information_from_entropies(marginal, conditional, of_factor):
+def information_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor: np.ndarray) -> np.ndarray:
     """(H(z_j) - H(z_j|v_k)) / H(v_k) [d, K] from entropies in nats; a constant factor gives 0.
 
     Monte Carlo error may leave a value below 0. It is not cut off, because that would bias the others' mean upwards.
@@ -87,7 +42,7 @@ def information_from_entropies(marginal, conditional, of_factor):
     return np.divide(information, of_factor, where=of_factor > 0, out=np.zeros_like(information))
 
 
-def mig_from_entropies(marginal, conditional, of_factor):
+def mig_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor: np.ndarray) -> Result:
     """MIG (Chen 2018, eq. 6) from stored entropies: mean over factors of the gap of I(z_j; v_k) / H(v_k).
 
     I(z_j; v_k) = H(z_j) - H(z_j|v_k). Range and meaning as `mig_posterior`.
@@ -113,18 +68,21 @@ def mig_from_entropies(marginal, conditional, of_factor):
                   "0: no factor has a latent of its own; 1: every factor is known to exactly one latent")
 
 
-def mig_sup_from_entropies(marginal, conditional, of_factor, active=None):
+def mig_sup_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor: np.ndarray,
+                           active: np.ndarray | None = None) -> Result:
     """MIG-sup (Li 2020) from stored entropies: mean over active latents of the gap over factors.
 
     Args:
-        marginal, conditional, of_factor: as `mig_from_entropies`.
-        active: bool [d]; None for all.
+        marginal: H(z_j) [d], in nats.
+        conditional: H(z_j|v_k) [d, K].
+        of_factor: H(v_k) [K].
+        active: the latents that count, bool [d]; None for all.
 
     Returns:
         Result; parts: gap [d], factor [d], active [d], active_latents, normalised_information [d, K].
 
     Raises:
-        InputError: as `mig_from_entropies`.
+        InputError: shapes that disagree, NaN, or no factor with entropy.
     """
     normalised = information_from_entropies(marginal, conditional, of_factor)
     active = np.ones(len(normalised), bool) if active is None else np.asarray(active, bool)
@@ -139,7 +97,12 @@ def mig_sup_from_entropies(marginal, conditional, of_factor, active=None):
                   f"0: no latent is about one factor; 1: each of the {active.sum()} active latents is one factor")
 
 
-def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, kinds=None, seed=0):
+@register(needs=("codes", "stddevs", "factors"), cost="seconds", range=(0, 1), unchanged_by=("scale",),
+          nearly_unchanged_by=("permutation", "sign", "relabelling"),
+          meaning="`mig` of the whole posterior, whose noise counts")
+def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: int = 20, samples: int = SAMPLES,
+                  samples_per_value: int | None = None, kinds: tuple[str, ...] | str | None = None,
+                  seed: int = 0) -> Result:
     """MIG with the entropies of q(z_j) and q(z_j|v_k) by Monte Carlo from q(z|x) (Chen 2018; what bhowal reports).
 
     `mig_from_entropies` with H(v_k) = log(number of values). In [0, 1] up to Monte Carlo error. 1: each factor is
@@ -173,29 +136,52 @@ def mig_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per
     return _with_entropies(mig_from_entropies(marginal, conditional, of_factor), estimated)
 
 
-def mig_sup_posterior(means, stddevs, factors, bins=20, samples=SAMPLES, samples_per_value=None, kinds=None,
-                      prior_means=0.0, prior_stddevs=1.0, seed=0):
+@register(needs=("codes", "stddevs", "factors"), cost="seconds", active="is_varying", range=(0, 1), unchanged_by=(),
+          nearly_unchanged_by=("permutation", "sign", "relabelling"),
+          meaning="`mig_sup` of the whole posterior, whose noise counts")
+def mig_sup_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: int = 20,
+                      samples: int = SAMPLES, samples_per_value: int | None = None,
+                      kinds: tuple[str, ...] | str | None = None, prior_means: np.ndarray | float = 0.0,
+                      prior_stddevs: np.ndarray | float = 1.0, seed: int = 0) -> Result:
     """MIG-sup with the entropies of `mig_posterior` (Li 2020; what bhowal reports).
 
     `mig_sup_from_entropies` over latents with Var(mean_j) > 0.01 prior variances (`activity.is_varying`). In [0, 1] up
     to Monte Carlo error. 1: every active latent holds one factor, wholly, and nothing of another; 0: two factors
     equally, or nothing.
 
-    Args, raises: as `mig_posterior`.
+    Args:
+        means, stddevs: [N, d] of q(z|x).
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
+        bins: of continuous factors.
+        samples: of z in all; time grows with samples x N x d.
+        samples_per_value: if given, so many samples for each value of the factor that has most values, and hence so
+            many or more for each value of any factor, where all values are equally frequent. It replaces `samples`.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
+        prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
+        seed: of the noise.
 
     Returns:
-        Result; parts: as `mig_sup_from_entropies`, and the entropies as `mig_posterior`.
+        Result; parts: gap [d], factor [d], active [d], active_latents, normalised_information [d, K],
+        marginal_entropy [d], conditional_entropy [d, K], factor_entropy [K], samples (in all).
+
+    Raises:
+        InputError: shapes that disagree, NaN, a standard deviation not above 0, no factor that varies, or fewer than
+            one sample.
     """
     estimated, means = _entropies("mig_sup_posterior", means, stddevs, factors, bins, samples, samples_per_value,
                                   kinds, seed)
     marginal, conditional, of_factor, _ = estimated
     active = activity.is_varying(means, prior_means, prior_stddevs)
-    return _with_entropies(mig_sup_from_entropies(marginal, conditional, of_factor, active), estimated)
+    result = _with_entropies(mig_sup_from_entropies(marginal, conditional, of_factor, active), estimated)
+    return dataclasses.replace(result, meaning=f"{result.meaning}: {activity.RULES['is_varying'].condition}")
 
 
-def _entropies(name, means, stddevs, factors, bins, samples, samples_per_value, kinds, seed):
+def _entropies(name: str, means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: int, samples: int,
+               samples_per_value: int | None, kinds: tuple[str, ...] | str | None, seed: int,
+               ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """(H(z_j), H(z_j|v_k), log number of values of v_k, number of samples), and the checked means."""
-    means, stddevs, factors = _checked_posterior(means, stddevs, factors)
+    means, stddevs = _checked_posterior(means, stddevs)
+    means, factors = checked(means, factors)
     for argument, count in (("samples", samples), ("samples_per_value", samples_per_value)):
         if count is not None and count < 1:
             raise InputError(f"{argument}: expected at least 1; got {count}")
@@ -207,21 +193,26 @@ def _entropies(name, means, stddevs, factors, bins, samples, samples_per_value, 
     return (marginal, conditional, np.log(values), np.array(samples)), means
 
 
-def _with_entropies(result, estimated):
+def _with_entropies(result: Result, estimated: tuple[np.ndarray, ...]) -> Result:
     names = ("marginal_entropy", "conditional_entropy", "factor_entropy", "samples")
     return dataclasses.replace(result, parts=result.parts | dict(zip(names, estimated, strict=True)))
 
 
-def _checked_posterior(means, stddevs, factors=None):
-    means, factors = checked(means, factors)
+def _checked_posterior(means: np.ndarray, stddevs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    means, _ = checked(means)
     stddevs, _ = checked(stddevs, name="stddevs")
     if stddevs.shape != means.shape or stddevs.min() <= 0:
         raise InputError(f"stddevs: expected values above 0 of shape {means.shape}, as means; "
                          f"got shape {stddevs.shape}, smallest {stddevs.min():g}")
-    return means, stddevs, factors
+    return means, stddevs
 
 
-def elbo_decomposition(means, stddevs, factors=None, samples=SAMPLES, prior_means=0.0, prior_stddevs=1.0, seed=0):
+@register(needs=("codes", "independent_stddevs"), cost="seconds", no_meaning_for=ANY_MODEL, range=(0, math.inf),
+          unchanged_by=("relabelling",), nearly_unchanged_by=("permutation", "sign"),
+          meaning="the KL in nats, in the three parts that beta-TCVAE weighs")
+def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: int = SAMPLES,
+                       prior_means: np.ndarray | float = 0.0, prior_stddevs: np.ndarray | float = 1.0,
+                       seed: int = 0) -> Result:
     """KL(q(z|x) || p(z)), mean over x, in the three parts that beta-TCVAE weighs (Chen 2018, eq. 2).
 
     With z_s ~ q(z|x_s), and q(z) the mixture over the N examples given, means over s of
@@ -234,7 +225,6 @@ def elbo_decomposition(means, stddevs, factors=None, samples=SAMPLES, prior_mean
 
     Args:
         means, stddevs: [N, d] of q(z|x).
-        factors: not looked at.
         samples: of z.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
         seed: of the noise.
@@ -245,16 +235,16 @@ def elbo_decomposition(means, stddevs, factors=None, samples=SAMPLES, prior_mean
     Raises:
         InputError: shapes that disagree, NaN, or a standard deviation not above 0.
     """
-    means, stddevs, _ = _checked_posterior(means, stddevs)
-    prior_means, prior_stddevs, _ = _checked_posterior(*(np.broadcast_to(array, means.shape)
+    means, stddevs = _checked_posterior(means, stddevs)
+    prior_means, prior_stddevs = _checked_posterior(*(np.broadcast_to(array, means.shape)
                                                          for array in (prior_means, prior_stddevs)))
     rng = np.random.default_rng(seed)
-    own = _owners(len(means), samples, rng)
+    own = draw_owners(len(means), samples, rng)
     noise = rng.standard_normal((samples, means.shape[1]))
     z = means[own] + stddevs[own] * noise
     log_own = -(0.5 * noise**2 + np.log(stddevs[own]) + HALF_LOG_2PI).sum(1)
-    log_joint = _log_joint_mixture(z, means, stddevs)
-    log_marginals = sum(_log_mixture(*columns) for columns in zip(z.T, means.T, stddevs.T, strict=True))
+    log_joint = log_joint_mixture(z, means, stddevs)
+    log_marginals = sum(log_mixture(*columns) for columns in zip(z.T, means.T, stddevs.T, strict=True))
     from_prior = (z - prior_means[own]) / prior_stddevs[own]
     log_prior = -(0.5 * from_prior**2 + np.log(prior_stddevs[own]) + HALF_LOG_2PI).sum(1)
     terms = np.stack([log_own - log_joint, log_joint - log_marginals, log_marginals - log_prior])
@@ -264,17 +254,3 @@ def elbo_decomposition(means, stddevs, factors=None, samples=SAMPLES, prior_mean
                    "standard_errors": terms.std(1) / np.sqrt(samples)},
                   "KL in nats = mutual information {:.3g} + total correlation {:.3g} + dimension-wise KL {:.3g}"
                   .format(*values))
-
-
-def _owners(examples, samples, rng):
-    """Which example's posterior each sample is from [S]: all equally often, in random order."""
-    return rng.permutation(examples)[np.arange(samples) % examples]
-
-
-def _log_joint_mixture(z, means, stddevs):
-    """log 1/N sum_n N(z_s; mean_n, diag stddev_n^2) [S], for z [S, d]; squares are expanded into matrix products."""
-    precision = stddevs**-2.0
-    constant = -0.5 * (means**2 * precision).sum(1) - np.log(stddevs).sum(1) - means.shape[1] * HALF_LOG_2PI
-    step = max(1, 10 * CHUNK // len(means))
-    return np.concatenate([logsumexp(z[i:i + step]**2 @ (-0.5 * precision.T) + z[i:i + step] @ (means * precision).T
-                                     + constant, axis=1) for i in range(0, len(z), step)]) - np.log(len(means))

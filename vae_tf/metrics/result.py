@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from typing import Any, overload
 
 import numpy as np
 
@@ -18,17 +19,30 @@ class Result:
 
     name: str
     score: float
-    parts: dict
+    parts: dict[str, Any]
     meaning: str
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.name} = {self.score:.4g}: {self.meaning}"
 
 
-def checked(codes, factors=None, name="codes"):
+@overload
+def checked(codes: np.ndarray, factors: np.ndarray, name: str = ...) -> tuple[np.ndarray, np.ndarray]: ...
+
+
+@overload
+def checked(codes: np.ndarray, factors: np.ndarray | None = ..., name: str = ...,
+            ) -> tuple[np.ndarray, np.ndarray | None]: ...
+
+
+def checked(codes: np.ndarray, factors: np.ndarray | None = None, name: str = "codes",
+            ) -> tuple[np.ndarray, np.ndarray | None]:
     """codes as finite float64 [N, d] and factors as finite [N, K], of a size that can be squared.
 
-    name: of the argument that the codes came as.
+    Args:
+        codes: anything that NumPy takes for an array [N, d].
+        factors: anything that NumPy takes for an array [N, K], or None.
+        name: the name of the argument that the codes came as.
 
     Raises:
         InputError: which argument, what was expected, what came.
@@ -42,7 +56,7 @@ def checked(codes, factors=None, name="codes"):
     return codes, factors
 
 
-def _matrix(name, array, keep_integers=False):
+def _matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> np.ndarray:
     array = np.asarray(array)
     array = array.astype(np.int64) if array.dtype == bool else array
     if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
@@ -58,11 +72,15 @@ def _matrix(name, array, keep_integers=False):
     return array if keep_integers and np.issubdtype(array.dtype, np.integer) else array.astype(np.float64)
 
 
-def discretised(column, bins=20, binning="equal_width"):
+def discretised(column: np.ndarray, bins: int = 20, binning: str = "equal_width") -> np.ndarray:
     """A column [N] in `bins` bins: integers 0..bins-1; a constant column gives 0.
 
-    binning: "equal_width" over the column's range, or "quantile", as many examples in each. Bins are closed
-    below, the last one also above.
+    Bins are closed below, and the last one also above.
+
+    Args:
+        column: [N].
+        bins: the number of bins.
+        binning: "equal_width" over the column's range, or "quantile", with as many examples in each bin.
 
     Raises:
         InputError: no such binning, or fewer than one bin.
@@ -78,10 +96,13 @@ def discretised(column, bins=20, binning="equal_width"):
     return np.digitize(column, edges[1:-1])
 
 
-def classes(factors, bins=20, kinds=None):
+def classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None) -> np.ndarray:
     """Factors [N, K] as classes 0, 1, ...: those of a discrete kind renumbered, others in `bins` equal-width bins.
 
-    kinds: see `vae_tf.kinds.decided`.
+    Args:
+        factors: [N, K].
+        bins: the number of bins of a continuous factor.
+        kinds: see `vae_tf.kinds.decided`.
 
     Raises:
         InputError: a discrete factor most of whose values occur once; no class can be learned from those.
@@ -97,7 +118,7 @@ def classes(factors, bins=20, kinds=None):
     return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], -1)
 
 
-def varying(metric, factors):
+def varying(metric: str, factors: np.ndarray) -> np.ndarray:
     """Which factors [N, K] vary, bool [K]; warns of those that do not.
 
     Raises:

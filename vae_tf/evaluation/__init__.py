@@ -1,0 +1,29 @@
+"""Codes scored: those of an exported model, computed once, or anybody's; then every metric asked for.
+
+    codes       what there is to score: Codes, of a model or of an .npz file
+    regime      which latents are active, and what the codes are worth
+    intervals   how a score would spread over other examples
+    scoring     `score` codes, `evaluate` a model: every metric with its noise floor and interval
+    numbers     the scores as JSON
+
+Each metric comes with a noise floor and an interval. The noise floor is the same metric on codes that have
+nothing to do with the factors: the same codes, in shuffled order. The interval is a bootstrap of half-samples, see
+`intervals.interval`.
+"""
+
+from vae_tf.evaluation.codes import LATENTS, PER_LATENT, Codes, check_factors, read_codes, with_factors
+from vae_tf.evaluation.intervals import FEWEST_FOR_INTERVAL, RESAMPLES, SLOW_RESAMPLES, interval
+from vae_tf.evaluation.numbers import as_json
+from vae_tf.evaluation.scoring import (
+    Evaluation,
+    Options,
+    check_dataset,
+    count_examples,
+    evaluate,
+    measure_around,
+    score,
+)
+
+__all__ = ["FEWEST_FOR_INTERVAL", "LATENTS", "PER_LATENT", "RESAMPLES", "SLOW_RESAMPLES", "Codes", "Evaluation",
+           "Options", "as_json", "check_dataset", "check_factors", "count_examples", "evaluate", "interval",
+           "measure_around", "read_codes", "score", "with_factors"]

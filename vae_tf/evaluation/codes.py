@@ -1,0 +1,133 @@
+"""What there is to score: codes, and what is known of the examples that they are of."""
+
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vae_tf import kinds as factor_kinds
+from vae_tf import metrics
+from vae_tf.data import npz
+from vae_tf.errors import InputError
+
+LATENTS = ("all", "active")
+PER_LATENT = ("mean", "stddev", "prior_mean", "prior_stddev")
+PER_EXAMPLE = (*PER_LATENT, "factors")
+
+
+class Codes(NamedTuple):
+    """What there is to score of N examples.
+
+    mean: [N, d], of q(z|x), or any code.
+    factors: [N, K], or None.
+    kinds: of the factors, K names, see `vae_tf.kinds.decided`; None to decide by their values.
+    stddev: [N, d], or None.
+    prior_mean, prior_stddev: [N, d] of the iVAE's p(z|u), or None.
+    independent: whether latents are independent in q(z|x); not so with a full covariance.
+    factor_names: K names; None for v1, v2, ...
+    """
+
+    mean: np.ndarray
+    factors: np.ndarray | None = None
+    kinds: tuple[str, ...] | None = None
+    stddev: np.ndarray | None = None
+    prior_mean: np.ndarray | None = None
+    prior_stddev: np.ndarray | None = None
+    independent: bool = True
+    factor_names: tuple[str, ...] | None = None
+
+    def distributions(self) -> tuple:
+        """mean, stddev, prior mean and prior stddev; p(z) = N(0, I) where there is no other."""
+        prior = (0.0, 1.0) if self.prior_mean is None else (self.prior_mean, self.prior_stddev)
+        return self.mean, self.stddev, *prior
+
+    def context(self, seed: int = 0, samples_per_value: int | None = None) -> metrics.Context:
+        """These codes as metrics look at them."""
+        return metrics.Context(self.mean, self.factors, self.kinds, self.stddev, self.independent, self.prior_mean,
+                               self.prior_stddev, seed=seed, samples_per_value=samples_per_value)
+
+    def rows(self, rows: slice | np.ndarray) -> "Codes":
+        """The codes of some examples alone."""
+        return self._replace(**{field: array[rows] for field in PER_EXAMPLE
+                                if (array := getattr(self, field)) is not None})
+
+    def of_latents(self, latents: np.ndarray) -> "Codes":
+        """The codes of some latents alone, given by their indices."""
+        return self._replace(**{field: getattr(self, field)[:, latents] for field in PER_LATENT
+                                if getattr(self, field) is not None})
+
+    def names_of_factors(self) -> tuple[str, ...] | None:
+        """K names of factors, v1, v2, ... where nobody has named them; None where there are no factors."""
+        if self.factors is None:
+            return None
+        return self.factor_names or tuple(f"v{k + 1}" for k in range(self.factors.shape[1]))
+
+
+def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
+    """Read Codes from an .npz file.
+
+    It holds `codes` [N, d], and optional `factors` [N, K], `factor_names` [K], `factor_kinds` [K] and `stddev` [N, d].
+    `factor_kinds` are names from vae_tf.kinds.KINDS; without them the values of a factor decide. Of more than 1.5
+    `examples` rows, that many are drawn at random.
+
+    Raises:
+        InputError: naming the array, what was expected and what came.
+    """
+    found = npz.read("codes", path)
+    if "codes" not in found:
+        raise InputError(f"codes: {path}: expected an array `codes` [N, d], and `factors` [N, K] to score them "
+                         f"against; got {', '.join(found) or 'no arrays'}")
+    mean, factors = metrics.checked(found["codes"], found.get("factors"))
+    rows = np.random.default_rng(seed).permutation(len(mean))[:math.ceil(1.5 * examples)]
+    stddev = found.get("stddev")
+    if stddev is not None and stddev.shape != mean.shape:
+        raise InputError(f"codes: {path}: expected stddev of shape {mean.shape}, as codes; got {stddev.shape}")
+    names = found.get("factor_names")
+    if names is not None and (factors is None or names.shape != factors.shape[1:]):
+        raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
+    kinds = None if factors is None else factor_kinds.decided(factors, found.get("factor_kinds"))
+    return Codes(mean, factors, kinds, stddev,
+                 factor_names=None if names is None else tuple(str(name) for name in names)).rows(rows)
+
+
+def with_factors(codes: Codes, names: Sequence[str] | None) -> Codes:
+    """Codes with the factors of these names alone, in this order; None keeps all.
+
+    Raises:
+        InputError: a name that no factor has, or that comes twice.
+    """
+    if names is None:
+        return codes
+    known = codes.names_of_factors() or ()
+    check_factors(names, known)
+    columns = [known.index(name) for name in names]
+    return codes._replace(factors=codes.factors[:, columns], factor_names=tuple(names),     # type: ignore[index]
+                          kinds=None if codes.kinds is None else tuple(codes.kinds[k] for k in columns))
+
+
+def check_factors(names: Sequence[str] | None, known: tuple[str, ...] | None) -> None:
+    """Raise InputError for names of factors that are not among those known, or come twice; None asks for all."""
+    if names is None:
+        return
+    choices = f"names of {', '.join(known)}" if known else "none, because there are no factors"
+    if not names:
+        raise InputError(f"factors: expected {choices}; got none")
+    for name in names:
+        if name not in (known or ()):
+            raise InputError(f"factors: expected {choices}; got {name!r}")
+    if len(set(names)) < len(names):
+        raise InputError(f"factors: expected each name once; got {', '.join(names)}")
+
+
+def check_codes(codes: Codes) -> None:
+    """Raise InputError for Codes whose arrays do not go together."""
+    for name in ("stddev", "prior_mean", "prior_stddev"):
+        array = getattr(codes, name)
+        if array is not None and np.shape(array) != np.shape(codes.mean):
+            raise InputError(f"{name}: expected the shape of the codes, {np.shape(codes.mean)}; got {np.shape(array)}")
+        if name != "prior_mean" and array is not None and not np.all(np.asarray(array) >= 0):
+            raise InputError(f"{name}: expected numbers from 0 on; got {np.min(array)}")
+    if (codes.prior_mean is None) != (codes.prior_stddev is None):
+        raise InputError("prior_mean: expected prior_mean and prior_stddev together, or neither; got one")

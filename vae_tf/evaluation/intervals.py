@@ -1,0 +1,39 @@
+"""How a score would spread over other examples, and which draws of the examples tell."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import t as student
+
+from vae_tf import metrics
+
+RESAMPLES, SLOW_RESAMPLES = 20, 5
+FEWEST_FOR_INTERVAL = 40        # rows: a half of fewer is too small to split once more
+
+# A draw of the examples that a metric is computed on: "score", "shuffled", or the number of a half-sample.
+Draw = str | int
+
+
+def interval(score: float, halves: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+    """A bootstrap interval from scores of half-samples: score -+ t sd(halves), Student's t of their number less one.
+
+    A half-sample is half of the rows, drawn without replacement. Given the data, the variance of a mean over m of N
+    rows is (1/m - 1/N) times that of one row: at m = N/2 exactly 1/N, so half-samples spread as the score at N does
+    (Efron's delete-half jackknife; Politis, Romano 1994). Rows drawn with replacement would not do here:
+    copies of one row in the training and the test part let a metric cheat, and histograms take repeated rows for
+    information. The spread counts, not the place: a half-sample's bias is that of N/2.
+
+    The interval is of what the metric gives on average for N rows, its bias at N included, and not of its limit for
+    ever more rows. Where the bias exceeds the spread, as that of mutual information from histograms does by far, it
+    never covers the limit.
+    """
+    reach = student.ppf((1 + level) / 2, len(halves) - 1) * np.std(halves, ddof=1)
+    return score - reach, score + reach
+
+
+def list_draws(metric: metrics.Metric, rows: int, quick: bool) -> list[Draw]:
+    """What a metric is computed on: its score, shuffled codes if it looks at factors, and half-samples 0, 1, ..."""
+    usual, slow = (SLOW_RESAMPLES, 0) if quick else (RESAMPLES, SLOW_RESAMPLES)
+    resamples = usual if metric.cost == "cheap" else slow
+    return ["score", *(["shuffled"] if metric.is_supervised else []),
+            *(range(resamples) if rows >= FEWEST_FOR_INTERVAL and not metric.extremes else [])]

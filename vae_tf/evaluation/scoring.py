@@ -1,0 +1,293 @@
+"""Every metric with its noise floor and interval: of Codes, computed in parallel, and of an exported model."""
+
+import dataclasses
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from vae_tf import activity, checks, metrics, verdicts, workers
+from vae_tf import kinds as factor_kinds
+from vae_tf.errors import InputError
+from vae_tf.evaluation.codes import LATENTS, Codes, check_codes, check_factors, with_factors
+from vae_tf.evaluation.intervals import Draw, interval, list_draws
+from vae_tf.evaluation.regime import find_not_passive, judge, measure_regime
+
+BATCH = 500
+
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What an evaluation is asked for.
+
+    names: of metrics.METRICS; those that lack what they need are skipped. None takes all metrics of codes, factors and
+        the posterior but those that take minutes.
+    examples: how many a metric estimates from, at most; half as many again are drawn for metrics that learn from some
+        and are tested on others, and for those that intervene.
+    around: examples around which metrics of the decoder and comparisons with theory look at a model, at most.
+    seed: of splits, draws and noise.
+    jobs: processes.
+    quick: take fewer resamples, and no interval for metrics that take seconds.
+    latents: "all", or "active" to leave out passive ones first (activity.classify): their means are noise that
+        should not reach a downstream task (bonheme 3). Active and mixed ones stay.
+    factors: names of the factors that every metric is to look at, in that order; None for all.
+    samples_per_value: samples of z for each value of a factor, for metrics that take them; None for 10,000 in all.
+    passive_kl: nats, below which a latent is passive at an example.
+    """
+
+    names: Sequence[str] | None = None
+    examples: int = 10_000
+    around: int = 200
+    seed: int = 0
+    jobs: int = 1
+    quick: bool = False
+    latents: str = "all"
+    factors: Sequence[str] | None = None
+    samples_per_value: int | None = None
+    passive_kl: float = activity.PASSIVE_KL
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", metrics.default_names() if self.names is None else tuple(self.names))
+        metrics.check_names(self.names)     # type: ignore[arg-type]
+        checks.whole("examples", self.examples, 1)
+        checks.whole("around", self.around, 1)
+        checks.whole("seed", self.seed, 0)
+        checks.whole("jobs", self.jobs, 1)
+        checks.choice("latents", self.latents, LATENTS)
+        checks.number("passive_kl", self.passive_kl, low=0)
+
+    def metrics_of_codes(self) -> list[str]:
+        """The names of the metrics that look at codes, factors and the posterior."""
+        return [name for name in self.names or () if metrics.METRICS[name].group == "metrics"]
+
+    def metrics_of_model(self) -> list[str]:
+        """The names of the metrics that look at a decoder or at the whole model."""
+        return [name for name in self.names or () if metrics.METRICS[name].group != "metrics"]
+
+
+class Evaluation(NamedTuple):
+    """Codes and factors of some examples, and what the metrics make of them.
+
+    results are Result by name, the ELBO's terms first; noise_floor holds the scores of shuffled codes, interval
+    (low, high); measured how it was done: examples, resamples, seconds, seed; skipped says why a metric was left out.
+    polarised are the results of metrics.polarised_regime, absent why some of them are not there, posterior the Codes
+    they are of; latents are the indices of those that the other metrics looked at. verdict says how many latents carry
+    information, None if the posterior is not finite. factors are the names of those that the codes were scored against,
+    None where there are none.
+    """
+
+    codes: np.ndarray
+    indices: np.ndarray
+    results: dict[str, metrics.Result]
+    noise_floor: dict[str, float]
+    interval: dict[str, tuple[float, float]]
+    measured: dict[str, dict[str, Any]]
+    skipped: dict[str, str]
+    polarised: dict[str, metrics.Result]
+    absent: dict[str, str]
+    posterior: Codes
+    latents: np.ndarray
+    verdict: verdicts.Verdict | None
+    factors: tuple[str, ...] | None
+
+    def why_no_meaning(self, name: str) -> str | None:
+        """Why a score means nothing for this model, or None."""
+        return verdicts.why_no_meaning(self.verdict, name)
+
+
+def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, progress: Progress | None = None,
+             **options: Any) -> Evaluation:
+    """Score an export.Exported on a data.Dataset.
+
+    Args:
+        model: the exported model.
+        dataset: whose examples are drawn, without replacement.
+        names: of metrics.METRICS, see `Options`.
+        progress: called with (done, total) after each piece of work.
+        options: further fields of `Options`.
+
+    Raises:
+        InputError: unknown metric or factor, or data of another shape than the model's.
+    """
+    asked = Options(names, **options)
+    check_dataset(model, dataset)
+    check_factors(asked.factors, dataset.factor_names)
+    wanted = count_examples(asked.metrics_of_codes(), asked.examples)
+    indices = np.random.default_rng(asked.seed).permutation(len(dataset))[:wanted]
+    codes, terms = _encode(model, dataset, indices, asked.seed)
+    scored = score(codes, asked.metrics_of_codes(), progress=progress,
+                   **{name: getattr(asked, name) for name in options if name != "around"})
+    bound = metrics.elbo_terms(terms)
+    measured = {name: {"examples": len(indices), "seed": asked.seed} for name in bound}
+    history = {name: metrics.Result(**of) for name, of in model.card.get("history", {}).items()}
+    scored = scored._replace(indices=indices, results={**bound, **scored.results},
+                             measured={**measured, **scored.measured}, polarised={**history, **scored.polarised})
+    return measure_around(scored, model, dataset, asked.metrics_of_model(), examples=asked.around, seed=asked.seed,
+                          progress=progress)
+
+
+def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequence[str], *, examples: int = 200,
+                   seed: int = 0, progress: Progress | None = None) -> Evaluation:
+    """Add metrics of the decoder, and comparisons of the model with theory, around the first examples.
+
+    Args:
+        evaluation: of the same model and dataset.
+        names: of metrics.METRICS.
+        examples: how many, at most.
+        seed: of the posterior noise.
+        progress: called with (done, total) now and then.
+
+    Raises:
+        InputError: unknown metric.
+    """
+    checks.whole("examples", examples, 1)
+    if not names:
+        return evaluation
+    context = metrics.Context.of_model(model, dataset, evaluation.indices[:examples], seed)
+    results, skipped = metrics.measure(names, context, progress)
+    return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
+
+
+def count_examples(names: Sequence[str], examples: int) -> int:
+    """How many examples the metrics need: half as many again for those that are tested on what they did not see."""
+    more = any(metrics.METRICS[name].takes_all_rows for name in names)
+    return math.ceil(1.5 * examples) if more else examples
+
+
+def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[Codes, dict[str, np.ndarray]]:
+    """The Codes of some examples, and the terms of their objective [N] by name."""
+    encoded, terms = [], []
+    for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
+        x, u = dataset.images_at(i), model.u_at(dataset, i)
+        encoded.append(model.encode(x, u=u))
+        terms.append(model.objective(x, seed=seed * 1_000 + batch, u=u))
+    posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
+    full = posterior.pop("scale_tril", None)
+    if full is not None:
+        posterior["stddev"] = np.linalg.norm(full, axis=-1)        # of each latent alone
+    codes = Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
+                  kinds=tuple(factor.kind for factor in dataset.factors) or None,
+                  independent=full is None, factor_names=dataset.factor_names)
+    return codes, {name: np.concatenate([t[name] for t in terms]) for name in terms[0]}
+
+
+def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progress | None = None,
+          **options: Any) -> Evaluation:
+    """Score Codes: every metric with its noise floor and interval, in parallel.
+
+    Args:
+        codes: Codes.
+        names: of metrics.METRICS, see `Options`.
+        progress: called with (done, total) after each piece of work.
+        options: further fields of `Options`.
+
+    Raises:
+        InputError: unknown metric or factor, or no active latents to be found.
+    """
+    asked = Options(names, **options)
+    check_codes(codes)
+    if codes.factors is not None:       # once, so that a part of the rows cannot decide otherwise than the whole
+        codes = codes._replace(kinds=factor_kinds.decided(np.asarray(codes.factors), codes.kinds))
+    codes = with_factors(codes, asked.factors)
+    mean, posterior, kept = codes.mean, codes.rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
+    polarised, absent = measure_regime(posterior, asked.passive_kl, asked.seed)
+    if asked.latents == "active":
+        kept = find_not_passive(posterior, asked.passive_kl)
+        codes = codes.of_latents(kept)
+    lacking = {name: metrics.METRICS[name].lacking(codes.context()) for name in asked.names or ()}
+    skipped = {name: why for name, why in lacking.items() if why}
+    outcomes = _compute([name for name in lacking if name not in skipped], codes, asked, progress)
+    evaluation = Evaluation(mean, np.arange(len(mean)), {}, {}, {}, {}, skipped, polarised, absent, posterior, kept,
+                            judge(posterior), codes.names_of_factors())
+    for name, draws in outcomes.items():
+        _add(evaluation, name, draws, asked.seed)
+    return evaluation
+
+
+class _Outcome(NamedTuple):
+    """A metric on one draw of the codes: its Result or why there is none, warnings, seconds and number of rows."""
+
+    result: metrics.Result | InputError
+    warned: list[str]
+    seconds: float
+    rows: int
+
+
+def _compute(names: Sequence[str], codes: Codes, asked: Options, progress: Progress | None,
+             ) -> dict[str, dict[Draw, _Outcome]]:
+    """Each metric on each of its draws, in parallel, the long ones first."""
+    declared = [metrics.METRICS[name] for name in names]
+    work = [(metric, draw) for metric in declared for draw in list_draws(metric, len(codes.mean), asked.quick)]
+    work.sort(key=lambda task: -metrics.COSTS.index(task[0].cost))
+    parallel = joblib.Parallel(n_jobs=asked.jobs, return_as="generator_unordered", initializer=workers.prepare)
+    outcomes: dict[str, dict[Draw, _Outcome]] = {name: {} for name in names}
+    computed = parallel(joblib.delayed(_measure)(metric, draw, codes, asked) for metric, draw in work)
+    for done, (name, draw, outcome) in enumerate(computed, 1):
+        outcomes[name][draw] = outcome
+        if progress:
+            progress(done, len(work))
+    return outcomes
+
+
+def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -> tuple[str, Draw, _Outcome]:
+    """One metric on one draw of the codes; with its name and the draw, as results come in any order."""
+    started = time.perf_counter()
+    if not metric.takes_all_rows:
+        codes = codes.rows(slice(asked.examples))
+    n = len(codes.mean)
+    rng = np.random.default_rng([asked.seed, 0 if isinstance(draw, str) else 1 + draw])
+    if draw == "shuffled":
+        codes = codes.rows(rng.permutation(n))._replace(factors=codes.factors)
+    elif draw != "score":
+        codes = codes.rows(np.sort(rng.permutation(n)[:n // 2]))
+    result: metrics.Result | InputError
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with threadpool_limits(1):      # processes share the processors already; more threads only wait
+                result = metric.measure(codes.context(asked.seed, asked.samples_per_value))
+        except InputError as error:
+            result = error
+    return metric.name, draw, _Outcome(result, [str(w.message) for w in caught], time.perf_counter() - started, n)
+
+
+def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed: int) -> None:
+    """Put a metric's score, its noise floor and its interval into an Evaluation, or why it has none."""
+    result, warned, seconds, rows = outcomes["score"]
+    if isinstance(result, InputError):      # such as a single factor value: say so, and score the rest
+        evaluation.skipped[name] = str(result)
+        return
+    for message in warned:
+        warnings.warn(message, stacklevel=3)
+    evaluation.results[name] = result
+    found = {draw: outcome.result.score for draw, outcome in outcomes.items()
+             if isinstance(outcome.result, metrics.Result)}
+    halves = [found[draw] for draw in sorted(draw for draw in found if isinstance(draw, int))]
+    if "shuffled" in found:
+        evaluation.noise_floor[name] = found["shuffled"]
+    if len(halves) > 1 and np.isfinite([result.score, *halves]).all():
+        evaluation.interval[name] = interval(result.score, halves)
+    evaluation.measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed,
+                                 "seconds": round(seconds, 3)}
+
+
+def check_dataset(model: Any, dataset: Any) -> None:
+    """Raise InputError for data that the model cannot take; warn of u outside of the range of training."""
+    from vae_tf import export  # TensorFlow: scoring codes does without
+
+    card = export.read_card(model.path, ("data.shape",))
+    shape, u_size = tuple(card["data"]["shape"]), card["u_size"]
+    if dataset.shape != shape or u_size not in (0, dataset.u_size):
+        raise InputError(f"dataset: the model takes examples of shape {shape}"
+                         + (f" and u of size {u_size}" if u_size else "")
+                         + f"; got {dataset.name} with shape {dataset.shape} and u of size {dataset.u_size}")
+    export.scaled_as_trained(dataset, card)
+    if outside := export.outside_of_training(dataset, card):
+        warnings.warn(outside, stacklevel=3)

@@ -1,0 +1,61 @@
+"""First and second derivatives of a decoder at posterior means, in batches."""
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from vae_tf import jacobians
+from vae_tf.errors import InputError
+
+# Examples whose Jacobians are computed between two reports of progress.
+BATCH = 64
+
+
+def grams(decoder: Callable, means: np.ndarray, progress: Callable[[int, int], None] | None = None) -> np.ndarray:
+    """J^T J [N, d, d] at posterior means [N, d]; progress is called with (done, N) after each batch.
+
+    Raises:
+        InputError: means that are not [N, d].
+    """
+    means = np.asarray(means, np.float32)
+    if means.ndim != 2 or not means.size:
+        raise InputError(f"means: expected shape [N, d], not empty; got {means.shape}")
+    # The graph itself: TensorFlow warns of a tf.function that is built anew for each of several models.
+    program = tf.function(lambda z: jacobians.gram(decoder, z)).get_concrete_function(
+        tf.TensorSpec((None, means.shape[1])))
+    found = []
+    for start in range(0, len(means), BATCH):
+        found.append(program(tf.constant(means[start:start + BATCH], tf.float32)).numpy())
+        if progress:
+            progress(min(start + BATCH, len(means)), len(means))
+    return np.concatenate(found)
+
+
+def curvatures(decoder: Callable, noise_variance: float | None, d: int) -> Callable:
+    """A program (z [B, d], x [B, n]) -> natural parameter [B, n], its Jacobian, Hessian of log p(x|z) [B, d, d].
+
+    Args:
+        decoder: as in `jacobians`.
+        noise_variance: s^2 of a Gaussian likelihood, None for a Bernoulli.
+        d: latents.
+    """
+    def flat(z: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(jacobians.output_of(decoder(z), "natural"), [tf.shape(z)[0], -1])
+
+    @tf.function(input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])
+    def program(z: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        # The gradient's tangents, d of them per example as rows of one batch: vectorised over tangents instead, a
+        # loaded decoder computes gradients of its weights, too.
+        many, directions = tf.repeat(z, d, axis=0), tf.tile(tf.eye(d), [tf.shape(z)[0], 1])
+        with tf.autodiff.ForwardAccumulator(many, directions) as tangents:
+            with tf.GradientTape() as tape:
+                tape.watch(many)
+                output, data = flat(many), tf.repeat(x, d, axis=0)
+                total = tf.reduce_sum(data * output - tf.math.softplus(output) if noise_variance is None
+                                      else -tf.square(data - output) / (2 * noise_variance))
+            gradient = tape.gradient(total, many)
+        H = tangents.jvp(gradient, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        return flat(z), jacobians.jacobian(decoder, z, output="natural"), tf.reshape(H, [-1, d, d])
+
+    return program

@@ -1,0 +1,99 @@
+"""Downstream accuracy: how well factors are predicted from all latents, from few labels and from many."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vae_tf.errors import InputError
+from vae_tf.kinds import decided
+from vae_tf.metrics.importance import fit_boosted
+from vae_tf.metrics.readout import fit_logistic
+from vae_tf.metrics.registry import register
+from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.splitting import TEST_SHARE, split_rows
+
+SIZES = (10, 100, 1_000, 10_000)
+
+
+@register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=(),
+          nearly_unchanged_by=("permutation", "sign", "relabelling"),
+          meaning="accuracy of predicting factors from few labels by logistic regression")
+def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: int = 20,
+                        kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
+    """Accuracy of logistic regression that predicts factors from all latents, learned from few labels.
+
+    Mean over factors of the test accuracy (Locatello 2019, section 5.4), for each number of labels; the score
+    is that at the most labels. In [0, 1]. 1: read off perfectly; chance is 1/classes. Default regularisation,
+    not the published cross-validated one, so the scale of codes counts. A size beyond the training rows is cut to
+    them; labels that happen to be of one class predict that class. A constant factor is left out, with a warning.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K]; integers as classes, floats in `bins` equal-width bins.
+        sizes: numbers of labels.
+        bins: of float factors.
+        seed: of the split, two thirds to one third, and of the labels drawn.
+
+    Returns:
+        Result; parts: labels [S], accuracy [S, K], mean_accuracy [S], efficiency (accuracy at 100 labels over that
+        at 10,000, Locatello's statistical efficiency; NaN without both sizes), kinds [K].
+
+    Raises:
+        InputError: shapes that disagree, NaN, too few rows, sizes below 2, or no factor that varies.
+    """
+    return _downstream("downstream_logistic", codes, factors, sizes, bins, kinds, seed, fit_logistic)
+
+
+@register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1), unchanged_by=(),
+          nearly_unchanged_by=("permutation", "sign", "scale", "warping", "relabelling"),
+          meaning="accuracy of predicting factors from few labels by gradient boosted trees")
+def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: int = 20,
+                   kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
+    """Accuracy of gradient boosted trees that predict factors from all latents, learned from few labels.
+
+    This is `downstream_logistic` with sklearn's GradientBoostingClassifier at its defaults. It takes
+    minutes at 10,000 labels, and the scale of codes does not matter.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K]; integers as classes, floats in `bins` equal-width bins.
+        sizes: numbers of labels.
+        bins: of float factors.
+        seed: of the split, two thirds to one third, and of the labels drawn.
+
+    Returns:
+        Result; parts: labels [S], accuracy [S, K], mean_accuracy [S], efficiency (accuracy at 100 labels over that
+        at 10,000, Locatello's statistical efficiency; NaN without both sizes), kinds [K].
+
+    Raises:
+        InputError: shapes that disagree, NaN, too few rows, sizes below 2, or no factor that varies.
+    """
+    return _downstream("downstream_gbt", codes, factors, sizes, bins, kinds, seed,
+                       lambda z, v: fit_boosted(z, v, seed)[0])
+
+
+def _downstream(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int], bins: int,
+                kinds: tuple[str, ...] | str | None, seed: int, fit: Callable[[np.ndarray, np.ndarray], Any]) -> Result:
+    codes, factors = checked(codes, factors)
+    if not len(sizes) or min(sizes) < 2:
+        raise InputError(f"sizes: expected numbers of labels, at least 2; got {tuple(sizes)}")
+    kinds = decided(factors, kinds)
+    v = classes(factors, bins, kinds)
+    train, test = split_rows(len(codes), TEST_SHARE, seed)
+    varies = varying(name, v[train])
+    accuracy = np.full((len(sizes), len(varies)), np.nan)
+    for (s, size), k in ((s, k) for s in enumerate(sizes) for k in np.flatnonzero(varies)):
+        rows = train[:size]
+        constant = (v[rows, k] == v[rows[0], k]).all()
+        predicted = v[rows[0], k] if constant else fit(codes[rows], v[rows, k]).predict(codes[test])
+        accuracy[s, k] = np.mean(predicted == v[test, k])
+    mean = np.nanmean(accuracy, axis=1)
+    by_size = dict(zip(sizes, mean, strict=True)) if len(train) >= max(sizes) else {}
+    efficiency = by_size[100] / by_size[10_000] if {100, 10_000} <= by_size.keys() else np.nan
+    labels = np.minimum(sizes, len(train))
+    by_number = dict(zip(labels, mean, strict=True))    # where there are fewer than asked for, sizes coincide
+    return Result(name, float(mean[np.argmax(sizes)]),
+                  {"labels": labels, "accuracy": accuracy, "mean_accuracy": mean, "efficiency": np.array(efficiency),
+                   "kinds": np.array(kinds)},
+                  "accuracy at " + ", ".join(f"{n:,} labels {a:.3f}" for n, a in by_number.items()))

@@ -1,0 +1,123 @@
+"""The second-order expansion of log p(x|z) around posterior means: what comparisons with closed forms start from."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vae_tf import theory
+from vae_tf.errors import InputError
+from vae_tf.metrics.context import Context
+from vae_tf.theory.checks import check_positive_definite
+
+BATCH = 16              # examples whose curvature is computed at a time; the decoder sees d times as many rows
+
+
+class Expansion(NamedTuple):
+    """A model around N posterior means, in float64.
+
+    x [N, n]: the data as the decoder makes them. mean [N, d], covariance [N, d, d] or None: of q(z|x). prior_mean,
+    prior_variance [N, d]: of p(z|u). output [N, n]: of the decoder at the means, logits or Gaussian means.
+    gauss_newton, hessian [N, d, d]: of log p(x|z) there. noise_variance: of a Gaussian likelihood, None for a
+    Bernoulli.
+    """
+
+    x: np.ndarray
+    mean: np.ndarray
+    covariance: np.ndarray | None
+    prior_mean: np.ndarray
+    prior_variance: np.ndarray
+    output: np.ndarray
+    gauss_newton: np.ndarray
+    hessian: np.ndarray
+    noise_variance: float | None
+
+
+def of_model(context: Any, progress: Callable[[int, int], None]) -> Expansion:
+    """The Expansion of the model of a `Context` that has one; progress is called with (done, N) after each batch.
+
+    Raises:
+        InputError: the export does not say its variance, or values or derivatives that are not finite.
+    """
+    from vae_tf.metrics import derivatives  # TensorFlow: scoring codes does without
+
+    variance = noise_variance(context.model.card)
+    x, posterior = encode(context.model, context.dataset, context.indices)
+    mean = posterior["mean"]
+    program = derivatives.curvatures(context.model.decoder, variance, mean.shape[1])
+    found = []
+    for start in range(0, len(mean), BATCH):
+        rows = slice(start, start + BATCH)
+        output, J, exact = (value.numpy() for value in program(*(a[rows].astype(np.float32) for a in (mean, x))))
+        found.append((output, theory.gauss_newton_hessian(J, output, variance), exact))
+        progress(min(start + BATCH, len(mean)), len(mean))
+    output, gauss_newton, exact = (np.concatenate(part).astype(np.float64) for part in zip(*found, strict=True))
+    if not all(np.isfinite(part).all() for part in (mean, output, gauss_newton, exact)):
+        raise InputError("decoder: expected finite values and derivatives; got NaN or infinite")
+    return Expansion(x, mean, covariance_of(posterior), posterior.get("prior_mean", np.zeros_like(mean)),
+                     posterior.get("prior_stddev", np.ones_like(mean)) ** 2, output, gauss_newton, exact, variance)
+
+
+def noise_variance(card: dict[str, Any]) -> float | None:
+    """s^2 of a Gaussian likelihood, None for a Bernoulli.
+
+    Raises:
+        InputError: the card of the export does not say the variance that was learned.
+    """
+    if card["likelihood"] == "bernoulli":
+        return None
+    known = card.get("likelihood_variance")
+    if known is None and card["likelihood"] == "gaussian":
+        known = card["recipe"]["likelihood_variance"]
+    if known is None:
+        raise InputError("the export does not say the variance that its likelihood learned; export it anew")
+    return known
+
+
+def encode(model: Any, dataset: Any, indices: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Data [N, n] as the decoder makes them, and the posterior's parts, in float64."""
+    examples = dataset.images_at(indices)
+    x = (examples / 255 if dataset.is_image else examples.astype(np.float64)).reshape(len(indices), -1)
+    posterior = model.encode(examples, u=model.u_at(dataset, indices))
+    return x, {name: part.astype(np.float64) for name, part in posterior.items()}
+
+
+def covariance_of(posterior: dict[str, np.ndarray]) -> np.ndarray | None:
+    """The covariances [N, d, d] of what a model's `encode` returns; None for an autoencoder."""
+    if "scale_tril" in posterior:
+        return posterior["scale_tril"] @ posterior["scale_tril"].swapaxes(1, 2)
+    if "stddev" in posterior:
+        return posterior["stddev"][:, :, np.newaxis] ** 2 * np.eye(posterior["stddev"].shape[1])
+    return None
+
+
+def posterior_covariance(expansion: Expansion) -> np.ndarray:
+    """The covariances [N, d, d] of q(z|x).
+
+    Raises:
+        InputError: the posterior has no width, or covariances that are not positive definite.
+    """
+    if expansion.covariance is None:
+        raise InputError("an autoencoder's posterior has no width")
+    return check_positive_definite("posterior covariance", expansion.covariance)
+
+
+def is_linear(expansion: Expansion, context: Context) -> bool:
+    """Whether p(x|z) is a Gaussian whose mean is linear in z."""
+    return (context.model.card["recipe"]["network"] == "linear" and not context.dataset.is_image
+            and expansion.noise_variance is not None)
+
+
+def linear_decoder(expansion: Expansion, context: Context) -> tuple[np.ndarray, float]:
+    """The matrix [n, d] of a linear decoder, and the variance of its Gaussian noise.
+
+    Raises:
+        InputError: the decoder is not linear, or the posterior has no width.
+    """
+    from vae_tf import jacobians  # TensorFlow: scoring codes does without
+
+    posterior_covariance(expansion)
+    if not is_linear(expansion, context) or expansion.noise_variance is None:
+        raise InputError("needs a linear network on vectors")
+    J = jacobians.jacobian(context.model.decoder, expansion.mean[:1].astype(np.float32))
+    return J.numpy()[0].astype(np.float64), expansion.noise_variance

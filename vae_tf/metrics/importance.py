@@ -1,0 +1,131 @@
+"""DCI: how far each latent serves one factor, by the importances of trees that predict factors from all latents."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.stats import entropy
+from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
+from threadpoolctl import threadpool_limits
+
+from vae_tf.kinds import decided
+from vae_tf.metrics.registry import register
+from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.splitting import TEST_SHARE, split_rows
+
+
+@register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
+          nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
+          meaning="the same with histogram gradient boosting; numbers differ from those of `dci`")
+def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None,
+             seed: int = 0) -> Result:
+    """`dci` with histogram gradient boosting: the same depth, rate and number of trees, on 255 quantile bins.
+
+    The importance of a latent is the total gain of its splits. A variant of its own: it agrees with `dci` in kind,
+    not in digits.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
+        bins: of continuous factors.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
+        seed: of the split, two thirds to one third, and of the trees.
+
+    Returns:
+        Result; parts: disentanglement, completeness, informativeness, informativeness_train, per_latent [d],
+        latent_weight [d], per_factor [K] (completeness), accuracy [K], importance [d, K], kinds [K].
+
+    Raises:
+        InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
+    """
+    return _dci("dci_fast", codes, factors, bins, kinds, seed, _fit_histogram_boosted)
+
+
+@register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1),
+          nearly_unchanged_by=("permutation", "sign", "scale", "warping", "relabelling"), unchanged_by=(),
+          meaning="whether each latent serves one factor, by the importances of gradient boosted trees")
+def dci(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None,
+        seed: int = 0) -> Result:
+    """Disentanglement, completeness, informativeness (Eastwood, Williams 2018) with gradient boosted trees.
+
+    R [d, K] is the importance of latent j to the trees that predict factor k from all latents, each factor's
+    summing to 1. Disentanglement: mean of 1 - H_K(R_j.), weighted by the share of importance latent j has;
+    completeness: mean over factors of 1 - H_d(R_.k), entropies to base K and d; informativeness: test accuracy.
+    The score is disentanglement; all are in [0, 1]. Disentanglement 1: each latent serves one factor; 0: all
+    serve all alike. Completeness 1: each factor is served by one latent. One factor alone is disentangled (1),
+    one latent alone complete (1), useless or not. A constant factor is left out, with a warning.
+
+    Trees do not mind monotone warping of a latent. Their seed decides ties: unseeded, as published, the score
+    moves. sklearn's GradientBoostingClassifier at its defaults, as in disentanglement_lib: minutes at 10,000
+    rows; see `dci_fast`.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
+        bins: of continuous factors.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
+        seed: of the split, two thirds to one third, and of the trees.
+
+    Returns:
+        Result; parts: disentanglement, completeness, informativeness, informativeness_train, per_latent [d],
+        latent_weight [d], per_factor [K] (completeness), accuracy [K], importance [d, K], kinds [K].
+
+    Raises:
+        InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
+    """
+    return _dci("dci", codes, factors, bins, kinds, seed, fit_boosted)
+
+
+def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[GradientBoostingClassifier, np.ndarray]:
+    """Gradient boosted trees that predict classes v [N] from codes z [N, d], and the importance [d] of each latent."""
+    learner = GradientBoostingClassifier(random_state=seed).fit(z, v)
+    return learner, np.abs(learner.feature_importances_)        # rounding makes some of those that are 0 negative
+
+
+def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int,
+                           ) -> tuple[HistGradientBoostingClassifier, np.ndarray]:
+    learner = HistGradientBoostingClassifier(max_depth=3, early_stopping=False, random_state=seed).fit(z, v)
+    gain = np.zeros(z.shape[1])
+    for tree in (tree for iteration in learner._predictors for tree in iteration):   # sklearn has no public way
+        nodes = tree.nodes[tree.nodes["is_leaf"] == 0]
+        np.add.at(gain, nodes["feature_idx"], np.maximum(nodes["gain"], 0))
+    return learner, gain / gain.sum() if gain.any() else gain
+
+
+def _dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None, seed: int,
+         fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
+    codes, factors = checked(codes, factors)
+    kinds = decided(factors, kinds)
+    v = classes(factors, bins, kinds)
+    train, test = split_rows(len(codes), TEST_SHARE, seed)
+    varies = varying(name, v[train])
+    importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
+    with threadpool_limits(1):      # on thousands of small trees, threads only wait for each other
+        for k in np.flatnonzero(varies):
+            learner, importance[:, k] = fit(codes[train], v[train, k], seed)
+            accuracy[:, k] = [learner.score(codes[rows], v[rows, k]) for rows in (test, train)]
+    disentanglement, per_latent, weight = concentration(importance[:, varies])
+    completeness = concentration(importance[:, varies].T)[1]
+    per_factor = np.full(len(varies), np.nan)
+    per_factor[varies] = completeness
+    return Result(name, disentanglement,
+                  {"disentanglement": np.array(disentanglement), "completeness": np.array(completeness.mean()),
+                   "informativeness": np.array(np.nanmean(accuracy[0])),
+                   "informativeness_train": np.array(np.nanmean(accuracy[1])), "per_latent": per_latent,
+                   "latent_weight": weight, "per_factor": per_factor, "accuracy": accuracy[0],
+                   "importance": importance, "kinds": np.array(kinds)},
+                  f"disentanglement; 0: latents serve all factors alike; 1: each serves one "
+                  f"(completeness {completeness.mean():.3f}, informativeness {np.nanmean(accuracy[0]):.3f})")
+
+
+def concentration(importance: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """How concentrated each row of a table [rows, columns] >= 0 is: 1 - its entropy to base `columns`.
+
+    Returns the mean weighted by the rows' sums, the rows' own values, and the weights. A row of zeros counts 0 and
+    weighs nothing; with one column every row is 1; a table of zeros gives 0.
+    """
+    rows, columns = importance.shape
+    total = importance.sum(1)
+    share = importance / np.where(total > 0, total, 1)[:, np.newaxis]
+    each = np.where(total > 0, 1 - entropy(np.where(total > 0, share.T, 1), axis=0) / np.log(max(columns, 2)), 0)
+    weight = total / total.sum() if total.any() else np.full(rows, 1 / rows)
+    return float(weight @ each), each, weight

@@ -1,0 +1,74 @@
+"""Explicitness: can the classes of a factor be read off all latents linearly?"""
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from vae_tf.errors import InputError
+from vae_tf.kinds import decided
+from vae_tf.metrics.registry import register
+from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.splitting import TEST_SHARE, split_rows
+
+
+@register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
+          nearly_unchanged_by=("permutation", "sign", "relabelling"),
+          meaning="how well each class of each factor can be read off linearly, as an area under the ROC curve")
+def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
+                 kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
+    """Explicitness: can each class of each factor be read off linearly? (Ridgeway, Mozer 2018.)
+
+    Test ROC area of one class against the rest under logistic regression on all latents; mean over the
+    classes of a factor, then over factors. In [0, 1]. 1: perfectly readable. 0.5: chance. It does not ask how
+    many latents that takes. A class absent from the training or the test part has no area, and is left out; a
+    constant factor is left out, with a warning. The regression is regularised, so each latent is first brought to
+    mean 0 and standard deviation 1 on the training part, as in disentanglement_lib; its units do not count.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
+        bins: of continuous factors.
+        kinds: of the factors, see `vae_tf.kinds.decided`.
+        seed: of the split, two thirds to one third.
+
+    Returns:
+        Result; parts: per_factor [K], per_factor_train [K], kinds [K].
+
+    Raises:
+        InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
+    """
+    codes, factors = checked(codes, factors)
+    kinds = decided(factors, kinds)
+    v = classes(factors, bins, kinds)
+    train, test = split_rows(len(codes), TEST_SHARE, seed)
+    varies = varying("explicitness", v[train])
+    constant = (codes[train] == codes[train[0]]).all(0)
+    codes = (codes - codes[train].mean(0)) / np.where(constant, 1, codes[train].std(0))
+    area = np.full((2, len(varies)), np.nan)
+    for k in np.flatnonzero(varies):
+        learner = fit_logistic(codes[train], v[train, k])
+        for i, rows in enumerate((test, train)):
+            area[i, k] = mean_roc_area(v[rows, k], learner.predict_proba(codes[rows]), learner.classes_)
+    if np.isnan(area[0, varies]).all():
+        raise InputError("factors: expected one with two classes in the test part; none has; give more rows")
+    return Result("explicitness", float(np.nanmean(area[0])),
+                  {"per_factor": area[0], "per_factor_train": area[1], "kinds": np.array(kinds)},
+                  "0.5: chance; 1: every class of every factor can be read off linearly")
+
+
+def mean_roc_area(v: np.ndarray, probability: np.ndarray, known: np.ndarray) -> float:
+    """Mean over classes of the ROC area of class against rest; v [N], probability [N, C] of classes known [C].
+
+    A class that v lacks has no area. NaN where none has: v is of one class, or of unknown classes alone.
+    """
+    areas = [roc_auc_score(v == c, p) for c, p in zip(known, probability.T, strict=True) if 0 < (v == c).sum() < len(v)]
+    return np.mean(areas) if areas else np.nan
+
+
+def fit_logistic(z: np.ndarray, v: np.ndarray) -> LogisticRegression:
+    """Logistic regression of classes v [N] on codes z [N, d]."""
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return LogisticRegression(max_iter=1_000).fit(z, v)

@@ -1,0 +1,209 @@
+"""Every metric, declared beside its function by `register`: what it needs, whether it learns, what it costs.
+
+The table of scores, the choice of rows, intervals, noise floors, the flags' help, the documentation and the tests of
+properties all follow from these declarations. A metric from outside the package is declared in the same way:
+
+    from vae_tf import metrics
+
+    @metrics.register(needs=("codes", "factors"), meaning="the share of factors that ...")
+    def my_metric(codes, factors):
+        return metrics.Result("my_metric", score, {"parts": arrays}, "0: ...; 1: ...")
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from vae_tf.errors import InputError
+from vae_tf.metrics.context import NEEDS, OPTIONS, Context
+from vae_tf.metrics.result import Result
+
+# The flags of evaluate.py that ask for metrics, and what their metrics look at.
+GROUPS = {"metrics": "codes, factors and the posterior", "geometry": "the decoder around posterior means",
+          "theory": "the model, held against closed forms"}
+COSTS = ("cheap", "seconds", "minutes")     # at 10,000 examples; those of "geometry" and "theory" at 200
+CHANGES = ("permutation", "sign", "scale", "warping", "relabelling")
+
+# States of a model (verdicts.Verdict) for which a score means nothing.
+ANY_MODEL: tuple[str, ...] = ()
+NOT_IF_DEAD = ("dead",)
+NOT_IF_COLLAPSED = ("dead", "nearly dead")
+NOT_OF_ONE_LATENT = ("dead", "nearly dead", "one latent")
+
+
+@dataclasses.dataclass(frozen=True)
+class Metric:
+    """A metric and what is known of it; see `register` for the fields. Calling it calls its function."""
+
+    name: str
+    function: Callable[..., Result]
+    needs: tuple[str, ...]
+    meaning: str
+    learns: bool = False
+    extremes: bool = False
+    cost: str = "cheap"
+    no_meaning_for: tuple[str, ...] = NOT_IF_COLLAPSED
+    active: str | None = None
+    range: tuple[float, float] | None = None
+    unchanged_by: tuple[str, ...] | None = None
+    nearly_unchanged_by: tuple[str, ...] = ()
+
+    def __call__(self, *args: Any, **options: Any) -> Result:
+        return self.function(*args, **options)
+
+    @property
+    def group(self) -> str:
+        """The flag of evaluate.py that asks for it: the last of GROUPS that one of its needs belongs to."""
+        return max((NEEDS[need].group for need in self.needs), key=list(GROUPS).index)
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Those of OPTIONS that its function takes."""
+        return tuple(name for name in OPTIONS if name in inspect.signature(self.function).parameters)
+
+    @property
+    def is_supervised(self) -> bool:
+        """Whether it looks at factors; shuffling codes against them gives chance."""
+        return bool({"factors", "sampler"} & {*self.needs})
+
+    @property
+    def takes_all_rows(self) -> bool:
+        """Whether it gets half as many examples again: it is tested on rows that it did not learn from, or draws."""
+        return self.learns or "sampler" in self.needs
+
+    def lacking(self, context: Context) -> str | None:
+        """Why what it needs is not there, or None."""
+        return context.lacking(self.needs)
+
+    def measure(self, context: Context) -> Result:
+        """The metric of what a `Context` holds.
+
+        Raises:
+            InputError: what it needs is not there, or its function cannot make a score of it.
+        """
+        if why := self.lacking(context):
+            raise InputError(why)
+        result = self.function(*map(context.value, self.needs), **context.options(self.options))
+        if not isinstance(result, Result):
+            raise InputError(f"{self.name}: expected a metric that returns a metrics.Result; "
+                             f"got {type(result).__name__}")
+        return result
+
+
+METRICS: dict[str, Metric] = {}
+
+
+def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, learns: bool = False,
+             extremes: bool = False, cost: str = "cheap", no_meaning_for: tuple[str, ...] = NOT_IF_COLLAPSED,
+             active: str | None = None, range: tuple[float, float] | None = None,
+             unchanged_by: tuple[str, ...] | None = None, nearly_unchanged_by: tuple[str, ...] = (),
+             ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Declare a metric: a decorator of its function, which it returns unchanged.
+
+    The function is called with the values of its needs, in their order. Keyword arguments of these names are filled in
+    too, if the function has them: kinds (of the factors), prior_means and prior_stddevs (of a learned prior),
+    samples_per_value and seed.
+
+    Args:
+        needs: names of context.NEEDS. The values are its positional arguments; they decide which flag asks for it.
+        meaning: what the score says, in a line of the documentation; `Result.meaning` says it of one score.
+        name: by which flags, tables and files name it; the function's name by default.
+        learns: it learns from some rows and is tested on others, so it gets half as many rows again.
+        extremes: its score rests on the most extreme rows. What the extremes of other rows would be, no resampling of
+            these rows tells, so it has no interval.
+        cost: of COSTS. "seconds" leaves it fewer resamples; "minutes" leaves it out of the default, too.
+        no_meaning_for: the states of a model in which the score means nothing.
+        active: the rule of `vae_tf.activity` by which it calls latents active, if it does.
+        range: the least and the largest score.
+        unchanged_by: those of CHANGES, to the codes or the factors, that leave the score as it is; None says nothing.
+        nearly_unchanged_by: those that leave it but for ties, a solver's tolerance or Monte Carlo noise.
+
+    Raises:
+        InputError: a name that is taken or cannot be a flag's value, or arguments other than these.
+    """
+    for argument, given, known in (("needs", needs, NEEDS), ("cost", (cost,), COSTS),
+                                   ("no_meaning_for", no_meaning_for, NOT_OF_ONE_LATENT),
+                                   ("unchanged_by", unchanged_by or (), CHANGES),
+                                   ("nearly_unchanged_by", nearly_unchanged_by, CHANGES)):
+        for each in given:
+            if each not in known:
+                raise InputError(f"{argument}: expected names of {', '.join(known)}; got {each!r}")
+    if not needs:
+        raise InputError("needs: expected the name of something to look at; got none")
+
+    def declare(function: Callable[..., Result]) -> Callable[..., Result]:
+        metric = Metric(name or function.__name__, function, needs, meaning, learns, extremes, cost, no_meaning_for,
+                        active, range, unchanged_by, nearly_unchanged_by)
+        _add(metric)
+        return function
+
+    return declare
+
+
+def _add(metric: Metric) -> None:
+    if not metric.name.isidentifier() or metric.name in ("default", "all"):
+        raise InputError(f"name: expected letters, digits and underscores, neither default nor all; "
+                         f"got {metric.name!r}")
+    there = METRICS.get(metric.name)
+    if there and _place(there.function) != _place(metric.function):     # the same place again is a module reloaded
+        raise InputError(f"name: expected a name that no metric has; got {metric.name}, which "
+                         f"{there.function.__module__} has declared")
+    METRICS[metric.name] = metric
+
+
+def _place(function: Callable) -> tuple[str, str]:
+    return function.__module__, function.__qualname__
+
+
+def names(group: str | None = None) -> tuple[str, ...]:
+    """The names of all metrics, or of those that a flag of evaluate.py asks for."""
+    return tuple(name for name, metric in METRICS.items() if group in (None, metric.group))
+
+
+def default_names(group: str = "metrics") -> tuple[str, ...]:
+    """The names of a group's metrics that do not take minutes."""
+    return tuple(name for name in names(group) if METRICS[name].cost != "minutes")
+
+
+def check_names(given: Iterable[str], group: str | None = None) -> None:
+    """Raise InputError for names that no metric has, or none of this group."""
+    known = names(group)
+    for name in given:
+        if name not in known:
+            raise InputError(f"{group or 'metrics'}: expected names of {', '.join(known)}; got {name!r}")
+
+
+def measure(given: Iterable[str], context: Context, progress: Callable[[int, int], None] | None = None,
+            ) -> tuple[dict[str, Result], dict[str, str]]:
+    """Compute metrics of what a `Context` holds.
+
+    Args:
+        given: names of METRICS.
+        context: what there is; what metrics share is computed in it once.
+        progress: called with (done, total) now and then, in examples looked at.
+
+    Returns:
+        Results by name, and by name why a metric could not be computed.
+
+    Raises:
+        InputError: a name that no metric has.
+    """
+    given = tuple(given)
+    check_names(given)
+    needed = {need for name in given if not METRICS[name].lacking(context) for each in METRICS[name].needs
+              for need in (each, *NEEDS[each].after) if NEEDS[need].is_long} - {*context.computed}
+
+    def report(done: int) -> None:
+        if progress is not None:
+            progress(len(needed & {*context.computed}) * len(context.codes) + done, len(needed) * len(context.codes))
+
+    context.report = report
+    results, skipped = {}, {}
+    for name in given:
+        try:
+            results[name] = METRICS[name].measure(context)
+        except InputError as error:
+            skipped[name] = str(error)
+    return results, skipped
+

@@ -1,0 +1,141 @@
+"""Metrics of how well single latents predict a factor: disentanglement_score and sap."""
+
+import math
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.svm import LinearSVC
+
+from vae_tf.errors import InputError
+from vae_tf.kinds import decided
+from vae_tf.metrics.information import gaps
+from vae_tf.metrics.registry import register
+from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.splitting import TEST_SHARE, split_rows
+
+
+@register(needs=("codes", "factors"), learns=True, range=(0, math.inf), unchanged_by=("permutation", "sign", "scale"),
+          meaning="the gap in how well the two best latents, each alone, predict a factor from its nearest neighbours")
+def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None,
+                          neighbours: int = 5, seed: int = 0) -> Result:
+    """rolinek's Disentanglement score (S65-S71): the gap in how well single latents predict a factor.
+
+    mean over factors i of (A_im - A_is) / M_i, with m and s the two latents that predict v_i best, by k nearest
+    neighbours from that latent alone. Regression: A = std - rmse, M = std of v_i. Classification: A = accuracy,
+    M = accuracy of the best constant, the commonest class.
+
+    From 0 up. 0: for each factor two latents predict equally well. 1, regression: one latent predicts the
+    factor perfectly and no other does better than a constant. The paper calls it a number between 0 and 1; as
+    printed it is not: a useless latent's kNN is worse than a constant (rmse = std sqrt(1 + 1/k)), so that a perfect
+    code scores 1.095 at k = 5; and accuracy over the accuracy of a constant reaches the number of classes. The part
+    `bounded` is in [0, 1]: A no worse than the best constant's, over what is to be gained on that.
+    With one latent, its rival is the constant. A constant factor is left out, with a warning.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K].
+        kinds: of the factors, see `vae_tf.kinds.decided`. The categorical ones are classified, all others regressed,
+            as rolinek did for positions.
+        neighbours: k.
+        seed: of the split, 80/20.
+
+    Returns:
+        Result; parts: gap [K], latent [K] (m), performance A [d, K], normaliser M [K], kinds [K], bounded.
+
+    Raises:
+        InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
+    """
+    codes, factors = checked(codes, factors)
+    kinds = decided(factors, kinds)
+    train, test = split_rows(len(codes), 0.2, seed)
+    if neighbours > len(train):
+        raise InputError(f"neighbours: expected at most {len(train)}, the training rows; got {neighbours}")
+    varies = varying("disentanglement_score", factors[test])
+    performance = np.zeros((codes.shape[1], len(varies)))
+    normaliser, constant, perfect = np.ones((3, len(varies)))
+    for k in np.flatnonzero(varies):
+        performance[:, k], normaliser[k], constant[k], perfect[k] = _of_one_factor(
+            codes, factors[:, k], kinds[k] == "categorical", neighbours, train, test)
+    above = np.maximum(performance - constant, 0)
+    gap = (gaps(performance) if len(performance) > 1 else above[0]) / normaliser
+    bounded = gaps(above) / np.where(varies, perfect - constant, 1)
+    return Result("disentanglement_score", float(gap[varies].mean()),
+                  {"gap": np.where(varies, gap, np.nan), "latent": performance.argmax(0), "performance": performance,
+                   "normaliser": normaliser, "kinds": np.array(kinds), "bounded": np.array(bounded[varies].mean())},
+                  "0: no latent predicts a factor better than another does; 1: one predicts it, the rest do not")
+
+
+def _of_one_factor(codes: np.ndarray, v: np.ndarray, classify: bool, neighbours: int, train: np.ndarray,
+                   test: np.ndarray) -> tuple[np.ndarray, float, float, float]:
+    """For a factor v [N]: A [d] of each latent alone, M, and the performance of the best constant and of perfection."""
+    if classify:
+        v = np.unique(v, return_inverse=True)[1]
+        normaliser = np.unique(v[test], return_counts=True)[1].max() / len(test)
+        constant, perfect = normaliser, 1.0
+    else:
+        constant, perfect = 0.0, v[test].std()
+        normaliser = perfect
+    performance = np.zeros(codes.shape[1])
+    for j, z in enumerate(codes.T[..., np.newaxis]):
+        learner = (KNeighborsClassifier if classify else KNeighborsRegressor)(neighbours)
+        predicted = learner.fit(z[train], v[train]).predict(z[test])
+        performance[j] = (np.mean(predicted == v[test]) if classify
+                          else perfect - np.sqrt(np.mean((predicted - v[test])**2)))
+    return performance, normaliser, constant, perfect
+
+
+@register(needs=("codes", "factors"), learns=True, range=(0, 1), unchanged_by=("permutation", "sign"),
+          nearly_unchanged_by=("relabelling",),
+          meaning="the gap in how well the two best latents, each alone, predict a factor linearly")
+def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
+    """Separated attribute predictability (Kumar 2018): the gap in how well single latents predict a factor linearly.
+
+    mean over factors of the gap between the two best latents. Discrete factors: test accuracy of a linear SVM
+    (C = 0.01, balanced classes) on one latent. Continuous factors: squared correlation. In [0, 1]. 0: two latents
+    predict equally well; 1: one predicts perfectly and the next not at all, which chance accuracy keeps out
+    of reach for discrete factors. The SVM regularises its weight and its intercept, so the score depends on the scale
+    of each latent, and on its mean. A constant latent predicts the commonest class, or correlates 0; so does one of
+    a variance below 1e-12 with a continuous factor. A constant factor is left out, with a warning.
+
+    Args:
+        codes: [N, d].
+        factors: [N, K].
+        kinds: of the factors, see `vae_tf.kinds.decided`.
+        seed: of the split, two thirds to one third.
+
+    Returns:
+        Result; parts: gap [K], latent [K], score_matrix [d, K], kinds [K].
+
+    Raises:
+        InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
+    """
+    codes, factors = checked(codes, factors)
+    kinds = decided(factors, kinds)
+    v = classes(factors, kinds=kinds)
+    train, test = split_rows(len(codes), TEST_SHARE, seed)
+    varies = varying("sap", factors[train])
+    table = np.zeros((codes.shape[1], len(varies)))
+    for k in np.flatnonzero(varies):
+        for j, z in enumerate(codes.T[..., np.newaxis]):
+            table[j, k] = (_squared_correlation(z[train, 0], factors[train, k]) if kinds[k] == "continuous"
+                           else _svm_accuracy(z, v[:, k], train, test))
+    gap = gaps(table)
+    return Result("sap", float(gap[varies].mean()),
+                  {"gap": np.where(varies, gap, np.nan), "latent": table.argmax(0), "score_matrix": table,
+                   "kinds": np.array(kinds)},
+                  "0: no latent predicts a factor better than another does; higher: one does; depends on the scale "
+                  "and the mean of codes")
+
+
+def _svm_accuracy(z: np.ndarray, v: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+    learner = LinearSVC(C=0.01, class_weight="balanced", dual=False)     # the primal: deterministic, and converges
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return learner.fit(z[train], v[train]).score(z[test], v[test])
+
+
+def _squared_correlation(z: np.ndarray, v: np.ndarray) -> float:
+    """r^2; that of a variance below 1e-12 is 0."""
+    (zz, zv), (_, vv) = np.cov(z, v, ddof=0)
+    return zv**2 / (zz * vv) if min(zz, vv) > 1e-12 else 0.0

@@ -1,0 +1,62 @@
+"""The squared reconstruction loss, split into what the posterior mean and what the posterior's noise cause."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from vae_tf.errors import InputError
+from vae_tf.metrics.local_decoder_errors import checked_posterior, ratio
+from vae_tf.metrics.registry import NOT_IF_DEAD, register
+from vae_tf.metrics.result import Result
+
+
+@register(needs=("decoder", "x", "codes", "widths"), no_meaning_for=NOT_IF_DEAD,
+          meaning="share of the cross term that the split of the squared loss leaves out")
+def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.ndarray, *, draws: int = 256,
+               seed: int = 0) -> Result:
+    """The squared reconstruction loss = deterministic + stochastic + cross term (rolinek (13)-(15), bhowal (7)).
+
+    E ||Dec(mu + eps) - x||^2 = ||Dec(mu) - x||^2 + E ||Dec(mu + eps) - Dec(mu)||^2
+    + 2 E (Dec(mu + eps) - Dec(mu)) . (Dec(mu) - x). The papers drop the last term: it is zero only if the decoder is
+    unbiased around mu. The score is its share of the whole, in absolute value. 0: the split is exact.
+
+    Args:
+        decoder: a function of z, as `vae_tf.jacobians` takes it.
+        x: the data as the decoder makes them, [N, ...] (images in [0, 1]).
+        means: posterior means [N, d].
+        stddevs: posterior standard deviations [N, d], or Cholesky factors [N, d, d].
+        draws: the number of draws of eps per x.
+        seed: of the draws; each x has its own.
+
+    Returns:
+        Result; parts: reconstruction, deterministic, stochastic, cross, each [N], data units^2; cross_error, the
+        standard error of the mean cross term.
+
+    Raises:
+        InputError: shapes that disagree or values that are not finite.
+    """
+    from vae_tf.metrics import local_decoder  # TensorFlow: scoring codes does without
+
+    means, factors = checked_posterior(means, stddevs)
+    x = np.asarray(x, np.float64).reshape(len(x), -1)
+    d = means.shape[1]
+    moved_by = local_decoder.program_of(local_decoder.response, decoder, d, draws)
+    rows = []
+    for i in range(len(means)):
+        noise = np.random.default_rng([seed, i]).standard_normal((1, draws, d), np.float32)
+        batch = moved_by(means[i:i + 1], factors[i:i + 1], noise)
+        moved, centre = (value.numpy()[0].astype(np.float64) for value in batch)
+        if centre.shape != x[i].shape or len(x) != len(means):
+            raise InputError(f"x: expected {len(means)} examples of {len(centre)} values; got {x.shape}")
+        residual = centre - x[i]
+        cross = 2 * moved @ residual
+        rows.append((((moved + residual) ** 2).sum(1).mean(), residual @ residual, (moved**2).sum(1).mean(),
+                     cross.mean(), cross.var() / (draws - 1)))
+    whole, deterministic, stochastic, cross, variance = np.array(rows).T
+    if not np.isfinite(whole).all():
+        raise InputError("x, decoder: expected finite values; got NaN or infinite")
+    return Result("loss_split", ratio(abs(cross.mean()), whole.mean()),
+                  {"reconstruction": whole, "deterministic": deterministic, "stochastic": stochastic, "cross": cross,
+                   "cross_error": np.sqrt(variance.sum()) / len(variance)},
+                  "share of the squared loss in the cross term that deterministic + stochastic leaves out; "
+                  "0: the split is exact")
