@@ -5,7 +5,8 @@ from scipy.stats import ortho_group
 
 from vae_tf import activity
 from vae_tf.errors import InputError
-from vae_tf.metrics.orthogonality import aligned, column_cosine, dto, hadamard_gap, od_score, variance_norm_relation
+from vae_tf.metrics import od_score
+from vae_tf.metrics.orthogonality import aligned, column_cosine, dto, hadamard_gap, variance_norm_relation
 
 EPS = np.finfo(np.float32).eps
 

@@ -35,9 +35,11 @@ def diagonal_gap_of_model(expansion: Expansion, context: Context) -> Result:
 
 
 def _optimal_precision(expansion: Expansion, context: Context) -> np.ndarray:
+    from vae_tf import models  # TensorFlow: scoring codes does without
+
     card = context.model.card
-    if card["model"] == "beta_tcvae":
-        raise InputError("beta weighs the total correlation, not the KL: no optimum in closed form")
+    if (term := models.declared(card).beta_term) != models.KL:
+        raise InputError(f"beta weighs the {term}, not the KL: no optimum in closed form")
     if card["beta"] == 0:
         raise InputError("beta is 0: the optimal posterior has no width")
     return theory.optimal_precision(expansion.gauss_newton, card["beta"], expansion.prior_variance)

@@ -24,14 +24,17 @@ def linear_optimum_of_model(expansion: Expansion, context: Context) -> Result:
     Raises:
         InputError: the network is not linear, or the optimum of the model is not known in closed form.
     """
+    from vae_tf import models  # TensorFlow: scoring codes does without
+
     (F, noise_variance), card = linear_decoder(expansion, context), context.model.card
-    if card["model"] not in ("vae", "beta_vae", "full_covariance_vae"):
+    known = models.declared(card).linear_theory
+    if known is None or known.optimum is None:
         raise InputError(f"the optimum of a linear {card['model']} is not known in closed form")
     rows = np.random.default_rng(context.seed).permutation(len(context.dataset))[:EXAMPLES]
     x, posterior = encode(context.model, context.dataset, rows)
     bias = context.model.decode(np.zeros((1, F.shape[1])))["mean"].reshape(-1).astype(np.float64)
     return linear_optimum(x, F, bias, posterior["mean"], np.asarray(covariance_of(posterior)), beta=card["beta"],
-                          noise_variance=noise_variance, full=card["model"] == "full_covariance_vae",
+                          noise_variance=noise_variance, full=known.optimum == "full",
                           learned=card["likelihood"] == "gaussian_learned")
 
 

@@ -1,0 +1,121 @@
+"""The page of histograms of every latent's posterior and prior (bonheme's Figures 1 to 4)."""
+
+import pathlib
+import textwrap
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vae_tf import activity, runs
+from vae_tf.evaluation import Codes
+from vae_tf.metrics import polarised
+
+COLOURS = {"active": "#2f6fb0", "mixed": "#d98218", "passive": "#7a7a7a"}
+ROWS_PER_BLOCK = 15
+LINE = {"histtype": "step", "color": "black"}
+DOTTED = {"histtype": "step", "color": "crimson", "linestyle": ":"}
+
+
+class _Latent(NamedTuple):
+    """What is shown of latent j: its class, its mean KL, and samples [N] of what its histograms are of."""
+
+    j: int
+    kind: str
+    kl: float
+    means: np.ndarray
+    variances: np.ndarray
+    prior_variances: np.ndarray
+    z: np.ndarray
+    prior: np.ndarray
+
+
+def polarised_page(path: pathlib.Path, title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL,
+                   bins: int = 50) -> None:
+    """Draw what bonheme's Figures 1 to 4 show, for every latent, to a PNG.
+
+    A row is a latent: histograms of mu_j, of the posterior's and the prior's variance, and of z_j, the prior's samples
+    and mu_j together. Active latents come first, the one with most KL on top; more than 15 stand in blocks side by
+    side.
+
+    Args:
+        path: of the PNG.
+        title: of the page.
+        codes: evaluation.Codes with stddev.
+        passive_kl: nats, see activity.classify.
+        bins: of each histogram.
+    """
+    import matplotlib
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    latents = _latents(codes, passive_kl)
+    blocks = -(-len(latents) // ROWS_PER_BLOCK)
+    rows = -(-len(latents) // blocks)
+    top = 1.2 if blocks == 1 else 1.0       # inches: a single block is too narrow for a legend of one line
+    width, height = 7.2 * blocks, 0.62 * rows + 0.2 + top
+    figure = plt.figure(figsize=(width, height))
+    grid = figure.add_gridspec(rows, 4 * blocks, width_ratios=[0.55, 1, 1, 1] * blocks, hspace=0.9, wspace=0.2,
+                               left=0.01, right=1 - 0.15 / width, bottom=0.25 / height, top=1 - top / height)
+    for place, latent in enumerate(latents):
+        row, left = place % rows, 4 * (place // rows)
+        label, *panels = (figure.add_subplot(grid[row, left + column]) for column in range(4))
+        _draw(latent, label, panels, bins)
+        if row == 0:
+            for panel, heading in zip(panels, ("posterior mean", "variance", "samples"), strict=True):
+                panel.set_title(heading, fontsize=9)
+    figure.suptitle(textwrap.shorten(title, 80 * blocks), fontsize=11, y=1 - 0.12 / height, va="top")
+    figure.legend(handles=_legend([latent.kind for latent in latents]), loc="upper center", ncols=3 * blocks,
+                  fontsize=8, frameon=False, bbox_to_anchor=(0.5, 1 - 0.35 / height))
+    runs.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100))
+    plt.close(figure)
+
+
+def _latents(codes: Codes, passive_kl: float) -> list[_Latent]:
+    """The latents in the order of the page."""
+    means, stddevs, _, prior_stddevs = codes.distributions()
+    classes = activity.classify(*codes.distributions(), passive_kl=passive_kl)
+    kl = activity.kl_per_latent(*codes.distributions()).mean(0)
+    z, prior = polarised.draw_samples(*codes.distributions())
+    prior_variances = np.broadcast_to(np.square(prior_stddevs), means.shape)
+    order = sorted(range(len(kl)), key=lambda j: (activity.CLASSES.index(classes[j]), -kl[j]))
+    return [_Latent(j, classes[j], kl[j], means[:, j], stddevs[:, j] ** 2, prior_variances[:, j], z[:, j], prior[:, j])
+            for j in order]
+
+
+def _draw(latent: _Latent, label: Any, panels: list[Any], bins: int) -> None:
+    """Draw a latent's label and its three histograms."""
+    colour = COLOURS[latent.kind]
+    label.set_axis_off()
+    label.text(0.85, 0.72, f"z{latent.j}", ha="right", va="center", fontsize=10, weight="bold", color=colour)
+    label.text(0.85, 0.1, f"{latent.kind}\nKL {latent.kl:.2g}", ha="right", va="center", fontsize=7, color=colour)
+    filled = {"histtype": "stepfilled", "color": colour, "alpha": 0.6}
+    # Means on the scale of the samples: those of a passive latent are to be seen as the points that they are.
+    low, high = np.quantile(np.concatenate([latent.z, latent.prior, latent.means]), (0.0005, 0.9995))
+    edges = np.linspace(low, high, bins + 1)
+    # A learned prior's variance may have a tail so long that nothing else would be seen.
+    widest = 1.1 * max(np.quantile(of, 0.97) for of in (latent.variances, latent.prior_variances))
+    _histograms(panels[0], edges, (latent.means, filled))
+    _histograms(panels[1], np.linspace(0, widest, bins + 1), (latent.variances, filled), (latent.prior_variances, LINE))
+    _histograms(panels[2], edges, (latent.z, filled), (latent.prior, LINE), (latent.means, DOTTED))
+
+
+def _legend(kinds: list[str]) -> list[Any]:
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    return [*(Patch(color=COLOURS[name], alpha=0.6, label=f"posterior, {name} latent") for name in activity.CLASSES
+              if name in kinds),
+            Line2D([], [], color="black", label="prior"),
+            Line2D([], [], color="crimson", linestyle=":", label="posterior mean, among the samples")]
+
+
+def _histograms(axis: Any, edges: np.ndarray, *columns: tuple[np.ndarray, dict[str, Any]]) -> None:
+    """Draw histograms (values, style) on one axis of x, each as high as its highest bin."""
+    for values, style in columns:
+        counts, _ = np.histogram(values, edges)
+        axis.hist(edges[:-1], edges, weights=counts / max(counts.max(), 1), **style)
+    axis.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.08), yticks=[])
+    axis.locator_params(axis="x", nbins=4)
+    axis.tick_params(axis="x", labelsize=7, length=2, pad=1)
+    for side in ("top", "left", "right"):
+        axis.spines[side].set_visible(False)
