@@ -15,7 +15,7 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
-          meaning="the same with histogram gradient boosting; numbers differ from those of `dci`")
+          meaning="`dci` with histogram gradient boosting, whose numbers differ")
 def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None,
              seed: int = 0) -> Result:
     """`dci` with histogram gradient boosting: the same depth, rate and number of trees, on 255 quantile bins.

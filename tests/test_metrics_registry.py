@@ -1,0 +1,145 @@
+"""Metrics declare what they need, in the package and outside of it; everything else follows from that."""
+
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import test_metrics_properties as properties
+
+from vae_tf import evaluation, metrics, report
+from vae_tf.errors import InputError
+from vae_tf.metrics import page, registry
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """METRICS that are as before when the test has ended."""
+    monkeypatch.setattr(registry, "METRICS", dict(registry.METRICS))
+    monkeypatch.setattr(metrics, "METRICS", registry.METRICS)
+    monkeypatch.setattr(page, "METRICS", registry.METRICS)
+    return registry.METRICS
+
+
+def declare_toy(**options):
+    """A metric from outside: 1 less the share of the codes' mean absolute deviation that other rows could have."""
+    @metrics.register(needs=("codes", "factors"), meaning="a toy", name="toy", **options)
+    def toy(codes, factors, kinds=None, seed=0):
+        codes, factors = metrics.checked(codes, factors)
+        r = abs(np.corrcoef(codes.T, factors.T)[:codes.shape[1], codes.shape[1]:]).max()
+        return metrics.Result("toy", float(r), {"kinds": kinds, "seed": seed}, "0: nothing; 1: a straight line")
+
+    return toy
+
+
+def codes_and_factors(rows=80):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 4, (rows, 2))
+    return evaluation.Codes(factors + 0.3 * rng.standard_normal((rows, 2)), factors)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_metric_from_outside_is_scored_like_any_other(registered, jobs):
+    declare_toy()
+    scored = evaluation.score(codes_and_factors(), ["mig", "toy"], seed=3, jobs=jobs)
+    result = scored.results["toy"]
+    assert result.parts == {"kinds": ("categorical", "categorical"), "seed": 3} and 0.9 < result.score < 1
+    assert scored.noise_floor["toy"] < 0.4 and scored.measured["toy"]["resamples"] == evaluation.RESAMPLES
+    assert "  toy " in report.table(scored) and '"toy": {' in evaluation.as_json(scored)
+    assert "| `toy` | a toy | codes, factors |" in page.declarations("metrics")
+
+
+def test_a_metric_from_outside_is_held_to_the_properties_that_it_declares(registered):
+    declare_toy(range=(0, 1), unchanged_by=("permutation", "sign"), nearly_unchanged_by=("scale",))
+    codes, factors = properties.example()
+    before = properties.scored("toy", codes, 1, factors)
+    properties.check_range("toy", before)
+    properties.check_change("toy", "permutation", before)
+    properties.check_change("toy", "scale", before)
+    with pytest.raises(AssertionError, match="relabelling"):
+        declare_toy(unchanged_by=("relabelling",))
+        properties.check_change("toy", "relabelling", before)
+
+
+@pytest.mark.parametrize(("options", "default", "resamples", "rows"), [
+    ({}, True, 20, 80), ({"cost": "seconds"}, True, 5, 80), ({"cost": "minutes"}, False, 5, 80),
+    ({"extremes": True}, True, 0, 80), ({"learns": True}, True, 20, 80)])
+def test_what_is_declared_decides_how_a_metric_is_scored(registered, options, default, resamples, rows):
+    declare_toy(**options)
+    assert ("toy" in metrics.default_names()) == default and "toy" in metrics.names("metrics")
+    scored = evaluation.score(codes_and_factors(), ["toy"], examples=60)
+    assert scored.measured["toy"]["resamples"] == resamples
+    assert scored.measured["toy"]["examples"] == (80 if options.get("learns") else 60)
+
+
+def test_what_is_missing_is_said_in_one_way():
+    """One measure for metrics of codes, of the posterior, of the decoder and of the whole model."""
+    codes = np.random.default_rng(0).standard_normal((30, 2))
+    results, skipped = metrics.measure(("active_units", "mig", "irs", "mig_posterior", "dto", "loss_split",
+                                        "linear_optimum"), metrics.Context(codes))
+    assert list(results) == ["active_units"]
+    assert skipped == {"mig": "there are no factors", "irs": "there are no factors",
+                       "mig_posterior": "there are no factors", "dto": "there is no decoder, only codes",
+                       "loss_split": "there is no decoder, only codes",
+                       "linear_optimum": "there is no model, only codes"}
+
+
+def test_what_metrics_share_is_computed_once():
+    calls = []
+    import tensorflow as tf
+
+    def decoder(z):
+        calls.append(tf.executing_eagerly())
+        return z @ tf.eye(3, 5)
+
+    context = metrics.Context(np.ones((4, 3), np.float32), decoder=decoder)
+    results, _ = metrics.measure(("dto", "column_cosine", "hadamard_gap"), context)
+    traced = len(calls)
+    metrics.measure(("od_score_jacobian",), context)
+    assert len(calls) == traced and results["dto"].score == pytest.approx(0, abs=1e-6)
+
+
+def test_codes_are_scored_without_tensorflow():
+    script = ("import sys, numpy as np\nfrom vae_tf import evaluation, metrics\n"
+              "evaluation.score(evaluation.Codes(np.eye(50)), ['active_units'])\n"
+              "metrics.check_names(['dto', 'linear_optimum'])\nassert 'tensorflow' not in sys.modules")
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=pathlib.Path(__file__).parents[1])
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"needs": ()}, "needs: expected the name of something to look at; got none"),
+    ({"needs": ("pixels",)}, r"needs: expected names of codes, factors, .*; got 'pixels'"),
+    ({"cost": "hours"}, "cost: expected names of cheap, seconds, minutes; got 'hours'"),
+    ({"no_meaning_for": ("alive",)}, "no_meaning_for: expected names of dead, .*; got 'alive'"),
+    ({"unchanged_by": ("rotation",)}, "unchanged_by: expected names of permutation, .*; got 'rotation'"),
+    ({"name": "my metric"}, "name: expected letters, digits and underscores, .*; got 'my metric'"),
+    ({"name": "all"}, "name: expected .*, neither default nor all; got 'all'"),
+    ({"name": "mig"}, "name: expected a name that no metric has; got mig, which vae_tf.metrics.information has"),
+])
+def test_bad_declarations_name_themselves(registered, options, message):
+    with pytest.raises(InputError, match=message):
+        metrics.register(**{"needs": ("codes",), "meaning": "a toy", "name": "toy", **options})(lambda codes: None)
+
+
+def test_a_metric_that_returns_no_result_is_named(registered):
+    metrics.register(needs=("codes",), meaning="a toy", name="toy")(lambda codes: 0.5)
+    scored = evaluation.score(codes_and_factors(), ["toy"])
+    assert scored.skipped["toy"] == "toy: expected a metric that returns a metrics.Result; got float"
+
+
+def test_the_tables_of_the_documentation_are_up_to_date():
+    file = pathlib.Path(__file__).parents[1] / "docs" / "metrics.md"
+    text = file.read_text()
+    assert all(f"<!-- {title}: {page.COMMAND} -->" in text for title in page.TABLES)
+    assert page.update_tables(text) == text, f"run `{page.COMMAND}`"
+
+
+def test_stale_tables_are_replaced(tmp_path):
+    title, table = "needs", page.needs()
+    start, end = f"<!-- {title}: {page.COMMAND} -->", f"<!-- end of {title} -->"
+    file = tmp_path / "page.md"
+    file.write_text(f"Before.\n{start}\n| old |\n{end}\nAfter.\n")
+    subprocess.run([sys.executable, "-m", "vae_tf.metrics", f"--page={file}"], check=True,
+                   cwd=pathlib.Path(__file__).parents[1])
+    assert file.read_text() == f"Before.\n{start}\n{table}\n{end}\nAfter.\n"

@@ -1,0 +1,87 @@
+"""The tables of docs/metrics.md that follow from what metrics declare."""
+
+import functools
+import math
+
+from vae_tf import activity
+from vae_tf.metrics.context import NEEDS
+from vae_tf.metrics.registry import CHANGES, GROUPS, METRICS, Metric, names
+
+COMMAND = "python -m vae_tf.metrics --page=docs/metrics.md"
+
+
+def declarations(group: str) -> str:
+    """The metrics that a flag asks for: what each says, needs and costs."""
+    of_codes = group == "metrics"
+    lines = [_row("metric", "what it says", "needs", *(["examples", "beside the score"] if of_codes else []), "cost")]
+    lines.append("|---" * lines[0].count(" | ") + "|---|")
+    for name in names(group):
+        metric = METRICS[name]
+        columns = ["15,000" if metric.takes_all_rows else "10,000", _beside(metric)] if of_codes else []
+        lines.append(_row(f"`{name}`", metric.meaning, ", ".join(metric.needs), *columns, metric.cost))
+    return "\n".join(lines)
+
+
+def needs() -> str:
+    """What metrics can look at."""
+    return "\n".join(["| need | what a metric's function gets | flag |", "|---|---|---|",
+                      *(_row(f"`{name}`", need.what, f"`--{need.group}`") for name, need in NEEDS.items())])
+
+
+def active_rules() -> str:
+    """The rules of `vae_tf.activity`, and who uses them."""
+    lines = ["| rule | latent j is active if | source | who uses it |", "|---|---|---|---|"]
+    for name, rule in activity.RULES.items():
+        users = [f"`{metric.name}`" for metric in METRICS.values() if metric.active == name]
+        lines.append(_row(f"`{name}`", rule.condition, rule.source, ", ".join([*filter(None, [rule.users]), *users])))
+    return "\n".join(lines)
+
+
+def invariances() -> str:
+    """Which changes leave a score as it is."""
+    lines = [f"| metric | range | {' | '.join(CHANGES)} |", f"|---|---|{':-:|' * len(CHANGES)}"]
+    for name in names("metrics"):
+        metric = METRICS[name]
+        if metric.range is None or metric.unchanged_by is None:
+            continue
+        low, high = metric.range
+        upper = {math.inf: "∞)", math.log(20): "log 20]"}.get(high, f"{high}]")
+        marks = {None: "-", "yes": "✓", "nearly": "≈", "no": ""}
+        lines.append(f"| `{name}` | [{low}, {upper} | "
+                     + " | ".join(marks[is_unchanged(metric, change)] for change in CHANGES) + " |")
+    return "\n".join(lines)
+
+
+def is_unchanged(metric: Metric, change: str) -> str | None:
+    """Whether a change leaves a score as it is: "yes", "nearly" or "no"; None where that is not declared.
+
+    The means of a posterior cannot be warped alone, so that nothing is declared of warping a posterior.
+    """
+    if metric.unchanged_by is None or (change == "warping" and {"stddevs", "independent_stddevs"} & {*metric.needs}):
+        return None
+    return "yes" if change in metric.unchanged_by else "nearly" if change in metric.nearly_unchanged_by else "no"
+
+
+def _beside(metric: Metric) -> str:
+    """What the table of scores shows beside a score."""
+    interval = "no interval" if metric.extremes else "interval"
+    return f"chance, {interval}" if metric.is_supervised else interval
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+TABLES = {**{f"metrics of --{group}": functools.partial(declarations, group) for group in GROUPS}, "needs": needs,
+          "rules for active latents": active_rules, "invariances": invariances}
+
+
+def update_tables(text: str) -> str:
+    """The text of a page, its tables replaced by what follows from the declarations now."""
+    for title, table in TABLES.items():
+        start, end = f"<!-- {title}: {COMMAND} -->", f"<!-- end of {title} -->"
+        before, there, rest = text.partition(start)
+        _, ends, after = rest.partition(end)
+        if there and ends:
+            text = f"{before}{start}\n{table()}\n{end}{after}"
+    return text
