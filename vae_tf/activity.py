@@ -45,7 +45,7 @@ RULES = {
                       "comparisons, and the polarised KL in a run's history"),
     "is_alive": Rule("the variance of a code over examples is more than float32's rounding",
                      "ours, for codes without a posterior", "the verdict on codes without a posterior"),
-    "is_moving": Rule("a code differs at two examples", "disentanglement_lib", ""),
+    "is_moving": Rule("a code differs at two examples", "disentanglement_lib", "`udr` without KLs"),
     "has_a_vote": Rule(f"the standard deviation of a code is at least {PRUNED_STDDEV:g}", "disentanglement_lib", ""),
 }
 

@@ -2,26 +2,29 @@
 
 import math
 import numbers
+from collections.abc import Collection
+from typing import Any
 
 from vae_tf.errors import InputError
 
 
-def choice(name, value, choices):
-    """One of some names."""
+def choice(name: str, value: Any, choices: Collection[str]) -> str:
+    """One of the names in `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name}: expected one of {', '.join(choices)}; got {value!r}")
     return value
 
 
-def whole(name, value, low, high=math.inf):
+def whole(name: str, value: Any, low: int, high: float = math.inf) -> Any:
     """A whole number from low to high, Python's or NumPy's."""
-    if not isinstance(value, numbers.Integral) or isinstance(value, bool) or not low <= value <= high:
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_whole or not low <= value <= high:
         to = f"to {high:,}" if high < math.inf else "or more"
         raise InputError(f"{name}: expected a whole number, {low:,} {to}; got {value!r}")
     return value
 
 
-def number(name, value, low=-math.inf, above=-math.inf):
+def number(name: str, value: Any, low: float = -math.inf, above: float = -math.inf) -> float:
     """A finite number, at least `low` and more than `above`."""
     finite = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not finite or value < low or value <= above:
@@ -30,7 +33,7 @@ def number(name, value, low=-math.inf, above=-math.inf):
     return value
 
 
-def shape(name, value):
+def shape(name: str, value: Any) -> tuple[int, ...]:
     """The shape of an example: (H, W, C) or (n,)."""
     sizes = tuple(value) if isinstance(value, tuple | list) else ()
     if len(sizes) not in (1, 3) or not all(isinstance(size, numbers.Integral) and int(size) > 0 for size in sizes):

@@ -7,7 +7,8 @@ each: the spread over x within one model says nothing about the next seed.
 import itertools
 import json
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.stats
@@ -32,7 +33,7 @@ class Measured(NamedTuple):
     left_out: str | None = None
 
 
-def groups_of(recipes):
+def groups_of(recipes: Mapping[str, dict]) -> dict[str, dict[str, Any]]:
     """Models by recipe: {label: {model's name: seed}}, where recipes is {name: recipe of its card}.
 
     A label is the kind of model and whatever else differs between the groups.
@@ -51,7 +52,8 @@ def groups_of(recipes):
     return groups
 
 
-def measure(models, dataset, *, examples=200, seed=0, fitted=False, progress=None):
+def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, seed: int = 0, fitted: bool = False,
+            progress: Callable[[int, int], None] | None = None) -> dict[str, Measured]:
     """How far the decoder columns of several export.Exported are from orthogonal, around the same examples.
 
     Args:
@@ -68,31 +70,23 @@ def measure(models, dataset, *, examples=200, seed=0, fitted=False, progress=Non
     Raises:
         InputError: data that a model cannot take, or local decoders of an autoencoder.
     """
-    from vae_tf.metrics import derivatives, local_decoder  # TensorFlow: scoring codes does without
-
     checks.whole("examples", examples, 1)
     indices = np.random.default_rng(seed).permutation(len(dataset))[:max(examples, VERDICT_EXAMPLES)]
-    found, grams = {}, {}
+    found: dict[str, Measured] = {}
+    grams = {}
     for done, (name, model) in enumerate(models.items(), 1):
         evaluation.check_dataset(model, dataset)
         posterior = model.encode(dataset.images_at(indices), u=model.u_at(dataset, indices))
-        mean, width = posterior["mean"], posterior.get("stddev", posterior.get("scale_tril"))
-        if fitted and width is None:
+        if fitted and not {"stddev", "scale_tril"} & {*posterior}:
             raise InputError(f"export: {name} is an autoencoder, which has no posterior to fit local decoders to; "
                              "compare Jacobians instead")
-        marginal = width if width is None or width.ndim == 2 else np.linalg.norm(width, axis=-1)
-        verdict = verdicts.judge(mean, marginal, posterior.get("prior_mean"), posterior.get("prior_stddev"))
-        active = (verdict.informative if width is None
-                  else activity.is_narrow(width, posterior.get("prior_stddev", 1.0)))
+        verdict, active = _judge(posterior)
         found[name] = Measured(verdict, int(active.sum()), {}, _left_out(verdict, active))
         if found[name].left_out is None:
-            gram = derivatives.grams(model.decoder, mean[:examples])
-            found[name].scores.update({
-                "dto": metrics.dto(gram).score, "dto_active": metrics.dto(gram, active).score,
-                "column_cosine": metrics.column_cosine(gram, active).score,
-                "hadamard_gap": _hadamard_gap(gram, active)})
-            grams[name] = gram if not fitted else local_decoder.fit_local_decoders(
-                model.decoder, mean[:examples], width[:examples], seed=seed).gram
+            around = metrics.Context(posterior["mean"][:examples], decoder=model.decoder, seed=seed,
+                                     stddevs=None if verdict.kl is None else _width(posterior)[:examples])
+            found[name].scores.update(_distances(around.value("gram"), active))
+            grams[name] = around.value("local_decoders").gram if fitted else around.value("gram")
         if progress:
             progress(done, len(models))
     for name, result in (metrics.od_score(grams) if grams else {}).items():
@@ -100,42 +94,56 @@ def measure(models, dataset, *, examples=200, seed=0, fitted=False, progress=Non
     return found
 
 
-def _left_out(verdict, active):
+def _width(posterior: dict[str, np.ndarray]) -> np.ndarray:
+    """Standard deviations [N, d] or Cholesky factors [N, d, d] of what a model's `encode` returns."""
+    return posterior["stddev"] if "stddev" in posterior else posterior["scale_tril"]
+
+
+def _judge(posterior: dict[str, np.ndarray]) -> tuple[verdicts.Verdict, np.ndarray]:
+    """The Verdict on a model, and which of its latents are active, bool [d], of what its `encode` returns.
+
+    Those are the latents that `activity.is_narrow` calls active; of an autoencoder, those that are informative.
+    """
+    if not {"stddev", "scale_tril"} & {*posterior}:
+        verdict = verdicts.judge(posterior["mean"])
+        return verdict, verdict.informative
+    width = _width(posterior)
+    marginal = width if width.ndim == 2 else np.linalg.norm(width, axis=-1)
+    verdict = verdicts.judge(posterior["mean"], marginal, posterior.get("prior_mean"), posterior.get("prior_stddev"))
+    return verdict, activity.is_narrow(width, posterior.get("prior_stddev", 1.0))
+
+
+def _distances(gram: np.ndarray, active: np.ndarray) -> dict[str, float]:
+    """Distances from orthogonality by name, of MEASURES but for the OD-score; gram is [N, d, d], active [d]."""
+    return {"dto": metrics.dto(gram).score, "dto_active": metrics.dto(gram, active).score,
+            "column_cosine": metrics.column_cosine(gram, active).score, "hadamard_gap": _hadamard_gap(gram, active)}
+
+
+def _left_out(verdict: verdicts.Verdict, active: np.ndarray) -> str | None:
     if verdict.state != "alive":
         return verdicts.words(verdict)
     if active.sum() < 2:
+        rule = activity.RULES["is_narrow"].condition
         return (f"{active.sum()} of {len(active)} latents {'has' if active.sum() == 1 else 'have'} a posterior "
-                "narrower than the prior (mean s_j^2 / s_pj^2 < 0.5): there are no two columns to compare.")
+                f"narrower than the prior ({rule}): there are no two columns to compare.")
     return None
 
 
-def _hadamard_gap(gram, active):
+def _hadamard_gap(gram: np.ndarray, active: np.ndarray) -> float:
     try:
         return metrics.hadamard_gap(gram, active).score
     except InputError:          # more active latents than data dimensions
         return math.inf
 
 
-def report(groups, measured):
+def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> list[str]:
     """What a comparison found, as text: models left out first, a line per recipe, then an answer per pair of recipes.
 
     Args:
         groups: of `groups_of`.
         measured: of `measure`.
     """
-    kept: dict[str, dict] = {label: {} for label in groups}
-    left_out: dict[str, list[str]] = {}         # reason: models
-    for label, seeds in groups.items():
-        first: dict[int, str] = {}
-        for name, seed in seeds.items():
-            if seed in first:
-                left_out.setdefault(f"the recipe and seed of {first[seed]}, so no repetition.", []).append(name)
-                continue
-            first[seed] = name
-            if measured[name].left_out is not None:
-                left_out.setdefault(measured[name].left_out, []).append(name)
-            else:
-                kept[label][name] = measured[name]
+    kept, left_out = _sort_out(groups, measured)
     lines = [f"  left out: {', '.join(names)}: {why}" for why, names in left_out.items()]
     width = max(len(label) for label in groups)
     lines.append(f"  {'recipe':<{width}}  {'seeds':<9}{'latents':<9}"
@@ -148,14 +156,34 @@ def report(groups, measured):
         lines.append(f"  {label:<{width}}  {used:<9}{latents:<9}"
                      + "".join(f"{cell:<19}" for cell in cells).rstrip())
     lines.append("  mean ± standard deviation over seeds; 0: the columns are orthogonal. `latents`: how many have "
-                 f"mean s_j^2 / s_pj^2 < {activity.NARROW_VARIANCE:g}.")
+                 f"{activity.RULES['is_narrow'].condition}.")
     tested = math.comb(sum(bool(models) for models in kept.values()), 2)
     lines += [f"  {answer(one, kept[one], other, kept[other], tested)}"
               for one, other in itertools.combinations(kept, 2)]
     return [printable(line) for line in lines]
 
 
-def _mean_and_spread(values):
+def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
+              ) -> tuple[dict[str, dict[str, Measured]], dict[str, list[str]]]:
+    """The models that are compared, {label: {name: Measured}}, and those that are not, {reason: names}."""
+    kept: dict[str, dict[str, Measured]] = {label: {} for label in groups}
+    left_out: dict[str, list[str]] = {}
+    for label, seeds in groups.items():
+        first: dict[int, str] = {}
+        for name, seed in seeds.items():
+            if seed in first:
+                left_out.setdefault(f"the recipe and seed of {first[seed]}, so no repetition.", []).append(name)
+                continue
+            first[seed] = name
+            why = measured[name].left_out
+            if why is not None:
+                left_out.setdefault(why, []).append(name)
+            else:
+                kept[label][name] = measured[name]
+    return kept, left_out
+
+
+def _mean_and_spread(values: Sequence[float] | np.ndarray) -> str:
     values = np.array(values)
     if not len(values):
         return "-"
@@ -163,11 +191,11 @@ def _mean_and_spread(values):
     return f"{_short(values.mean())}{spread}"
 
 
-def _short(value):
+def _short(value: float) -> str:
     return f"{value:.3g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.1e}"
 
 
-def answer(one, models, other, others, pairs=1):
+def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, Measured], pairs: int = 1) -> str:
     """Whether the columns of one recipe are more orthogonal than those of another: a sentence.
 
     The difference of means over seeds is held against all ways to deal the models out to the two recipes, an exact

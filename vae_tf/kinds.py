@@ -1,6 +1,7 @@
 """What kind a factor is, decided once and in one place: as its owner says, or else by its values."""
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from vae_tf.errors import InputError
 KINDS = ("categorical", "ordinal", "cyclic", "continuous")
 
 
-def decided(factors, kinds=None):
+def decided(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tuple[str, ...]:
     """The kind of each factor, a tuple of K names from KINDS.
 
     A "continuous" factor is regressed or put into bins. The values of the other kinds are classes; they differ in what
@@ -32,7 +33,7 @@ def decided(factors, kinds=None):
     return kinds
 
 
-def discrete(factors):
+def discrete(factors: np.ndarray) -> np.ndarray:
     """Whether the values of each factor [N, K] are classes, bool [K]; warns of floats that are taken for classes.
 
     Integers are classes. Floats are classes if all are whole numbers and they recur: labels are often stored that way.
@@ -48,6 +49,6 @@ def discrete(factors):
     return classes
 
 
-def recurs(column):
+def recurs(column: np.ndarray) -> bool:
     """Whether a value of a column [N] occurs twice on average, so that its class can be learned."""
     return len(np.unique(column)) <= max(len(column) / 2, 2)

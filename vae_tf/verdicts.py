@@ -4,8 +4,10 @@ A model that has collapsed (no latent says anything about x) still has codes, a 
 gives some number for them. Those numbers mean nothing, so tables show the reason instead of them.
 """
 
+import dataclasses
 import math
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,8 @@ EXAMPLES = 500          # that a freshly trained model is judged on
 FEWEST_NATS = math.log(2)
 
 
-class Verdict(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Verdict:
     """Which latents carry information.
 
     kl: mean over examples of KL(q(z_j|x) || p(z_j)) [d], nats; None for codes without a posterior.
@@ -28,19 +31,20 @@ class Verdict(NamedTuple):
     given_u: bool = False
 
     @property
-    def count(self):
+    def count(self) -> int:
         """How many latents carry information."""
         return int(self.informative.sum())
 
     @property
-    def state(self):
+    def state(self) -> str:
         """"dead": no latent says anything; "nearly dead": all together say less than log 2 nats; else "alive"."""
         if not self.count:
             return "dead"
         return "nearly dead" if self.kl is not None and self.kl.sum() < FEWEST_NATS else "alive"
 
 
-def judge(mean, stddev=None, prior_mean=None, prior_stddev=None):
+def judge(mean: np.ndarray, stddev: np.ndarray | None = None, prior_mean: np.ndarray | None = None,
+          prior_stddev: np.ndarray | None = None) -> Verdict:
     """The Verdict on codes [N, d] and, if there is one, their posterior's stddev; p(z) = N(0, I) if no prior is given.
 
     Raises:
@@ -48,12 +52,12 @@ def judge(mean, stddev=None, prior_mean=None, prior_stddev=None):
     """
     if stddev is None:
         return Verdict(None, activity.is_alive(np.asarray(mean, np.float64)))
-    prior = (0.0, 1.0) if prior_mean is None else (prior_mean, prior_stddev)
+    prior: Any = (0.0, 1.0) if prior_mean is None else (prior_mean, prior_stddev)
     kl = activity.kl_per_latent(mean, stddev, *prior).mean(0)
     return Verdict(kl, activity.is_informative(kl), prior_mean is not None)
 
 
-def judge_model(model, dataset, seed=0):
+def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
     """The Verdict on a models.Autoencoder, from 500 examples of a dataset."""
     indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.u_size else None
@@ -65,7 +69,7 @@ def judge_model(model, dataset, seed=0):
     return judge(mean, posterior.stddev().numpy(), *learned)
 
 
-def words(verdict):
+def words(verdict: Verdict) -> str:
     """The verdict in one or two sentences."""
     d, count = len(verdict.informative), verdict.count
     if verdict.kl is None:
@@ -88,11 +92,11 @@ def words(verdict):
     return said
 
 
-def _verb(stem, count, plural, singular):
+def _verb(stem: str, count: int, plural: str, singular: str) -> str:
     return stem + (singular if count == 1 else plural)
 
 
-def advice(card):
+def advice(card: Mapping[str, Any]) -> str:
     """What may revive a dead model, from the card of its export; one sentence."""
     if not card["steps"]:
         return "It is untrained: a number of --steps above 0 trains it."
@@ -128,7 +132,7 @@ def why_no_meaning(verdict: Verdict | None, name: str) -> str | None:
     return None
 
 
-def closing_lines(verdicts, cards):
+def closing_lines(verdicts: dict[str, Verdict], cards: dict[str, Mapping[str, Any]]) -> list[str]:
     """What train.py says of the models it trained, dead ones first: {name: Verdict}, {name: card of the export}."""
     if not any(card["steps"] for card in cards.values()):
         return [f"{name} is untrained: its weights are random." for name in verdicts]

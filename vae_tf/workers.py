@@ -10,7 +10,7 @@ from vae_tf import extensions
 SECONDS = 0.5       # between looks at whether the parent is still there
 
 
-def prepare():
+def prepare() -> None:
     """Run first in each worker: Ctrl-C is left to the parent, and the worker ends when the parent has.
 
     A parent that is killed cannot end its workers, and joblib's would go on with what they are at.
@@ -20,7 +20,7 @@ def prepare():
     extensions.load()
 
 
-def _end_with(parent):
+def _end_with(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(SECONDS)
     os._exit(1)

@@ -11,7 +11,7 @@ MEANING = {
 }
 
 
-def elbo_terms(terms):
+def elbo_terms(terms: dict[str, np.ndarray]) -> dict[str, Result]:
     """Results for the mean of each term of the objective, and for the ELBO they make.
 
     Args:

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Callable
 
 from vae_tf import activity
 from vae_tf.metrics.context import NEEDS
@@ -72,8 +73,9 @@ def _row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-TABLES = {**{f"metrics of --{group}": functools.partial(declarations, group) for group in GROUPS}, "needs": needs,
-          "rules for active latents": active_rules, "invariances": invariances}
+TABLES: dict[str, Callable[[], str]] = {
+    **{f"metrics of --{group}": functools.partial(declarations, group) for group in GROUPS},
+    "needs": needs, "rules for active latents": active_rules, "invariances": invariances}
 
 
 def update_tables(text: str) -> str:

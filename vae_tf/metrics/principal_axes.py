@@ -1,11 +1,13 @@
 """Reconstruction of data from some of its principal axes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from vae_tf.errors import InputError
 
 
-def principal_axes(x, ranges):
+def principal_axes(x: np.ndarray, ranges: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     """Data rebuilt from ranges of principal axes, largest variance first (bhowal A.8.6, Table 7, Figure 5).
 
     Args:

@@ -1,6 +1,7 @@
 """Choosing a model without labels: unsupervised disentanglement ranking, UDR (Duan 2020)."""
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.stats import rankdata
@@ -12,7 +13,8 @@ from vae_tf.metrics.correlation import correlation
 from vae_tf.metrics.result import Result, checked
 
 
-def udr(codes, kl=None, similarity="spearman", average="latents", alpha=0.1):
+def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None, similarity: str = "spearman",
+        average: str = "latents", alpha: float = 0.1) -> Result:
     """UDR: models that disentangle agree, up to order and sign of latents, whatever their seed.
 
     R_ab is how similar latent a of one model is to latent b of another: |Spearman correlation|, or |Lasso weight| in
@@ -27,7 +29,8 @@ def udr(codes, kl=None, similarity="spearman", average="latents", alpha=0.1):
 
     Args:
         codes: M arrays [N, d_m] of the same N examples, M >= 2; one per model, of one recipe and several seeds.
-        kl: M arrays [d_m], mean KL of each latent in nats; None takes the latents that vary as informative.
+        kl: M arrays [d_m], mean KL of each latent in nats; None takes those that differ at two examples
+            (`activity.is_moving`) as informative.
         similarity: "spearman" or "lasso".
         average: what counts alike, "latents" or "models".
         alpha: of the Lasso.
@@ -48,7 +51,7 @@ def udr(codes, kl=None, similarity="spearman", average="latents", alpha=0.1):
     codes = [checked(z)[0] for z in codes]
     if len({len(z) for z in codes}) > 1:
         raise InputError(f"codes: expected as many rows for every model; got {', '.join(str(len(z)) for z in codes)}")
-    informative = [z.std(0) > 0 for z in codes] if kl is None else [activity.is_informative(k) for k in kl]
+    informative = [activity.is_moving(z) for z in codes] if kl is None else [activity.is_informative(k) for k in kl]
     if [len(keep) for keep in informative] != [z.shape[1] for z in codes]:
         raise InputError(f"kl: expected one per latent, {[z.shape[1] for z in codes]}; "
                          f"got {[len(keep) for keep in informative]}")
@@ -67,12 +70,12 @@ def udr(codes, kl=None, similarity="spearman", average="latents", alpha=0.1):
                   "0: models of this recipe share nothing; 1: they found the same latents, one for one")
 
 
-def _agreement(R, average):
+def _agreement(R: np.ndarray, average: str) -> float:
     """UDR of one pair from similarities R [d_a, d_b]."""
     if not R.size:
         return 0.0
 
-    def shares(table):
+    def shares(table: np.ndarray) -> np.ndarray:
         total = table.sum(0)
         return np.divide(table.max(0)**2, total, where=total > 0, out=np.zeros_like(total))
 
@@ -80,9 +83,9 @@ def _agreement(R, average):
     return np.concatenate([of_b, of_a]).mean() if average == "latents" else (of_b.mean() + of_a.mean()) / 2
 
 
-def _lasso_weights(a, b, alpha):
+def _lasso_weights(a: np.ndarray, b: np.ndarray, alpha: float) -> np.ndarray:
     """|weight| [d_a, d_b] of each latent of a in predicting each of b, both standardised; constant latents are 0."""
-    def standardised(z):
+    def standardised(z: np.ndarray) -> np.ndarray:
         return (z - z.mean(0)) / np.where(z.std(0) > 0, z.std(0), 1)
 
     if not a.shape[1] or not b.shape[1]:
