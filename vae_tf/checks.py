@@ -15,7 +15,7 @@ def choice(name: str, value: Any, choices: Collection[str]) -> str:
     return value
 
 
-def whole(name: str, value: Any, low: int, high: float = math.inf) -> Any:
+def whole(name: str, value: Any, low: float, high: float = math.inf) -> Any:
     """A whole number from low to high, Python's or NumPy's."""
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high:
