@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import activity, runs
+from vae_tf import activity, files
 from vae_tf.evaluation import Codes
 from vae_tf.metrics import polarised
 
@@ -66,7 +66,7 @@ def polarised_page(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
     figure.suptitle(textwrap.shorten(title, 80 * blocks), fontsize=11, y=1 - 0.12 / height, va="top")
     figure.legend(handles=_legend([latent.kind for latent in latents]), loc="upper center", ncols=3 * blocks,
                   fontsize=8, frameon=False, bbox_to_anchor=(0.5, 1 - 0.35 / height))
-    runs.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100))
+    files.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100))
     plt.close(figure)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import models, runs
+from vae_tf import files, models
 from vae_tf.errors import InputError, printable
 from vae_tf.evaluation import Evaluation
 from vae_tf.metrics import information
@@ -47,7 +47,7 @@ def picture(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation
     if shown != channels:
         title += f"; channels 1 to {shown} of {channels}" if shown > 1 else f"; channel 1 of {channels}"
     figure.suptitle(title, fontsize=9, y=0.91, parse_math=False)
-    runs.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, bbox_inches="tight"))
+    files.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, bbox_inches="tight"))
     plt.close(figure)
 
 
