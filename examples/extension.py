@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
-from vae_tf import data, distributions, models, objectives
+from vae_tf import data, distributions, metrics, models, objectives
 
 SIZE = 16       # of an image
 
@@ -93,3 +93,23 @@ class AdversarialVAE(models.VAE):
         own = [variable for variable in self.trainable_variables if all(variable is not each for each in opponent)]
         return (models.Update("loss", own, optimizer),
                 models.Update("discriminator", opponent, keras.optimizers.Adam(1e-4, beta_1=0.5, beta_2=0.9)))
+
+
+@metrics.register(needs=("codes",), extremes=True, range=(0, np.inf), unchanged_by=("permutation", "sign", "relabelling"),
+                  meaning="mean distance between the largest and the smallest value of a latent")
+def latent_range(codes):
+    """The mean over latents of the distance between the largest and the smallest value.
+
+    Args:
+        codes: [N, d].
+
+    Returns:
+        Result in [0, inf); parts: per_latent [d].
+
+    Raises:
+        InputError: codes that are not finite numbers [N, d].
+    """
+    codes, _ = metrics.checked(codes)
+    per_latent = np.ptp(codes, axis=0)
+    return metrics.Result("latent_range", float(per_latent.mean()), {"per_latent": per_latent},
+                          "units of z; 0: the codes are all the same")

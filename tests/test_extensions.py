@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import rounding
 
-from vae_tf import data, extensions, models, networks, replicas, training
+from vae_tf import data, extensions, metrics, models, networks, replicas, training
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
-REGISTRIES = (models.MODELS, data.DATASETS, networks.NETWORKS)
+REGISTRIES = (models.MODELS, data.DATASETS, networks.NETWORKS, metrics.METRICS)
 
 
 @pytest.fixture

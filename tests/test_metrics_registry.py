@@ -1,5 +1,7 @@
 """Metrics declare what they need, in the package and outside of it; everything else follows from that."""
 
+import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -11,6 +13,8 @@ import test_metrics_properties as properties
 from vae_tf import evaluation, metrics, report
 from vae_tf.errors import InputError
 from vae_tf.metrics import page, registry
+
+ROOT = pathlib.Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -62,6 +66,25 @@ def test_a_metric_from_outside_is_held_to_the_properties_that_it_declares(regist
         properties.check_change("toy", "relabelling", before)
 
 
+def test_a_metric_of_an_extension_is_in_the_help_the_table_and_the_numbers(tmp_path):
+    """The metric of examples/extension.py, scored in two worker processes by the command line."""
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "my.npz", codes=rng.uniform(0, 3, (80, 2)), factors=rng.integers(0, 3, (80, 2)))
+    path = os.pathsep.join([str(ROOT), str(ROOT / "examples"), os.environ.get("PYTHONPATH", "")])
+
+    def evaluate(*flags):
+        return subprocess.run([sys.executable, ROOT / "evaluate.py", *flags], check=True, cwd=tmp_path, text=True,
+                              capture_output=True, env=os.environ | {"PYTHONPATH": path,
+                                                                     "VAE_TF_EXTENSIONS": "extension"}).stdout
+
+    assert "elbo_decomposition, latent_range." in " ".join(evaluate("--help").split())
+    table = evaluate("--codes=my.npz", "--metrics=latent_range,mig", "--jobs=2")
+    told = json.loads((tmp_path / "my.metrics.json").read_text())["metrics"]
+    assert 2.8 < told["latent_range"]["score"] < 3 and "interval" not in told["latent_range"]
+    assert f"latent_range             {told['latent_range']['score']:.4g} " in table and "units of z" in table
+    assert set(told) == {"latent_range", "mig"}
+
+
 @pytest.mark.parametrize(("options", "default", "resamples", "rows"), [
     ({}, True, 20, 80), ({"cost": "seconds"}, True, 5, 80), ({"cost": "minutes"}, False, 5, 80),
     ({"extremes": True}, True, 0, 80), ({"learns": True}, True, 20, 80)])
@@ -104,7 +127,7 @@ def test_codes_are_scored_without_tensorflow():
     script = ("import sys, numpy as np\nfrom vae_tf import evaluation, metrics\n"
               "evaluation.score(evaluation.Codes(np.eye(50)), ['active_units'])\n"
               "metrics.check_names(['dto', 'linear_optimum'])\nassert 'tensorflow' not in sys.modules")
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=pathlib.Path(__file__).parents[1])
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
 
 
 @pytest.mark.parametrize(("options", "message"), [
@@ -129,7 +152,7 @@ def test_a_metric_that_returns_no_result_is_named(registered):
 
 
 def test_the_tables_of_the_documentation_are_up_to_date():
-    file = pathlib.Path(__file__).parents[1] / "docs" / "metrics.md"
+    file = ROOT / "docs" / "metrics.md"
     text = file.read_text()
     assert all(f"<!-- {title}: {page.COMMAND} -->" in text for title in page.TABLES)
     assert page.update_tables(text) == text, f"run `{page.COMMAND}`"
@@ -141,5 +164,5 @@ def test_stale_tables_are_replaced(tmp_path):
     file = tmp_path / "page.md"
     file.write_text(f"Before.\n{start}\n| old |\n{end}\nAfter.\n")
     subprocess.run([sys.executable, "-m", "vae_tf.metrics", f"--page={file}"], check=True,
-                   cwd=pathlib.Path(__file__).parents[1])
+                   cwd=ROOT)
     assert file.read_text() == f"Before.\n{start}\n{table}\n{end}\nAfter.\n"
