@@ -95,7 +95,8 @@ class AdversarialVAE(models.VAE):
                 models.Update("discriminator", opponent, keras.optimizers.Adam(1e-4, beta_1=0.5, beta_2=0.9)))
 
 
-@metrics.register(needs=("codes",), extremes=True, range=(0, np.inf), unchanged_by=("permutation", "sign", "relabelling"),
+@metrics.register(needs=("codes",), extremes=True, range=(0, np.inf),
+                  unchanged_by=("permutation", "sign", "relabelling"),
                   meaning="mean distance between the largest and the smallest value of a latent")
 def latent_range(codes):
     """The mean over latents of the distance between the largest and the smallest value.

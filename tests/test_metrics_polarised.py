@@ -425,3 +425,8 @@ def axis_shows(axis, text):
         return True
     low, high = axis.get_xlim()
     return axis.axison and low <= text.get_position()[0] <= high
+
+
+def test_active_units_by_hand():
+    codes = np.array([[0.0, 0, 5], [0.3, 0.1, 5]])       # variances 0.0225, 0.0025, 0
+    assert metrics.active_units(codes).score == 1

@@ -1,0 +1,52 @@
+"""disentanglement_score and sap against loops and the published protocol."""
+
+import numpy as np
+import pytest
+import reference
+from codes import EXACT, grid, noisy
+
+from vae_tf import metrics
+from vae_tf.metrics import splitting
+
+
+def test_sap_equals_the_published_protocol():
+    codes, factors = noisy(300)
+    train, test = splitting.split_rows(300, 1 / 3, 0)
+    table = reference.sap_matrix(codes[train], factors[train], codes[test], factors[test])
+    top = np.sort(table, axis=0)
+    sap = metrics.sap(codes, factors)
+    np.testing.assert_allclose(sap.parts["score_matrix"], table, atol=EXACT)
+    assert sap.score == pytest.approx((top[-1] - top[-2]).mean(), abs=EXACT)
+
+
+def test_sap_of_continuous_factors_is_a_gap_of_squared_correlations():
+    codes, factors = noisy()
+    train, _ = splitting.split_rows(len(codes), 1 / 3, 0)
+    r = np.corrcoef(codes[train].T, factors[train].T)[:4, 4:]
+    top = np.sort(r**2, axis=0)
+    assert metrics.sap(codes, factors, kinds="continuous").score == pytest.approx((top[-1] - top[-2]).mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+def test_disentanglement_score_against_loops(regression):
+    codes, factors = noisy(200)
+    train, test = splitting.split_rows(200, 0.2, 0)
+    scored = metrics.disentanglement_score(codes, factors, kinds="ordinal" if regression else "categorical")
+    performance = [[reference.neighbour_performance(z[train], v[train], z[test], v[test], regression)
+                    for v in factors.T] for z in codes.T]
+    np.testing.assert_allclose(scored.parts["performance"], performance, atol=1e-12)
+    normaliser = [v[test].std() if regression else np.bincount(v[test]).max() / len(test) for v in factors.T]
+    np.testing.assert_allclose(scored.parts["normaliser"], normaliser, atol=1e-12)
+    top = np.sort(performance, axis=0)
+    assert scored.score == pytest.approx(np.mean((top[-1] - top[-2]) / normaliser), abs=1e-12)
+
+
+def test_perfect_codes_in_regression_exceed_one():
+    # rolinek S65-S71: a useless latent's kNN has rmse std sqrt(1 + 1/k), so the gap is 1.095 std at k = 5.
+    v = np.random.default_rng(0).uniform(size=(20_000, 2))
+    scored = metrics.disentanglement_score(v, v)
+    assert scored.score == pytest.approx(np.sqrt(1.2), abs=0.02)     # 4,000 test rows: 1/sqrt(4,000) = 0.016
+    assert scored.parts["bounded"] == pytest.approx(1, abs=1e-3)
+    # ... and in classification they reach the number of classes.
+    factors = grid(4, 4, copies=100)
+    assert metrics.disentanglement_score(factors.astype(float), factors).score > 2
