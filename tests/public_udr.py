@@ -1,7 +1,7 @@
 """UDR by disentanglement_lib's own code: `python tests/public_udr.py PATH`.
 
-PATH is a checkout of github.com/google-research/disentanglement_lib. It prints the numbers that test_metrics_ranking.py holds
-`metrics.udr` to.
+PATH is a checkout of github.com/google-research/disentanglement_lib. It prints the numbers to which
+test_metrics_ranking.py holds `metrics.udr`.
 """
 
 import importlib.util

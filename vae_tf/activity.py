@@ -78,9 +78,9 @@ def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | floa
     That one calls passive latents active where a learned prior is narrow.
 
     Args:
-        mean, stddev: of the posterior, [N, d].
-        prior_mean, prior_stddev: of the prior; they broadcast to [N, d].
-        rule: of CLASSIFICATIONS.
+        mean, stddev: means and standard deviations of the posterior, [N, d].
+        prior_mean, prior_stddev: means and standard deviations of the prior; they broadcast to [N, d].
+        rule: a name of CLASSIFICATIONS.
         passive_kl: nats, see `passive_at`.
 
     Raises:

@@ -58,9 +58,9 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
 
     Args:
         models: {name: model}, all of data like the dataset's.
-        dataset: whose examples are drawn, without replacement.
-        examples: how many, at most.
-        seed: of the choice of examples and of the posterior noise.
+        dataset: the data whose examples are drawn, without replacement.
+        examples: largest number of examples.
+        seed: seed of the choice of examples and of the posterior noise.
         fitted: OD-scores of fitted local decoders, as the paper has it (slow), rather than of Jacobians.
         progress: called with (done, total) now and then.
 
@@ -140,8 +140,8 @@ def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> 
     """What a comparison found, as text: models left out first, a line per recipe, then an answer per pair of recipes.
 
     Args:
-        groups: of `groups_of`.
-        measured: of `measure`.
+        groups: what `groups_of` returns.
+        measured: what `measure` returns.
     """
     kept, left_out = _sort_out(groups, measured)
     lines = [f"  left out: {', '.join(names)}: {why}" for why, names in left_out.items()]
@@ -217,16 +217,16 @@ def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, 
     name, why = (("dto_active", "") if len(counts) == 1 else
                  ("column_cosine", ", as DtO grows with the number of active latents, which differs"))
     values = [np.array([model.scores[name] for model in of.values()]) for of in (models, others)]
-    said = f"{_mean_and_spread(values[0])} against {_mean_and_spread(values[1])} by {name}{why}"
+    compared = f"{_mean_and_spread(values[0])} against {_mean_and_spread(values[1])} by {name}{why}"
     least = min(1.0, pairs * 2 / math.comb(a + b, a))
     if least > LEVEL:
-        return (f"{question} It cannot be told from {a} and {b} seeds ({said}): even if no two values overlapped, a "
-                f"permutation test could not get below p = {least:.2g}. Train more seeds, with --replicas.")
+        return (f"{question} It cannot be told from {a} and {b} seeds ({compared}): even if no two values overlapped, "
+                f"a permutation test could not get below p = {least:.2g}. Train more seeds, with --replicas.")
     p = min(1.0, pairs * scipy.stats.permutation_test(
         values, lambda x, y, axis: x.mean(axis) - y.mean(axis), vectorized=True, n_resamples=RESAMPLES,
         rng=np.random.default_rng(0)).pvalue)
     tested = f"permutation test over {a} and {b} seeds, p = {p:.2g}" + (f" (times {pairs} pairs)" if pairs > 1 else "")
     if p > LEVEL:
-        return f"{question} It cannot be told: {said}, and the seeds overlap ({tested})."
+        return f"{question} It cannot be told: {compared}, and the seeds overlap ({tested})."
     more = one if values[0].mean() < values[1].mean() else other
-    return f"{question} {more} has the more orthogonal columns: {said} ({tested})."
+    return f"{question} {more} has the more orthogonal columns: {compared} ({tested})."

@@ -82,14 +82,14 @@ def words(verdict: Verdict) -> str:
         return (f"No latent says anything about x{beyond}: posterior collapse. The mean of KL(q(z_j|x) || p(z_j)) is "
                 f"below {activity.INFORMATIVE_KL:g} nats for each of the {d} latents (the largest is "
                 f"{verdict.kl.max():.2g}), so every score of the codes and of the decoder's columns is noise.")
-    said = (f"{count} of {d} latents {_verb('carr', count, 'y', 'ies')} information about x{beyond} (a mean KL of "
-            f"{activity.INFORMATIVE_KL:g} nats or more), {verdict.kl.sum():.3g} nats together.")
+    sentence = (f"{count} of {d} latents {_verb('carr', count, 'y', 'ies')} information about x{beyond} (a mean KL of "
+                f"{activity.INFORMATIVE_KL:g} nats or more), {verdict.kl.sum():.3g} nats together.")
     if verdict.state == "nearly dead":
-        return (f"Nearly dead: {said} Telling two halves of the data apart takes log 2 = {FEWEST_NATS:.2f} nats, "
+        return (f"Nearly dead: {sentence} Telling two halves of the data apart takes log 2 = {FEWEST_NATS:.2f} nats, "
                 "so scores of the codes are scores of next to nothing.")
     if count == 1 < d:
-        return said + " One latent has no other to be orthogonal to, or disentangled from."
-    return said
+        return sentence + " One latent has no other to be orthogonal to, or disentangled from."
+    return sentence
 
 
 def _verb(stem: str, count: int, plural: str, singular: str) -> str:

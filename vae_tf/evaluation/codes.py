@@ -22,7 +22,7 @@ class Codes(NamedTuple):
 
     mean: [N, d], of q(z|x), or any code.
     factors: [N, K], or None.
-    kinds: of the factors, K names, see `vae_tf.kinds.decided`; None to decide by their values.
+    kinds: kinds of the factors, K names, see `vae_tf.kinds.decided`; None to decide by their values.
     stddev: [N, d], or None.
     prior_mean, prior_stddev: [N, d] of the iVAE's p(z|u), or None.
     independent: whether latents are independent in q(z|x); not so with a full covariance.

@@ -27,12 +27,12 @@ Progress = Callable[[int, int], None]
 class Options:
     """What an evaluation is asked for.
 
-    names: of metrics.METRICS; those that lack what they need are skipped. None takes all metrics of codes, factors and
-        the posterior but those that take minutes.
+    names: names of metrics.METRICS; those that lack what they need are skipped. None takes all metrics of codes,
+        factors and the posterior but those that take minutes.
     examples: how many a metric estimates from, at most; half as many again are drawn for metrics that learn from some
         and are tested on others, and for those that intervene.
     around: examples around which metrics of the decoder and comparisons with theory look at a model, at most.
-    seed: of splits, draws and noise.
+    seed: seed of splits, draws and noise.
     jobs: processes.
     quick: take fewer resamples, and no interval for metrics that take seconds.
     latents: "all", or "active" to leave out passive ones first (activity.classify): their means are noise that
@@ -108,8 +108,8 @@ def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, pr
 
     Args:
         model: the exported model.
-        dataset: whose examples are drawn, without replacement.
-        names: of metrics.METRICS, see `Options`.
+        dataset: the data whose examples are drawn, without replacement.
+        names: names of metrics.METRICS, see `Options`.
         progress: called with (done, total) after each piece of work.
         options: further fields of `Options`.
 
@@ -138,10 +138,10 @@ def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequ
     """Add metrics of the decoder, and comparisons of the model with theory, around the first examples.
 
     Args:
-        evaluation: of the same model and dataset.
-        names: of metrics.METRICS.
-        examples: how many, at most.
-        seed: of the posterior noise.
+        evaluation: an Evaluation of the same model and dataset.
+        names: names of metrics.METRICS.
+        examples: largest number of examples.
+        seed: seed of the posterior noise.
         progress: called with (done, total) now and then.
 
     Raises:
@@ -184,7 +184,7 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
 
     Args:
         codes: Codes.
-        names: of metrics.METRICS, see `Options`.
+        names: names of metrics.METRICS, see `Options`.
         progress: called with (done, total) after each piece of work.
         options: further fields of `Options`.
 

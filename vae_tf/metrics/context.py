@@ -29,7 +29,7 @@ class Context:
     decoder: a function of z as `vae_tf.jacobians` takes it.
     x: the data as the decoder makes them, [N, ...].
     model: an `export.Exported`; dataset: a `data.Dataset` of the model's shape; indices [N] of the examples in it.
-    seed: of splits, draws and noise.
+    seed: seed of splits, draws and noise.
     samples_per_value: samples of z for each value of a factor; None leaves the number to the metric.
     """
 

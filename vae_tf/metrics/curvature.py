@@ -86,7 +86,7 @@ def hessian_diagonality(hessians: np.ndarray) -> Result:
     Hessian of zeros counts as such. Near 1 it is far from diagonal. Signs and order of the latents do not matter.
 
     Args:
-        hessians: of log p(x|z) by z, [N, d, d].
+        hessians: Hessians of log p(x|z) by z, [N, d, d].
 
     Returns:
         Result; parts: per_example [N], standard_error.

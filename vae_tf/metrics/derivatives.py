@@ -36,7 +36,7 @@ def curvatures(decoder: Callable, noise_variance: float | None, d: int) -> Calla
     """A program (z [B, d], x [B, n]) -> natural parameter [B, n], its Jacobian, Hessian of log p(x|z) [B, d, d].
 
     Args:
-        decoder: as in `jacobians`.
+        decoder: a function of z, as `vae_tf.jacobians` takes it.
         noise_variance: s^2 of a Gaussian likelihood, None for a Bernoulli.
         d: latents.
     """

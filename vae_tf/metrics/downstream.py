@@ -31,9 +31,9 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
     Args:
         codes: [N, d].
         factors: [N, K]; integers as classes, floats in `bins` equal-width bins.
-        sizes: numbers of labels.
-        bins: of float factors.
-        seed: of the split, two thirds to one third, and of the labels drawn.
+        sizes: numbers of labels to learn from.
+        bins: number of bins of a continuous factor.
+        seed: seed of the split, two thirds to one third, and of the labels drawn.
 
     Returns:
         Result; parts: labels [S], accuracy [S, K], mean_accuracy [S], efficiency (accuracy at 100 labels over that
@@ -58,9 +58,9 @@ def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] 
     Args:
         codes: [N, d].
         factors: [N, K]; integers as classes, floats in `bins` equal-width bins.
-        sizes: numbers of labels.
-        bins: of float factors.
-        seed: of the split, two thirds to one third, and of the labels drawn.
+        sizes: numbers of labels to learn from.
+        bins: number of bins of a continuous factor.
+        seed: seed of the split, two thirds to one third, and of the labels drawn.
 
     Returns:
         Result; parts: labels [S], accuracy [S, K], mean_accuracy [S], efficiency (accuracy at 100 labels over that

@@ -26,9 +26,9 @@ def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tupl
     Args:
         codes: [N, d].
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
-        bins: of continuous factors.
-        kinds: of the factors, see `vae_tf.kinds.decided`.
-        seed: of the split, two thirds to one third, and of the trees.
+        bins: number of bins of a continuous factor.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        seed: seed of the split, two thirds to one third, and of the trees.
 
     Returns:
         Result; parts: disentanglement, completeness, informativeness, informativeness_train, per_latent [d],
@@ -61,9 +61,9 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str
     Args:
         codes: [N, d].
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
-        bins: of continuous factors.
-        kinds: of the factors, see `vae_tf.kinds.decided`.
-        seed: of the split, two thirds to one third, and of the trees.
+        bins: number of bins of a continuous factor.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        seed: seed of the split, two thirds to one third, and of the trees.
 
     Returns:
         Result; parts: disentanglement, completeness, informativeness, informativeness_train, per_latent [d],

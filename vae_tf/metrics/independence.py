@@ -91,7 +91,7 @@ def mutual_information(codes: np.ndarray, bins: int = 20) -> Result:
 
     Args:
         codes: [N, d].
-        bins: equal-width bins per latent.
+        bins: number of equal-width bins of each latent.
 
     Returns:
         Result; parts: mutual_information [d, d], its diagonal the entropy of each binned latent.

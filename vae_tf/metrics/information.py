@@ -52,9 +52,9 @@ def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "
     Args:
         codes: [N, d], usually posterior means; 10,000 rows are usual, and fewer raise the noise floor.
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
-        bins: per latent.
+        bins: number of bins of each latent.
         binning: "equal_width", in which one outlier squeezes all other codes into few bins, or "quantile".
-        kinds: of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
 
     Returns:
         Result; parts: gap [K], latent [K] (z_a), mutual_information [d, K] and entropy [K] in nats, kinds [K].
@@ -92,7 +92,7 @@ def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
         bins: the number of bins of each latent.
         binning: "equal_width" or "quantile", as for `mig`.
-        kinds: of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
 
     Returns:
@@ -133,8 +133,8 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
     Args:
         codes: [N, d].
         factors: [N, K], K >= 2; discrete ones are classes, continuous ones are put into `bins` bins.
-        bins: equal-width bins per latent.
-        kinds: of the factors, see `vae_tf.kinds.decided`.
+        bins: number of equal-width bins of each latent.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
 
     Returns:
         Result; parts: per_latent [d], factor [d], active_only, mutual_information [d, K], kinds [K].
@@ -170,9 +170,9 @@ def best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: int = 2
     Args:
         codes: [N, d].
         factors: [N, K].
-        shuffles: how often the codes are shuffled.
-        least: the smallest share that is worth a name.
-        seed: of the shuffles.
+        shuffles: number of times that the codes are shuffled.
+        least: smallest share that is worth a name.
+        seed: seed of the shuffles.
 
     Raises:
         InputError: shapes that disagree, or NaN. A constant factor is none: nothing can be known of it.

@@ -30,10 +30,10 @@ def beta_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN
     is told by elimination). The regression is regularised, so the scale of codes counts. Pairs are two distinct rows.
 
     Args:
-        sampler: a Sampler.
+        sampler: what rows are drawn from.
         batch_size: pairs per feature.
         train, test: features to learn from, and to be scored on.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Returns:
         Result; parts: train_accuracy, per_factor [K] (test accuracy; NaN for a factor never fixed), chance.
@@ -71,11 +71,11 @@ def factor_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRA
     the variance be at least 0.05, pass `threshold=0.05**0.5`.
 
     Args:
-        sampler: a Sampler.
+        sampler: what rows are drawn from.
         batch_size: rows per vote.
         train, test: votes to learn from, and to be scored on.
-        threshold: of the standard deviation, in units of z.
-        seed: of the draws.
+        threshold: least standard deviation of a latent that votes, in units of z.
+        seed: seed of the draws.
 
     Returns:
         Result; parts: train_accuracy, per_factor [K] (test accuracy), votes [d, K], variance [d], active [d].
@@ -119,12 +119,12 @@ def irs(sampler: Sampler, quantile: float = 0.99, examples: int = TRAIN, bins: i
     score is 0. One outlier makes its latent look robust. The weights grow with the scale of each latent.
 
     Args:
-        sampler: a Sampler.
-        quantile: of the deviations within a value.
-        examples: rows drawn, at most.
+        sampler: what rows are drawn from.
+        quantile: which quantile of the deviations within a value is taken.
+        examples: largest number of rows that are drawn.
         bins: equal-width bins that the values of a factor are put into, as in disentanglement_lib's protocol: a factor
             of 32 values is held within a pair of neighbours more often than at a value. None takes each value alone.
-        seed: of the rows.
+        seed: seed of the rows.
 
     Returns:
         Result; parts: per_latent [d], factor [d], matrix [d, K], active [d], active_latents (a count).

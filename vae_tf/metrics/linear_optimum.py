@@ -51,8 +51,8 @@ def linear_optimum(x: np.ndarray, decoder: np.ndarray, bias: np.ndarray, mean: n
     Args:
         x: data [N, n].
         decoder, bias: D [n, k] and b [n]; the decoder's mean is D z + b.
-        mean, covariance: of q(z|x), [N, k] and [N, k, k].
-        beta, noise_variance: of the model.
+        mean, covariance: mean and covariance of q(z|x), [N, k] and [N, k, k].
+        beta, noise_variance: beta and noise variance of the model.
         full: the posterior has a full covariance: the same least, and no turn to pay for.
         learned: the noise variance was learned, so that another one may have a lower least.
 
@@ -80,14 +80,14 @@ def linear_optimum(x: np.ndarray, decoder: np.ndarray, bias: np.ndarray, mean: n
              **_split(C, decoder, o, beta, noise_variance, excess / beta, full)}
     if learned:
         parts |= _against_best_noise(C, d, beta, noise_variance, parts["objective"][0])
-    said = ", ".join(f"{name} {measured:.5g} ({predicted:.5g})" for name, (measured, predicted) in terms.items())
+    compared = ", ".join(f"{name} {measured:.5g} ({predicted:.5g})" for name, (measured, predicted) in terms.items())
     shared = np.count_nonzero(o.active & (o.multiplicity > 1))
     free = (f"; {shared} latents of the optimum have eigenvalues that occur more than once, and may be rotated"
             if shared else "")
     return Result("linear_optimum", excess / beta, parts,
                   f"nats over beta above the least objective of any linear network with noise variance "
                   f"{noise_variance:.4g}; {_where(parts, excess / beta)}{_of_learned_noise(parts) if learned else ''}"
-                  f"{free}; measured (predicted): {said}")
+                  f"{free}; measured (predicted): {compared}")
 
 
 def _split(C: np.ndarray, decoder: np.ndarray, optimum: theory.LinearOptimum, beta: float, noise_variance: float,

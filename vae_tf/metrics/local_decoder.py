@@ -40,11 +40,11 @@ def fit_local_decoders(decoder: Callable, means: np.ndarray, stddevs: np.ndarray
     """Fit a local decoder around each of N posterior means.
 
     Args:
-        decoder: as in `jacobians`; its mean is what is modelled.
+        decoder: a function of z, as `vae_tf.jacobians` takes it; its mean is what is modelled.
         means: [N, d].
         stddevs: posterior standard deviations [N, d], or Cholesky factors [N, d, d].
-        draws: of eps per x to fit on, and as many to compare on; 16 (d + 1) by default.
-        seed: of the draws; each x has its own, whatever stands beside it.
+        draws: number of draws of eps per x to fit on, and as many to compare on; 16 (d + 1) by default.
+        seed: seed of the draws; each x has its own, whatever stands beside it.
         keep_matrices: return the n x d matrices too.
         progress: called with (done, N) after each batch.
 

@@ -24,8 +24,8 @@ def entropies(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, sampl
         samples: S.
         rng: numpy Generator.
     """
-    own = draw_owners(len(means), samples, rng)
-    z = means[own] + stddevs[own] * rng.standard_normal((samples, means.shape[1]))
+    owner = draw_owners(len(means), samples, rng)
+    z = means[owner] + stddevs[owner] * rng.standard_normal((samples, means.shape[1]))
 
     def log_densities(of: slice | np.ndarray, rows: slice | np.ndarray) -> np.ndarray:
         """Sum over the samples `of` of the log density of the mixture over the examples `rows`, per latent."""
@@ -34,8 +34,8 @@ def entropies(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, sampl
 
     conditional = np.zeros((means.shape[1], factors.shape[1]))
     for k, v in enumerate(factors.T):
-        for value in np.unique(v[own]):
-            conditional[:, k] -= log_densities(v[own] == value, v == value) / samples
+        for value in np.unique(v[owner]):
+            conditional[:, k] -= log_densities(v[owner] == value, v == value) / samples
     return -log_densities(slice(None), slice(None)) / samples, conditional
 
 
@@ -48,7 +48,7 @@ def log_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.nda
         exponent /= stddevs
         np.square(exponent, out=exponent)
         exponent *= -0.5
-        # z comes from one of the components, whose own term keeps the sum away from 0.
+        # z comes from one of the components, whose owner term keeps the sum away from 0.
         total[i:i + step] = np.exp(exponent, out=exponent) @ (1 / stddevs)
     return np.log(total / len(means)) - HALF_LOG_2PI
 

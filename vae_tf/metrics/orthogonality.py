@@ -168,7 +168,7 @@ def variance_norm_relation_of_active_latents(gram: np.ndarray, stddevs: np.ndarr
 
     Args:
         gram: J^T J [N, d, d].
-        stddevs: of the posterior [N, d], or Cholesky factors [N, d, d].
+        stddevs: standard deviations of the posterior [N, d], or Cholesky factors [N, d, d].
         narrow: bool [d].
 
     Raises:
@@ -188,7 +188,7 @@ def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.nda
 
     Args:
         gram: J^T J [N, d, d].
-        stddevs: of the posterior [N, d], or Cholesky factors [N, d, d].
+        stddevs: standard deviations of the posterior [N, d], or Cholesky factors [N, d, d].
         active: bool [d], the latents to look at, two or more; all by default.
 
     Returns:

@@ -50,8 +50,8 @@ def polarised_fraction(history: list[dict[str, float]], limit: float = 0.03) -> 
     Counted from the first measurement of those that are below the limit up to the last.
 
     Args:
-        history: of training.fit, rows with step and, now and then, delta_kl.
-        limit: of delta_kl.
+        history: rows of training.fit, with step and, now and then, delta_kl.
+        limit: the delta_kl below which the KL counts as polarised.
 
     Returns:
         Result in [0, 1]; parts: since, the step of that measurement (None if the last is not below), and how many
@@ -94,8 +94,8 @@ def mixing_weight(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> float:
     Args:
         z, prior, mean: samples [N], [M], [K] of one latent.
     """
-    at = np.concatenate([z, prior, mean])
-    F, P, M = (np.searchsorted(np.sort(sample), at, "right") / len(sample) for sample in (z, prior, mean))
+    points = np.concatenate([z, prior, mean])
+    F, P, M = (np.searchsorted(np.sort(sample), points, "right") / len(sample) for sample in (z, prior, mean))
     apart = (P - M) @ (P - M)
     return float(np.clip((F - M) @ (P - M) / apart, 0, 1)) if apart else float("nan")
 
@@ -110,10 +110,10 @@ def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarra
     the means over all examples, but those where the latent is passive are at the prior's mean.
 
     Args:
-        mean, stddev: of the posterior, [N, d].
-        prior_mean, prior_stddev: broadcast to [N, d].
+        mean, stddev: means and standard deviations of the posterior, [N, d].
+        prior_mean, prior_stddev: means and standard deviations of the prior; they broadcast to [N, d].
         passive_kl: nats, see `passive_at`.
-        seed: of the samples.
+        seed: seed of the samples.
 
     Returns:
         Results by name, and by name why a claim could not be looked at.
@@ -163,14 +163,15 @@ class _Claim(NamedTuple):
 
 def _counts(of: dict[str, np.ndarray], kl: np.ndarray, passive: np.ndarray, passive_kl: float) -> dict[str, Result]:
     """How many latents there are of each class, whose indices `of` has; kl and passive are [N, d]."""
-    said = {"active": f"those that say something of x: KL_j >= {passive_kl:g} nats at {NEARLY_ALL:.0%} of the "
-                      f"examples; at an example {(~passive).sum(1).mean():.1f} latents do so, on average",
-            "mixed": "those that are active at some examples and passive at others",
-            "passive": f"those whose posterior is the prior: KL_j < {passive_kl:g} nats at {NEARLY_ALL:.0%} of them"}
+    meanings = {
+        "active": f"those that say something of x: KL_j >= {passive_kl:g} nats at {NEARLY_ALL:.0%} of the examples; "
+                  f"at an example {(~passive).sum(1).mean():.1f} latents do so, on average",
+        "mixed": "those that are active at some examples and passive at others",
+        "passive": f"those whose posterior is the prior: KL_j < {passive_kl:g} nats at {NEARLY_ALL:.0%} of them"}
     return {f"{kind}_latents": Result(f"{kind}_latents", float(len(of[kind])),
                                       {"latents": of[kind], "kl": kl[:, of[kind]].mean(0),
                                        "active_at": 1 - passive[:, of[kind]].mean(0)},
-                                      f"of {kl.shape[1]}, {said[kind]}") for kind in CLASSES}
+                                      f"of {kl.shape[1]}, {meanings[kind]}") for kind in CLASSES}
 
 
 def _by_public_rule(classes: np.ndarray, q: tuple[np.ndarray, ...]) -> dict[str, Result]:
@@ -214,8 +215,8 @@ def _mixtures(passive: np.ndarray, mean: np.ndarray, z: np.ndarray, prior: np.nd
     mixed = np.where(passive, prior, mean)[:, latents]
     distances = ks_distances(z[:, latents], mixed)
     fitted = np.array([mixing_weight(z[:, j], prior[passive[:, j], j], mean[~passive[:, j], j]) for j in latents])
-    said = ", ".join(f"z{j} {c:.2f} ({f:.2f})" for j, c, f in zip(latents, weights, fitted, strict=True))
+    by_latent = ", ".join(f"z{j} {c:.2f} ({f:.2f})" for j, c, f in zip(latents, weights, fitted, strict=True))
     return Result("theorem_2_mixed", float(distances.max()),
                   {"latents": latents, "each": distances, "mixing_weight": weights, "fitted_weight": fitted},
                   "mixed latents: largest KS distance of z_j to c p(prior) + (1 - c) p(mu_j where active); "
-                  f"c, the share of examples where passive (fitted to z_j): {said}")
+                  f"c, the share of examples where passive (fitted to z_j): {by_latent}")

@@ -114,14 +114,14 @@ def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, b
     per value. As they do, it takes `entropies`, but of the same samples for H(z_j) and H(z_j|v_k).
 
     Args:
-        means, stddevs: [N, d] of q(z|x).
+        means, stddevs: means and standard deviations of q(z|x), [N, d].
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
-        bins: of continuous factors.
-        samples: of z in all; time grows with samples x N x d.
+        bins: number of bins of a continuous factor.
+        samples: number of samples of z in all; time grows with samples x N x d.
         samples_per_value: if given, so many samples for each value of the factor that has most values, and hence so
             many or more for each value of any factor, where all values are equally frequent. It replaces `samples`.
-        kinds: of the factors, see `vae_tf.kinds.decided`.
-        seed: of the noise.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        seed: seed of the noise.
 
     Returns:
         Result; parts: gap [K], latent [K], normalised_information [d, K], marginal_entropy [d],
@@ -150,15 +150,15 @@ def mig_sup_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarra
     equally, or nothing.
 
     Args:
-        means, stddevs: [N, d] of q(z|x).
+        means, stddevs: means and standard deviations of q(z|x), [N, d].
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
-        bins: of continuous factors.
-        samples: of z in all; time grows with samples x N x d.
+        bins: number of bins of a continuous factor.
+        samples: number of samples of z in all; time grows with samples x N x d.
         samples_per_value: if given, so many samples for each value of the factor that has most values, and hence so
             many or more for each value of any factor, where all values are equally frequent. It replaces `samples`.
-        kinds: of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
-        seed: of the noise.
+        seed: seed of the noise.
 
     Returns:
         Result; parts: gap [d], factor [d], active [d], active_latents, normalised_information [d, K],
@@ -224,10 +224,10 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: int = SA
     correlation has too much.
 
     Args:
-        means, stddevs: [N, d] of q(z|x).
-        samples: of z.
+        means, stddevs: means and standard deviations of q(z|x), [N, d].
+        samples: number of samples of z.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
-        seed: of the noise.
+        seed: seed of the noise.
 
     Returns:
         Result; parts: mutual_information, total_correlation, dimension_wise_kl, standard_errors [3].
@@ -239,14 +239,14 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: int = SA
     prior_means, prior_stddevs = _checked_posterior(*(np.broadcast_to(array, means.shape)
                                                          for array in (prior_means, prior_stddevs)))
     rng = np.random.default_rng(seed)
-    own = draw_owners(len(means), samples, rng)
+    owner = draw_owners(len(means), samples, rng)
     noise = rng.standard_normal((samples, means.shape[1]))
-    z = means[own] + stddevs[own] * noise
-    log_own = -(0.5 * noise**2 + np.log(stddevs[own]) + HALF_LOG_2PI).sum(1)
+    z = means[owner] + stddevs[owner] * noise
+    log_own = -(0.5 * noise**2 + np.log(stddevs[owner]) + HALF_LOG_2PI).sum(1)
     log_joint = log_joint_mixture(z, means, stddevs)
     log_marginals = sum(log_mixture(*columns) for columns in zip(z.T, means.T, stddevs.T, strict=True))
-    from_prior = (z - prior_means[own]) / prior_stddevs[own]
-    log_prior = -(0.5 * from_prior**2 + np.log(prior_stddevs[own]) + HALF_LOG_2PI).sum(1)
+    from_prior = (z - prior_means[owner]) / prior_stddevs[owner]
+    log_prior = -(0.5 * from_prior**2 + np.log(prior_stddevs[owner]) + HALF_LOG_2PI).sum(1)
     terms = np.stack([log_own - log_joint, log_joint - log_marginals, log_marginals - log_prior])
     values = terms.mean(1)
     return Result("elbo_decomposition", float(values.sum()),

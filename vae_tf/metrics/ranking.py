@@ -33,7 +33,7 @@ def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None, sim
             (`activity.is_moving`) as informative.
         similarity: "spearman" or "lasso".
         average: what counts alike, "latents" or "models".
-        alpha: of the Lasso.
+        alpha: weight of the Lasso's penalty.
 
     Returns:
         Result, its score the best model's; parts: per_model [M]; pairs [M, M], where entry i, j is of model j as

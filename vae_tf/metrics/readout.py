@@ -30,9 +30,9 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
     Args:
         codes: [N, d].
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
-        bins: of continuous factors.
-        kinds: of the factors, see `vae_tf.kinds.decided`.
-        seed: of the split, two thirds to one third.
+        bins: number of bins of a continuous factor.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        seed: seed of the split, two thirds to one third.
 
     Returns:
         Result; parts: per_factor [K], per_factor_train [K], kinds [K].

@@ -112,7 +112,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
         learns: it learns from some rows and is tested on others, so it gets half as many rows again.
         extremes: its score rests on the most extreme rows. What the extremes of other rows would be, no resampling of
             these rows tells, so it has no interval.
-        cost: of COSTS. "seconds" leaves it fewer resamples; "minutes" leaves it out of the default, too.
+        cost: a name of COSTS. "seconds" leaves it fewer resamples; "minutes" leaves it out of the default, too.
         no_meaning_for: the states of a model in which the score means nothing.
         active: the rule of `vae_tf.activity` by which it calls latents active, if it does.
         range: the least and the largest score.

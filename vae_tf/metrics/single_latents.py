@@ -36,10 +36,10 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     Args:
         codes: [N, d].
         factors: [N, K].
-        kinds: of the factors, see `vae_tf.kinds.decided`. The categorical ones are classified, all others regressed,
-            as rolinek did for positions.
-        neighbours: k.
-        seed: of the split, 80/20.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`. The categorical ones are classified, all others
+            regressed, as rolinek did for positions.
+        neighbours: the number k of nearest neighbours.
+        seed: seed of the split, 80/20.
 
     Returns:
         Result; parts: gap [K], latent [K] (m), performance A [d, K], normaliser M [K], kinds [K], bounded.
@@ -102,8 +102,8 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
     Args:
         codes: [N, d].
         factors: [N, K].
-        kinds: of the factors, see `vae_tf.kinds.decided`.
-        seed: of the split, two thirds to one third.
+        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        seed: seed of the split, two thirds to one third.
 
     Returns:
         Result; parts: gap [K], latent [K], score_matrix [d, K], kinds [K].

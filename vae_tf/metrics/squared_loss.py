@@ -26,7 +26,7 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
         means: posterior means [N, d].
         stddevs: posterior standard deviations [N, d], or Cholesky factors [N, d, d].
         draws: the number of draws of eps per x.
-        seed: of the draws; each x has its own.
+        seed: seed of the draws; each x has its own.
 
     Returns:
         Result; parts: reconstruction, deterministic, stochastic, cross, each [N], data units^2; cross_error, the

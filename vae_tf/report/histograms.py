@@ -38,11 +38,11 @@ def polarised_page(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
     side.
 
     Args:
-        path: of the PNG.
-        title: of the page.
+        path: path of the PNG.
+        title: title of the page.
         codes: evaluation.Codes with stddev.
         passive_kl: nats, see activity.classify.
-        bins: of each histogram.
+        bins: number of bins of each histogram.
     """
     import matplotlib
     matplotlib.use("agg")

@@ -20,12 +20,13 @@ def picture(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation
     it knows more of it than chance would. Of images with other than 1 or 3 channels the first 1 or 3 are shown.
 
     Args:
-        path: of the PNG.
+        path: path of the PNG.
         model: an `export.Exported` of images.
         dataset: a `data.Dataset` of the model's shape.
-        evaluation: of the model on the dataset.
+        evaluation: the Evaluation of the model on the dataset.
         columns: the number of examples, and of places of a latent.
-        reach: in prior standard deviations; of an autoencoder, in standard deviations of its codes.
+        reach: how far a latent moves, in prior standard deviations; an autoencoder has none, so its latents move in
+            standard deviations of its codes.
     """
     import matplotlib
     matplotlib.use("agg")
@@ -78,10 +79,10 @@ def _row_labels(evaluation: Evaluation, dataset: Any) -> tuple[list[str], np.nda
     """What stands beside each latent's row, and the order of rows: the latent that says most about x first."""
     verdict, codes = evaluation.verdict, evaluation.posterior
     if verdict is not None and verdict.kl is not None:
-        size, said = verdict.kl, "KL"
+        size, name = verdict.kl, "KL"
     else:
-        size, said = evaluation.codes.var(0), "Var(mean)"
-    labels = [f"z{j}  {said} {value:.2g}" for j, value in enumerate(size)]
+        size, name = evaluation.codes.var(0), "Var(mean)"
+    labels = [f"z{j}  {name} {value:.2g}" for j, value in enumerate(size)]
     known: list[tuple[int, float] | None] = [None] * len(size)
     try:
         if codes.factors is not None:
