@@ -5,11 +5,14 @@ measures the result; docs/defaults.md has its table and the reasons at length.
 """
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from vae_tf import models, networks
-from vae_tf.data import evenly_spread
+from vae_tf.data import Dataset, evenly_spread
+from vae_tf.typing import Floats
 
 # Adam moves every weight by about the learning rate, so a unit that sums n inputs by up to n times that. Dense layers
 # on more inputs than dSprites' 64x64 pixels get proportionally smaller steps: at 128x128x3 a rate of 1e-3 gave NaN
@@ -18,27 +21,27 @@ LEARNING_RATE = 1e-3
 WIDEST = 64 * 64
 
 
-def learning_rate(network, shape):
+def learning_rate(network: str, shape: Sequence[int]) -> float:
     """The learning rate that suits a network on examples of a shape; for datasets that have none of their own."""
     wide = len(shape) == 3 and not networks.NETWORKS[network].images_only
     return float(f"{LEARNING_RATE * min(1, WIDEST / math.prod(shape)):.2g}") if wide else LEARNING_RATE
 
 
-def eigenvalues(dataset, count):
-    """The largest `count` eigenvalues of the covariance of a dataset, estimated from some examples."""
+def eigenvalues(dataset: Dataset, count: int) -> Floats:
+    """The largest eigenvalues of the covariance of a dataset, `count` of them, estimated from some of its examples."""
     x = evenly_spread(dataset)
     x = x - x.mean(0)
     products = x.T @ x if x.shape[1] <= len(x) else x @ x.T
     return np.maximum(np.linalg.eigvalsh(products)[::-1][:count] / len(x), 0)
 
 
-def predicted_collapse(config, dataset):
+def predicted_collapse(config: Mapping[str, Any], dataset: Dataset) -> str:
     """What theory says before training of latents that will be passive; "" if it says nothing.
 
     With a Gaussian likelihood of variance s^2 a linear model uses a direction of the data iff its eigenvalue is above
     beta s^2 (`theory.critical_betas`). With any other network the state in which z is ignored is a local optimum iff
-    the largest eigenvalue is below that: near it every network acts as a linear one. (What weighs
-    the KL instead of beta in some models they declare, see `models.LinearTheory`; of others nothing is known.)
+    the largest eigenvalue is below that: near it every network acts as a linear one. (Some models have another weight
+    in place of beta, and of some nothing is known: see `models.LinearTheory`.)
 
     Args:
         config: a configuration, see cli.configuration.
@@ -46,31 +49,48 @@ def predicted_collapse(config, dataset):
     """
     kind = models.find(config["model"])
     beta, variance = kind.weight_of_kl(config["beta"]), config["likelihood_variance"]
-    if beta is None or config["likelihood"] != "gaussian":
+    if not beta or config["likelihood"] != "gaussian":
         return ""
-    latents = config["latents"]
-    spread = eigenvalues(dataset, latents)
+    spread = eigenvalues(dataset, config["latents"])
+    if not networks.is_linear(config["network"]):
+        return _likely_collapse(kind, beta, variance, spread)
+    return _linear_collapse(kind, beta, variance, spread, config["latents"])
+
+
+def _likely_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats) -> str:
+    """What to say of networks that are not linear; `spread` holds the data's largest eigenvalues."""
+    level = beta * variance
+    if spread[0] > level:
+        return ""
+    return (f"posterior collapse is likely {_settings(kind, beta, variance)}: beta times the variance, {level:.3g}, is "
+            f"above the largest eigenvalue of the data's covariance, {spread[0]:.3g}, so that ignoring every latent is "
+            f"a local optimum. {_remedy(kind, beta, variance, spread[0])} would leave that state")
+
+
+def _linear_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats,
+                     latents: int) -> str:
+    """What to say of linear networks: how many latents will be active, why, and what would keep more alive."""
     level = beta * variance
     active, possible = int(np.sum(spread > level)), int(np.sum(spread > 1e-6 * spread[0]))
-    if not beta or active == latents:
+    if active == latents:
         return ""
-    at = f"at {'' if kind.default_beta is None else f'beta {beta:g} and '}--likelihood_variance {variance:g}"
-    if config["network"] != "linear":
-        if active:
-            return ""
-        return (f"posterior collapse is likely {at}: beta times the variance, {level:.3g}, is above the largest "
-                f"eigenvalue of the data's covariance, {spread[0]:.3g}, so that ignoring every latent is a local "
-                f"optimum. {_remedy(kind, beta, variance, spread[0])} would leave that state")
-    said = (f"{active} of {latents} latents will be active {at}" if active else
-            f"all {latents} latents will be passive (KL 0: the model will learn nothing but the mean) {at}")
+    settings = _settings(kind, beta, variance)
+    outcome = (f"{active} of {latents} latents will be active {settings}" if active else
+               f"all {latents} latents will be passive (KL 0: the model will learn nothing but the mean) {settings}")
     reason = (f": a linear model uses a direction of the data if its variance is above beta times the likelihood's, "
               f"{level:.3g}; the data have {', '.join(f'{value:.3g}' for value in spread[:6])}"
               f"{', ...' if len(spread) > 6 else ''}")
     if possible <= active:
-        return f"{said}{reason}: they vary in no more directions"
-    return f"{said}{reason}. {_remedy(kind, beta, variance, spread[possible - 1])} would keep {possible} alive"
+        return f"{outcome}{reason}: they vary in no more directions"
+    return f"{outcome}{reason}. {_remedy(kind, beta, variance, spread[possible - 1])} would keep {possible} alive"
 
 
-def _remedy(kind, beta, variance, eigenvalue):
+def _settings(kind: type[models.Autoencoder], beta: float, variance: float) -> str:
+    weight = "" if kind.default_beta is None else f"beta {beta:g} and "
+    return f"at {weight}--likelihood_variance {variance:g}"
+
+
+def _remedy(kind: type[models.Autoencoder], beta: float, variance: float, eigenvalue: float) -> str:
+    """The flags that would bring beta times the variance below an eigenvalue."""
     lower = f"A --likelihood_variance below {eigenvalue / beta:.3g}"
     return lower + (f", or a --beta below {eigenvalue / variance:.3g}," if kind.weighs_kl_by_beta() else "")

@@ -8,8 +8,8 @@ forbid negative means; its code has none.
 
 import itertools
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -17,8 +17,13 @@ from keras import layers
 
 from vae_tf import checks
 from vae_tf.errors import InputError
+from vae_tf.typing import Tensor
 
-# What the networks depend on. A user's keras.json may say otherwise, and would change what they are.
+Shape = tuple[int, ...]                             # of one example
+Activation = str | Callable[[Tensor], Tensor] | None
+LayerMaker = Callable[..., Any]                     # (kind, *args, **options) -> a Keras layer
+
+# Settings of Keras that the networks depend on. A user's keras.json may have other values.
 KERAS = {"floatx": "float32", "image_data_format": "channels_last", "epsilon": 1e-7}
 DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
 
@@ -37,26 +42,35 @@ class Maker(NamedTuple):
         **options)` makes a Keras layer whose initial weights depend on the seed.
     images_only: whether it takes images alone, and not vectors.
     faster_compiled: whether XLA makes its training steps on images faster.
+    linear: whether encoder and decoder are affine maps, so that theory of linear models applies.
     """
 
     make: Callable[..., Pair]
     images_only: bool = False
     faster_compiled: bool = False
+    linear: bool = False
 
 
-def xtanh(x):
+def xtanh(x: Tensor) -> Tensor:
     """tanh(x) + 0.1 x, the activation of Khemakhem 2020."""
     return keras.ops.tanh(x) + 0.1 * x
 
 
-def dense(encoder=(), encoder_activation=None, decoder=(), decoder_activation=None, net_per_head=False,
-          faster_compiled=False):
-    """A fully connected pair: widths of the hidden layers, front to back. u joins x at the input."""
-    def pair(shape, latents, heads, u_size, layer):
+def dense(encoder: Sequence[int] = (), encoder_activation: Activation = None, decoder: Sequence[int] = (),
+          decoder_activation: Activation = None, net_per_head: bool = False, faster_compiled: bool = False) -> Maker:
+    """A fully connected pair, where u joins x at the input.
+
+    Args:
+        encoder, decoder: widths of the hidden layers, front to back.
+        encoder_activation, decoder_activation: of the hidden layers.
+        net_per_head: whether each head has hidden layers of its own.
+        faster_compiled: see Maker.
+    """
+    def pair(shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
         inputs, u = _inputs(shape, u_size)
         features = _join(layer, layer(layers.Flatten)(inputs), u)
 
-        def hidden(h):
+        def hidden(h: Tensor) -> Tensor:
             for width in encoder:
                 h = layer(layers.Dense, width, activation=encoder_activation)(h)
             return h
@@ -70,11 +84,12 @@ def dense(encoder=(), encoder_activation=None, decoder=(), decoder_activation=No
         decoded = layers.Reshape(shape)(_head(layer, math.prod(shape), h))
         return Pair(keras.Model(_given(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
-    return Maker(pair, faster_compiled=faster_compiled)
+    return Maker(pair, faster_compiled=faster_compiled, linear=not encoder and not decoder)
 
 
-def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense_map=False, batch_norm=False):
-    """A convolutional pair; kernels are 4x4, strides 2, padding same.
+def conv(encoder: Sequence[int], encoder_dense: int, decoder_dense: int, decoder: Sequence[int],
+         widen_by_u: bool = False, dense_map: bool = False, batch_norm: bool = False) -> Maker:
+    """A convolutional pair. Kernels are 4x4, strides are 2, and padding is "same".
 
     It takes images of any height and width. Where these are no multiples of 2^(number of convolutions), the encoder
     first adds a border of zeros up to the next multiple, and the decoder's output is cut back to the image.
@@ -84,46 +99,51 @@ def conv(encoder, encoder_dense, decoder_dense, decoder, widen_by_u=False, dense
         encoder_dense: width of the dense layer after flattening, where u joins. (A 4x4 convolution without
             padding on a 4x4 map is the same as this dense layer.)
         decoder_dense: width of the decoder's first, dense layer.
-        decoder: filters of the transposed convolutions, but for the last one's, which are the channels.
+        decoder: filters of the transposed convolutions; the last one is left out, as its filters are the channels.
         widen_by_u: the encoder's dense layer is encoder_dense + |u| wide (bonheme Table 1: 261).
         dense_map: a dense layer makes the first H/16 x W/16 map; otherwise a transposed convolution from 1x1.
         batch_norm: batch normalisation before each relu.
     """
-    def pair(shape, latents, heads, u_size, layer):
-        def block(kind, h, *size, **options):
+    scale = 2 ** len(encoder)
+
+    def pair(shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
+        if len(shape) != 3:
+            others = ", ".join(name for name, maker in NETWORKS.items() if not maker.images_only)
+            raise InputError(f"needs images [H, W, C]; got shape {shape}; for any shape: {others}")
+        border = [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
+
+        def block(kind: Any, h: Tensor, *size: Any, **options: Any) -> Tensor:
             h = layer(kind, *size, **options)(h)
             if batch_norm:
                 # Statistics of the whole batch, however many devices share it.
                 h = layer(layers.BatchNormalization, synchronized=True)(h)
             return layer(layers.Activation, "relu")(h)
 
-        if len(shape) != 3:
-            others = ", ".join(name for name, maker in NETWORKS.items() if not maker.images_only)
-            raise InputError(f"needs images [H, W, C]; got shape {shape}; for any shape: {others}")
-        scale = 2 ** len(encoder)
-        border = [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
-        fits = not np.any(border)
-        inputs, u = _inputs(shape, u_size)
-        h = inputs if fits else layer(layers.ZeroPadding2D, border)(inputs)
-        for filters in encoder:
-            h = block(layers.Conv2D, h, filters, 4, strides=2, padding="same")
-        features = _join(layer, layer(layers.Flatten)(h), u)
-        h = block(layers.Dense, features, encoder_dense + (u_size if widen_by_u else 0))
-        outputs = [_head(layer, size, h) for size in heads]
+        def encoder_network() -> keras.Model:
+            inputs, u = _inputs(shape, u_size)
+            h = layer(layers.ZeroPadding2D, border)(inputs) if np.any(border) else inputs
+            for filters in encoder:
+                h = block(layers.Conv2D, h, filters, 4, strides=2, padding="same")
+            features = _join(layer, layer(layers.Flatten)(h), u)
+            h = block(layers.Dense, features, encoder_dense + (u_size if widen_by_u else 0))
+            return keras.Model(_given(inputs, u), [_head(layer, size, h) for size in heads], name="encoder")
 
-        z = h = keras.Input((latents,), name="z")
-        h = block(layers.Dense, h, decoder_dense)
-        *size, filters = first_map = -(-shape[0] // scale), -(-shape[1] // scale), encoder[-1]
-        if dense_map:
-            h = layer(layers.Reshape, first_map)(block(layers.Dense, h, math.prod(first_map)))
-        else:
-            h = block(layers.Conv2DTranspose, layer(layers.Reshape, (1, 1, decoder_dense))(h), filters, size)
-        for filters in decoder:
-            h = block(layers.Conv2DTranspose, h, filters, 4, strides=2, padding="same")
-        decoded = layer(layers.Conv2DTranspose, shape[2], 4, strides=2, padding="same", dtype="float32")(h)
-        if not fits:
-            decoded = layer(layers.Cropping2D, border, dtype="float32")(decoded)
-        return Pair(keras.Model(_given(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
+        def decoder_network() -> keras.Model:
+            z = keras.Input((latents,), name="z")
+            h = block(layers.Dense, z, decoder_dense)
+            *size, filters = first_map = -(-shape[0] // scale), -(-shape[1] // scale), encoder[-1]
+            if dense_map:
+                h = layer(layers.Reshape, first_map)(block(layers.Dense, h, math.prod(first_map)))
+            else:
+                h = block(layers.Conv2DTranspose, layer(layers.Reshape, (1, 1, decoder_dense))(h), filters, size)
+            for filters in decoder:
+                h = block(layers.Conv2DTranspose, h, filters, 4, strides=2, padding="same")
+            decoded = layer(layers.Conv2DTranspose, shape[2], 4, strides=2, padding="same", dtype="float32")(h)
+            if np.any(border):
+                decoded = layer(layers.Cropping2D, border, dtype="float32")(decoded)
+            return keras.Model(z, decoded, name="decoder")
+
+        return Pair(encoder_network(), decoder_network())
 
     return Maker(pair, images_only=True)
 
@@ -152,7 +172,7 @@ NETWORKS: dict[str, Maker] = {
 }
 
 
-def register(name, maker):
+def register(name: str, maker: Maker) -> None:
     """Add a pair of networks to NETWORKS; --network and `build` then know it by this name.
 
     Args:
@@ -167,7 +187,13 @@ def register(name, maker):
     NETWORKS[name] = maker
 
 
-def build(name, shape, latents, heads, u_size=0, seed=0, dtype="float32"):
+def is_linear(name: str) -> bool:
+    """Whether the networks of a name are affine maps; False for names that nobody has registered."""
+    return name in NETWORKS and NETWORKS[name].linear
+
+
+def build(name: str, shape: Sequence[int], latents: int, heads: Sequence[int], u_size: int = 0, seed: int = 0,
+          dtype: str = "float32") -> Pair:
     """The encoder and decoder of one row of NETWORKS, as a Pair of Keras models.
 
     Args:
@@ -194,7 +220,7 @@ def build(name, shape, latents, heads, u_size=0, seed=0, dtype="float32"):
         raise InputError(f"network: {name} {error}") from None
 
 
-def prior_network(u_size, outputs, seed=0):
+def prior_network(u_size: int, outputs: int, seed: int = 0) -> keras.Model:
     """u [B, |u|] to the parameters [B, outputs] of p(z|u): three layers of 50, leaky relu 0.1 (bonheme Table 1)."""
     layer = _layers(seed, "float32", first=500)
     u = h = keras.Input((u_size,), name="u")
@@ -203,11 +229,11 @@ def prior_network(u_size, outputs, seed=0):
     return keras.Model(u, _head(layer, outputs, h), name="prior_network")
 
 
-def _layers(seed, dtype, first=0):
-    """A maker of layers whose initial weights depend on the seed and on the order of making alone."""
+def _layers(seed: int, dtype: str, first: int = 0) -> LayerMaker:
+    """A maker of layers whose initial weights depend on nothing but the seed and the order of making."""
     seeds = itertools.count(1_000 * seed + first)
 
-    def layer(kind, *args, **options):
+    def layer(kind: Any, *args: Any, **options: Any) -> Any:
         if kind in (layers.Dense, layers.Conv2D, layers.Conv2DTranspose):
             options["kernel_initializer"] = keras.initializers.GlorotUniform(seed=next(seeds))
         return kind(*args, **{"dtype": dtype, **options})
@@ -215,17 +241,17 @@ def _layers(seed, dtype, first=0):
     return layer
 
 
-def _head(layer, size, h):
+def _head(layer: LayerMaker, size: int, h: Tensor) -> Tensor:
     return layer(layers.Dense, size, dtype="float32")(h)
 
 
-def _inputs(shape, u_size):
+def _inputs(shape: Shape, u_size: int) -> tuple[Tensor, Tensor | None]:
     return keras.Input(shape, name="x"), keras.Input((u_size,), name="u") if u_size else None
 
 
-def _given(x, u):
+def _given(x: Tensor, u: Tensor | None) -> Any:
     return x if u is None else [x, u]
 
 
-def _join(layer, features, u):
+def _join(layer: LayerMaker, features: Tensor, u: Tensor | None) -> Tensor:
     return features if u is None else layer(layers.Concatenate)([features, u])

@@ -22,7 +22,7 @@ def define_train_flags(values=flags.FLAGS):
     group.float("beta", None, f"Weight of the KL term{_other_terms()}; by default {_default_betas()}. A --model "
                 "without beta ignores that of a --flagfile.", positive=False)
     group.integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0.", lower_bound=0)
-    _define_data_flags(group, "dsprites", f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
+    _define_data_flags(group, data.DEFAULT, f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
                        "of an .npz file with images [N,H,W,C] or data [N,n], and optional factors [N,K] and u.")
     group.start("Training")
     group.integer("steps", None, "Number of updates in all; by default one that suits the dataset. 0 exports the "

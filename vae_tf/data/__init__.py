@@ -9,6 +9,8 @@ from vae_tf.errors import InputError
 # Each of these modules registers its datasets; the order is that of --help.
 from vae_tf.data import dsprites, synthetic, catalogue  # isort: skip
 
+DEFAULT = "dsprites"        # what train.py trains on unless --dataset says otherwise
+
 
 def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     """A Dataset by name.
@@ -30,5 +32,5 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     return DATASETS[name].load(data_dir, seed)
 
 
-__all__ = ["DATASETS", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "dsprites", "evenly_spread",
+__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "dsprites", "evenly_spread",
            "from_arrays", "load", "register", "suited", "synthetic"]

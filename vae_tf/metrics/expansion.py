@@ -104,7 +104,9 @@ def posterior_covariance(expansion: Expansion) -> np.ndarray:
 
 def is_linear(expansion: Expansion, context: Context) -> bool:
     """Whether p(x|z) is a Gaussian whose mean is linear in z."""
-    return (context.model.card["recipe"]["network"] == "linear" and not context.dataset.is_image
+    from vae_tf import networks  # TensorFlow: scoring codes does without
+
+    return (networks.is_linear(context.model.card["recipe"]["network"]) and not context.dataset.is_image
             and expansion.noise_variance is not None)
 
 

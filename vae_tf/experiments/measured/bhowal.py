@@ -26,7 +26,7 @@ def table7(dataset: data.Dataset | None = None, examples: int = EXAMPLES, ranges
         examples: the number of images, drawn at random.
         ranges: {name: (first, last)}, ranges of axes as in a slice; those of Table 7 by default.
     """
-    dataset = dataset or data.load("dsprites")
+    dataset = dataset or data.load(data.DEFAULT)
     indices = np.random.default_rng(0).permutation(len(dataset))[:examples]
     total, products = np.zeros(()), np.zeros(())
     for start in range(0, examples, BATCH):
