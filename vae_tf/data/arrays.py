@@ -1,15 +1,19 @@
-"""The user's own arrays, from an .npz file."""
+"""A dataset of the user's own arrays, read from an .npz file."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 
 from vae_tf import kinds
 from vae_tf.data import dataset, npz
 from vae_tf.errors import InputError, printable
+from vae_tf.typing import Array, Booleans, Integers
+
+Arrays = dict[str, Any]         # by name
 
 
-def from_npz(path):
+def from_npz(path: str) -> dataset.Dataset:
     """A Dataset from `images` [N, H, W, C] or `data` [N, n], optional `factors` [N, K] and `u` [N, |u|].
 
     Images are integers (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Factors of integers are ordinal,
@@ -50,8 +54,8 @@ def from_npz(path):
     return dataset.from_arrays(str(path), x, values, factors or (), u, raw=raw)
 
 
-def _without_missing(path, arrays):
-    """Arrays by name, less the factors with missing values (NaN), of which a warning tells."""
+def _without_missing(path: str, arrays: Arrays) -> Arrays:
+    """Arrays by name, without the factors that have missing values (NaN), which a warning names."""
     arrays = {name: array.reshape(-1) if name in ("factor_names", "factor_kinds") else array
               for name, array in arrays.items()}
     factors = arrays.get("factors")
@@ -75,14 +79,15 @@ def _without_missing(path, arrays):
     return reduced
 
 
-def _rows(chosen, most=5):
-    """Which rows are chosen, bool [N], in words."""
+def _rows(chosen: Booleans, most: int = 5) -> str:
+    """The numbers of the rows where `chosen`, bool [N], is true, in words; the first ones if there are many."""
     rows = np.flatnonzero(chosen)
     listed = ", ".join(map(str, rows[:most])) + (", ..." if len(rows) > most else "")
     return f"row {listed}" if len(rows) == 1 else f"{len(rows):,} rows ({listed})"
 
 
-def _images(path, images):
+def _images(path: str, images: Any) -> Integers:
+    """Images as uint8 [N, H, W, C], 0 to 255, of any array that can only mean such images."""
     if images.ndim == 3:
         images = images[..., np.newaxis]
     if images.ndim != 4 or not all(images.shape[1:]):
@@ -109,8 +114,8 @@ def _images(path, images):
     return np.rint(images, out=images).astype(np.uint8)
 
 
-def _floats(path, name, array, rank):
-    """Integers as they are, truth values as 0 and 1, floats as float32."""
+def _floats(path: str, name: str, array: Any, rank: int) -> Any:
+    """An array of real numbers of this rank: integers as they are, truth values as 0 and 1, floats as float32."""
     array = array.astype(np.uint8) if array.dtype == bool else array
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or array.ndim != rank:
         raise InputError(f"dataset: {path}: expected {name} as real numbers of rank {rank}, "
@@ -131,7 +136,8 @@ def _floats(path, name, array, rank):
     return kept
 
 
-def _matching(path, name, array, examples):
+def _matching(path: str, name: str, array: Array, examples: int) -> Any:
+    """An array with a row for each example, [N, ...]; one of rank 1 becomes a column."""
     array = array[:, np.newaxis] if array.ndim == 1 else array
     array = _floats(path, name, array, 2)
     if len(array) != examples:

@@ -3,15 +3,17 @@
 import contextlib
 import urllib.error
 import urllib.request
+from typing import Any
 
 import numpy as np
 
 from vae_tf.data import dataset, synthetic
 from vae_tf.data.registry import register
 from vae_tf.errors import InputError
+from vae_tf.typing import Integers
 
 
-def labelled_images(name, data_dir=None):
+def labelled_images(name: str, data_dir: str | None = None) -> dataset.Dataset:
     """Images of ten classes with their published train and test parts; u is the one-hot class.
 
     Args:
@@ -19,7 +21,7 @@ def labelled_images(name, data_dir=None):
         data_dir: where TFDS finds or prepares it; None for $TFDS_DATA_DIR or TFDS's default.
 
     Raises:
-        InputError: it is not there and could not be downloaded.
+        InputError: the dataset is not prepared and could not be downloaded.
     """
     train, test = (_read(name, part, data_dir) for part in ("train", "test"))
     images, labels = (np.concatenate([train[key], test[key]]) for key in ("image", "label"))
@@ -28,17 +30,17 @@ def labelled_images(name, data_dir=None):
                                dataset.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})
 
 
-def mnist_digits(data_dir=None):
+def mnist_digits(data_dir: str | None = None) -> Integers:
     """The first training image of each digit 0..9, uint8 [10, 28, 28].
 
     Raises:
-        InputError: as `labelled_images`.
+        InputError: MNIST is not prepared and could not be downloaded.
     """
-    some = _read("mnist", "train[:1000]", data_dir)
-    return some["image"][np.unique(some["label"], return_index=True)[1], ..., 0]
+    first = _read("mnist", "train[:1000]", data_dir)
+    return first["image"][np.unique(first["label"], return_index=True)[1], ..., 0]
 
 
-def _read(name, split, data_dir):
+def _read(name: str, split: str, data_dir: str | None) -> dict[str, Any]:
     """The arrays of a split, by name."""
     import tensorflow_datasets as tfds  # takes a second, and only these datasets need it
 
@@ -53,20 +55,20 @@ def _read(name, split, data_dir):
     return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
 
 
-def _check_reachable(url, seconds=5):
-    """Raise OSError unless something answers for a URL: TFDS would try for minutes, with a page of warnings."""
-    with contextlib.suppress(urllib.error.HTTPError):       # an answer, though not a kind one
+def _check_reachable(url: str, seconds: float = 5) -> None:
+    """Raise OSError unless a server answers for a URL: TFDS would try for minutes, with a page of warnings."""
+    with contextlib.suppress(urllib.error.HTTPError):       # an error page is an answer too
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=seconds).close()
 
 
-def _linear_mixture_digits(data_dir, seed):
+def _linear_mixture_digits(data_dir: str | None, seed: int) -> dataset.Dataset:
     """sikka's linear mixture whose columns are the ten digits (sikka V)."""
     return synthetic.linear_mixture(seed, A=mnist_digits(data_dir).reshape(10, -1).T / 255, examples=1_000,
                                     name="linear_mixture_digits")
 
 
-def _translated_digit(data_dir, seed):
-    """The digit 3, moved (sikka Fig. 3)."""
+def _translated_digit(data_dir: str | None, seed: int) -> dataset.Dataset:
+    """The digit 3, shifted on a blank canvas (sikka Fig. 3)."""
     return synthetic.translated_digit(mnist_digits(data_dir)[3], seed, examples=1_000)
 
 

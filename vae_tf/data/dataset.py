@@ -2,20 +2,21 @@
 
 import dataclasses
 import hashlib
-import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vae_tf import checks
 from vae_tf.errors import InputError
+from vae_tf.typing import Array, ArrayLike, Floats, Integers
 
 SPLITS = ("auto", "grid", "random", "random_90_10")
 PARTS = ("train", "validation", "test")
 FEWEST_TO_SPLIT = 8         # examples: fewer would leave one of the random parts empty
 
 
-class Factor(typing.NamedTuple):
+class Factor(NamedTuple):
     """A ground-truth factor v_k.
 
     size is its number of values, None for a continuous one; kind is "categorical", "ordinal", "cyclic"
@@ -27,7 +28,7 @@ class Factor(typing.NamedTuple):
     kind: str
 
 
-class Part(typing.NamedTuple):
+class Part(NamedTuple):
     """Which part of a dataset another one is.
 
     name is one of PARTS; how is one of SPLITS but "auto", see Dataset.indices_of; whole is the number of examples of
@@ -78,54 +79,57 @@ class Dataset:
     part: Part | None = None
     posterior_at: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]] | None = None
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.size
 
     @property
-    def is_image(self):
+    def is_image(self) -> bool:
         """Whether examples are uint8 images rather than float vectors."""
         return len(self.shape) == 3
 
     @property
-    def factor_names(self):
+    def factor_names(self) -> tuple[str, ...]:
+        """The names of the factors."""
         return tuple(factor.name for factor in self.factors)
 
     @property
-    def factor_sizes(self):
+    def factor_sizes(self) -> tuple[int | None, ...]:
+        """How many values each factor has; None for a continuous one."""
         return tuple(factor.size for factor in self.factors)
 
-    def take(self, indices):
+    def take(self, indices: ArrayLike) -> "Dataset":
         """The dataset of these examples alone, renumbered 0..len(indices)-1.
 
         Raises:
-            InputError: an index of none.
+            InputError: an index that no example has.
         """
-        indices = np.asarray(indices)
-        known = (indices >= 0) & (indices < self.size) & np.issubdtype(indices.dtype, np.integer)
+        taken = np.asarray(indices)
+        known = (taken >= 0) & (taken < self.size) & np.issubdtype(taken.dtype, np.integer)
         if not known.all():
-            raise InputError(f"indices: expected whole numbers from 0 to {self.size - 1}; got {indices[~known][0]}")
+            raise InputError(f"indices: expected whole numbers from 0 to {self.size - 1}; got {taken[~known][0]}")
 
-        def within(at):
-            return at and (lambda i: at(indices[i]))
+        def within(function: Any) -> Any:
+            """The function of the whole dataset, for the new numbers."""
+            return function and (lambda i: function(taken[i]))
 
-        return dataclasses.replace(self, size=len(indices), images_at=within(self.images_at),
+        return dataclasses.replace(self, size=len(taken), images_at=within(self.images_at),
                                    factors_at=within(self.factors_at), u_at=within(self.u_at), parts={}, part=None,
                                    posterior_at=within(self.posterior_at))
 
-    def with_u_range(self, low, high):
-        """The dataset with u made of its factors by another range than its own, such as that of training."""
+    def with_u_range(self, low: ArrayLike, high: ArrayLike) -> "Dataset":
+        """The dataset with u made of its factors by another range, each [K], such as that of the training data."""
         if self.u_range is None or self.u_at is None:
             return self
-        own_u_at, (own_low, own_high) = self.u_at, (np.asarray(end, np.float64) for end in self.u_range)
-        if np.array_equal(own_low, low) and np.array_equal(own_high, high):
+        u_at, (was_low, was_high) = self.u_at, (np.asarray(end, np.float64) for end in self.u_range)
+        if np.array_equal(was_low, low) and np.array_equal(was_high, high):
             return self
 
-        def u_at(indices):
-            return scaled(own_low + (own_high - own_low) * own_u_at(indices), low, high)
+        def rescaled(indices: Array) -> Floats:
+            return scaled(was_low + (was_high - was_low) * u_at(indices), low, high)
 
-        return dataclasses.replace(self, u_at=u_at, u_range=(low, high))
+        return dataclasses.replace(self, u_at=rescaled, u_range=(np.asarray(low), np.asarray(high)))
 
-    def split_of(self, how="auto"):
+    def split_of(self, how: str = "auto") -> str:
         """How the parts are made: "auto" is "grid" for data with parts of their own or a complete grid, else "random".
 
         Raises:
@@ -134,7 +138,7 @@ class Dataset:
         checks.choice("split", how, SPLITS)
         return ("grid" if self.complete_grid or self.parts else "random") if how == "auto" else how
 
-    def indices_of(self, part, how="auto", seed=0):
+    def indices_of(self, part: str, how: str = "auto", seed: int = 0) -> Integers | range:
         """The indices of the "train", "validation" or "test" part, in the order that the part numbers them.
 
         Args:
@@ -161,14 +165,14 @@ class Dataset:
             return order[:test] if part == "train" else order[test:]
         return {"train": order[:train], "validation": order[train:test], "test": order[test:]}[part]
 
-    def split(self, how, part, seed=0):
-        """The dataset of one part; see `indices_of`."""
+    def split(self, how: str, part: str, seed: int = 0) -> "Dataset":
+        """The dataset of one part; `indices_of` has the arguments and the errors."""
         indices = self.indices_of(part, how, seed)
         taken = self if isinstance(indices, range) and len(indices) == self.size else self.take(indices)
         return dataclasses.replace(taken, part=Part(part, self.split_of(how), self.size, indices))
 
 
-def fingerprint(*contents):
+def fingerprint(*contents: Any) -> str:
     """A SHA-256 of what determines a dataset's examples, hexadecimal; about 1 s per GB.
 
     Args:
@@ -186,21 +190,23 @@ def fingerprint(*contents):
     return digest.hexdigest()
 
 
-def scaled(factors, low, high):
+def scaled(factors: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
     """u of the iVAE: factors [B, K] scaled to [0, 1] by their global range; a constant factor gives 0.
 
     The public code of bonheme scales per batch, and divides by zero when a factor is constant in one.
     """
-    span = np.asarray(high, np.float64) - low
-    return ((factors - low) / np.where(span == 0, 1, span)).astype(np.float32)
+    span = np.asarray(high, np.float64) - np.asarray(low)
+    return ((np.asarray(factors) - np.asarray(low)) / np.where(span == 0, 1, span)).astype(np.float32)
 
 
-def one_hot(classes, size):
-    """Integers [B] to float32 [B, size]."""
+def one_hot(classes: Integers, size: int) -> Floats:
+    """Integers [B] to float32 [B, size], with a 1 in the column of each class."""
     return np.eye(size, dtype=np.float32)[classes]
 
 
-def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=(), raw=None, complete_grid=False):
+def from_arrays(name: str, x: Array, values: Array | None = None, factors: Iterable[Factor] = (),
+                u: Floats | None = None, parts: dict[str, range] | None = None, made_by: Sequence[Any] = (),
+                raw: Array | None = None, complete_grid: bool = False) -> Dataset:
     """A Dataset from arrays in memory.
 
     Args:
@@ -226,7 +232,7 @@ def from_arrays(name, x, values=None, factors=(), u=None, parts=None, made_by=()
                    complete_grid, fingerprint=identity)
 
 
-def evenly_spread(dataset):
+def evenly_spread(dataset: Dataset) -> Floats:
     """Up to 2,000 images or 10,000 vectors, spread evenly over a dataset: float64 [N, n], images in [0, 1]."""
     most = 2_000 if dataset.is_image else 10_000
     x = dataset.images_at(np.unique(np.linspace(0, len(dataset) - 1, most).astype(int)))

@@ -13,6 +13,7 @@ import numpy as np
 
 from vae_tf.data import dataset
 from vae_tf.data.registry import register
+from vae_tf.typing import ArrayLike, Floats, Integers
 
 VERSION = 1       # of the images: to be raised with any change that makes others
 SIZES = (3, 6, 40, 32, 32)
@@ -28,11 +29,12 @@ FIXED = 256       # vertices are whole multiples of 1/256 pixel
 CENTRE = FIXED // 2
 
 
-def _circle(vertices):
+def _circle(vertices: int) -> Floats:
+    """Angles of the vertices of a regular polygon, in radians."""
     return 2 * np.pi * np.arange(vertices) / vertices
 
 
-def _outlines():
+def _outlines() -> tuple[Floats, Floats, Floats]:
     """Vertices (x right, y down) of square, ellipse and heart, in the archive's order."""
     square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], float)
     t = _circle(100)
@@ -45,7 +47,8 @@ def _outlines():
 OUTLINES = _outlines()
 
 
-def vertices(outline, scale, orientation, x, y):
+def vertices(outline: Floats, scale: Integers, orientation: Integers, x: Integers,
+             y: Integers) -> tuple[Integers, Integers]:
     """Corners of one outline [V, 2] in B poses (factor values [B] each), in 1/256 pixel: x and y, int64 [B, V]."""
     angle, unit = ORIENTATIONS[orientation][:, np.newaxis], UNIT * SCALES[scale][:, np.newaxis]
     u, v = outline.T
@@ -54,7 +57,7 @@ def vertices(outline, scale, orientation, x, y):
     return np.rint(columns * FIXED).astype(np.int64), np.rint(rows * FIXED).astype(np.int64)
 
 
-def crossings(x, y):
+def crossings(x: Integers, y: Integers) -> tuple[Integers, Integers, Integers]:
     """Where the polygons' edges cross the centre lines of pixel rows.
 
     x and y are [B, V], in 1/256 pixel. Returns, one entry per crossing, the polygon, the row, and the first
@@ -74,7 +77,7 @@ def crossings(x, y):
     return edge // x.shape[1], row, column
 
 
-def rows_at(classes):
+def rows_at(classes: ArrayLike) -> Integers:
     """Packed images: classes [B, 5] to uint64 [B, 64], a word per pixel row, leftmost pixel the highest bit."""
     shape, *pose = np.asarray(classes).T
     words = np.zeros((len(shape), 64), np.uint64)
@@ -86,18 +89,18 @@ def rows_at(classes):
     return words
 
 
-def render(classes):
+def render(classes: ArrayLike) -> Integers:
     """Images of factor classes [B, 5]: uint8 [B, 64, 64, 1], 0 or 255."""
     bits = np.unpackbits(rows_at(classes).astype(">u8").view(np.uint8), axis=-1)
     return 255 * bits.reshape(-1, 64, 64, 1)
 
 
-def factors_at(indices):
+def factors_at(indices: Integers) -> Integers:
     """Factor classes int64 [B, 5] of the archive's indices [B]."""
     return np.stack(np.unravel_index(indices, SIZES), axis=-1)
 
 
-def load():
+def load() -> dataset.Dataset:
     """dSprites as a Dataset; an image is rendered when it is asked for, in about 5 microseconds."""
     high = np.array(SIZES) - 1
     return dataset.Dataset(

@@ -1,13 +1,14 @@
 """Which examples a model is scored on, how many of them it was trained on, and both in words."""
 
-import typing
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf.data.dataset import Dataset
+from vae_tf.data.dataset import Dataset, Part
 
 
-class Scored(typing.NamedTuple):
+class Scored(NamedTuple):
     """The part of a dataset that a model is scored on.
 
     settings are dataset, data_seed, split and trained_on: how many examples of the part were in the training part,
@@ -15,13 +16,13 @@ class Scored(typing.NamedTuple):
     """
 
     dataset: Dataset
-    settings: dict
+    settings: dict[str, Any]
     words: str
 
 
-def of_training(dataset):
+def of_training(dataset: Dataset) -> str:
     """What train.py says of the part of a dataset that it trains on, such as "mine.npz (80 of 100 examples, ...)"."""
-    part, size = dataset.part, len(dataset)
+    part, size = _part(dataset), len(dataset)
     if dataset.complete_grid and part.how == "grid":
         said = f"all {size:,} examples: a complete grid has no held-out part"
     elif size == part.whole:
@@ -32,7 +33,8 @@ def of_training(dataset):
     return f"{dataset.name} ({said})"
 
 
-def test_part(whole, recipe, how=None, data_seed=None):
+def test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = None,
+              data_seed: int | None = None) -> Scored:
     """What to score a model on, as a Scored.
 
     Args:
@@ -43,7 +45,7 @@ def test_part(whole, recipe, how=None, data_seed=None):
         data_seed: that gave `whole`, and that splits it; None for that of training.
 
     Raises:
-        InputError: as Dataset.indices_of.
+        InputError: there is no such split, or the data have too few examples for it.
     """
     seed = recipe["data_seed"] if data_seed is None else data_seed
     known = recipe.get("data_fingerprint")
@@ -53,18 +55,27 @@ def test_part(whole, recipe, how=None, data_seed=None):
     trained_on = None
     if same:
         trained = whole.indices_of("train", recipe["split"], recipe["data_seed"])
-        trained_on = int(np.isin(dataset.part.indices, trained).sum())
+        trained_on = int(np.isin(_part(dataset).indices, trained).sum())
     settings = {"dataset": whole.name, "data_seed": seed, "split": how, "trained_on": trained_on}
     return Scored(dataset, settings, f"{_where(dataset)}, {_seen(dataset, settings, recipe)}")
 
 
-def _where(dataset):
-    size, part = len(dataset), dataset.part
+def _part(dataset: Dataset) -> Part:
+    """Which part of a dataset this is, for datasets that `split` made."""
+    if dataset.part is None:
+        raise ValueError(f"{dataset.name}: expected a part of a dataset, see Dataset.split; got a whole one")
+    return dataset.part
+
+
+def _where(dataset: Dataset) -> str:
+    """Which examples are scored, in words."""
+    size, part = len(dataset), _part(dataset)
     kind = "" if size == part.whole else f"the {'published ' * (part.how == 'grid')}test part of "
     return f"of the {size:,} examples of {kind}{dataset.name}"
 
 
-def _seen(dataset, settings, recipe):
+def _seen(dataset: Dataset, settings: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+    """How many of the scored examples training could see, in words."""
     trained_on = settings["trained_on"]
     if trained_on is None:
         others = (f"({recipe['dataset']})" if recipe["dataset"] != dataset.name

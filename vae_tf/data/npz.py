@@ -1,9 +1,12 @@
 """Arrays from an .npz file that anybody may have made: bounded memory, and one line about whatever is wrong with it."""
 
 import math
+import os
 import pathlib
 import resource
 import zipfile
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import psutil
@@ -11,7 +14,7 @@ import psutil
 from vae_tf.errors import InputError
 
 
-def read(argument, path, memory_limit=None):
+def read(argument: str, path: str | os.PathLike, memory_limit: float | None = None) -> dict[str, Any]:
     """The arrays of an .npz file, by name.
 
     Args:
@@ -50,11 +53,11 @@ def read(argument, path, memory_limit=None):
 
 
 class _Unfit(ValueError):
-    """A member that is no plain array; the message may be shown."""
+    """Raised for a member that is no plain array; the message may be shown to the user."""
 
 
-def _reason(error):
-    """Why a file cannot be read; not in NumPy's words, which advise to unpickle what a stranger may have made."""
+def _reason(error: Exception) -> str:
+    """Why a file cannot be read. NumPy's own words are left out: they advise to unpickle a file from strangers."""
     if isinstance(error, _Unfit | zipfile.BadZipFile):
         return " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:
@@ -62,7 +65,7 @@ def _reason(error):
     return f"it is damaged or not an array: {type(error).__name__}"
 
 
-def _memory(archive, member):
+def _memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
     """Bytes that a member takes while it is read, from its header alone.
 
     Bytes are used as they are. Of other numbers a copy is made in float32, and two of a byte each: the pixels, and
@@ -82,12 +85,12 @@ def _memory(archive, member):
     return size + (6 * math.prod(shape) if dtype.itemsize > 1 else 0)
 
 
-def _gigabytes(size):
+def _gigabytes(size: float) -> str:
     return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
 
 
-def available_memory():
-    """Bytes that this process can still take: the least of what machine, control groups and its own limit leave."""
+def available_memory() -> float:
+    """Bytes that this process can still take: the least that the machine, control groups or its own limit leave."""
     left = [psutil.virtual_memory().available, *_left_in_control_groups()]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
@@ -95,7 +98,7 @@ def available_memory():
     return min(left)
 
 
-def _left_in_control_groups(process="/proc/self/cgroup", mounted="/sys/fs/cgroup"):
+def _left_in_control_groups(process: str = "/proc/self/cgroup", mounted: str = "/sys/fs/cgroup") -> Iterator[int]:
     """What each control group of a process leaves of its memory, in bytes: version 2, or version 1's `memory`.
 
     Inside a container a group's folder may not be visible, but that of the container's own root is.

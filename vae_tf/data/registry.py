@@ -54,6 +54,7 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
 
 
 def _called(load: Loader) -> str:
+    """Where a loader is defined."""
     return f"{load.__module__}.{load.__qualname__}"
 
 

@@ -7,25 +7,30 @@ import numpy as np
 
 from vae_tf import theory
 from vae_tf.data import dataset
+from vae_tf.data.dataset import Dataset
 from vae_tf.data.registry import register
+from vae_tf.typing import ArrayLike, Floats, Integers
 
 EXAMPLES = 50_000
 VERSION = 1         # of every generator here: to be raised with any change that makes other examples
 
+Factors = tuple[dataset.Factor, ...]
 
-def _unit_square(rng):
+
+def _unit_square(rng: np.random.Generator) -> tuple[Floats, Factors]:
+    """Points spread evenly over a unit square [N, 2], and their two factors."""
     return rng.uniform(size=(EXAMPLES, 2)), (dataset.Factor("v1", None, "continuous"),
                                              dataset.Factor("v2", None, "continuous"))
 
 
-def rotation(axis, angle):
+def rotation(axis: ArrayLike, angle: float) -> Floats:
     """Rotation matrix [3, 3] about an axis [3] by an angle in radians (Rodrigues)."""
     x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
     K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K
 
 
-def synthetic_linear(seed=0, ratio=2.0, name="synthetic_linear"):
+def synthetic_linear(seed: int = 0, ratio: float = 2.0, name: str = "synthetic_linear") -> Dataset:
     """Unit square, one axis stretched by `ratio`, in R^3, rotated by 45 degrees about (1, -1, 1) (rolinek 8.5)."""
     v, factors = _unit_square(np.random.default_rng(seed))
     embedded = np.pad(v * [ratio, 1], [(0, 0), (0, 1)])
@@ -34,7 +39,7 @@ def synthetic_linear(seed=0, ratio=2.0, name="synthetic_linear"):
                                made_by=("synthetic_linear", VERSION, seed, ratio))
 
 
-def synthetic_nonlinear(seed=0):
+def synthetic_nonlinear(seed: int = 0) -> Dataset:
     """Unit square through a random tanh network 2-10-6 with biases (rolinek 8.5).
 
     Weights and biases are N(0, 1): the paper says "random initialization" and no more.
@@ -48,7 +53,7 @@ def synthetic_nonlinear(seed=0):
                                made_by=("synthetic_nonlinear", VERSION, seed))
 
 
-def _well_conditioned(rng, size, draws=10_000):
+def _well_conditioned(rng: np.random.Generator, size: int, draws: int = 10_000) -> Floats:
     """A random matrix with unit columns whose condition number is in the best quarter (Khemakhem's code)."""
     matrices = rng.uniform(-1, 1, (draws, size, size))
     matrices /= np.linalg.norm(matrices, axis=1, keepdims=True)
@@ -56,7 +61,7 @@ def _well_conditioned(rng, size, draws=10_000):
     return matrices[np.flatnonzero(condition <= np.percentile(condition, 25))[0]]
 
 
-def nonstationary_sources(seed=0, segments=40, per_segment=1_000, sources=5):
+def nonstationary_sources(seed: int = 0, segments: int = 40, per_segment: int = 1_000, sources: int = 5) -> Dataset:
     """Gaussian sources whose scale changes by segment, mixed by three layers (Khemakhem 2020, 4.1).
 
     Each source's standard deviation in each segment is U[0.5, 3]. The mixing has one square,
@@ -75,7 +80,7 @@ def nonstationary_sources(seed=0, segments=40, per_segment=1_000, sources=5):
                                made_by=("nonstationary_sources", VERSION, seed, segments, per_segment, sources))
 
 
-def circles(cells=3, spacing=8.0, radii=(1.5, 3.0), points=100):
+def circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] = (1.5, 3.0), points: int = 100) -> Dataset:
     """Points on concentric circles, a set of circles in each cell of a square grid, in the plane (allen Figure 2).
 
     The figure is Rezende and Viola's (2018) and gives no numbers. These suit the betas that it prints, for a Gaussian
@@ -100,14 +105,14 @@ def circles(cells=3, spacing=8.0, radii=(1.5, 3.0), points=100):
                                made_by=("circles", VERSION, cells, spacing, radii, points))
 
 
-def _mixed(A, examples, seed):
+def _mixed(A: Floats, examples: int, seed: int) -> tuple[Floats, Floats]:
     """Sources s ~ N(0, I_k), float64 [N, k], and A s + eta, eta ~ N(0, I), [N, n]."""
     rng = np.random.default_rng(seed)
     s = rng.standard_normal((examples, A.shape[1]))
     return s, s @ A.T + rng.standard_normal((examples, len(A)))
 
 
-def _with_sources(name, x, s, mixed, A, made_by):
+def _with_sources(name: str, x: Floats, s: Floats, mixed: Floats, A: Floats, made_by: tuple) -> Dataset:
     """The Dataset of x, whose factors are s, and whose true posterior is that of s given A s + eta (sikka (19))."""
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(s.shape[1]))
     matrix, covariance = theory.linear_posterior(A)
@@ -115,7 +120,8 @@ def _with_sources(name, x, s, mixed, A, made_by):
                                posterior_at=lambda indices: (mixed[indices] @ matrix.T, covariance))
 
 
-def linear_mixture(seed=0, A=None, examples=10_000, name="linear_mixture"):
+def linear_mixture(seed: int = 0, A: Floats | None = None, examples: int = 10_000,
+                   name: str = "linear_mixture") -> Dataset:
     """x = A s + eta, s ~ N(0, I_k), eta ~ N(0, I_n) (sikka (17)).
 
     A is [n, k]; by default A_ij = (1 + delta_ij) / 2 with n = 128, k = 2 (sikka IV.B).
@@ -125,7 +131,7 @@ def linear_mixture(seed=0, A=None, examples=10_000, name="linear_mixture"):
     return _with_sources(name, x.astype(np.float32), s, x, A, ("linear_mixture", VERSION, seed, examples, A))
 
 
-def translated_digit(digit, seed=0, examples=10_000, canvas=64):
+def translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, canvas: int = 64) -> Dataset:
     """One digit on a blank canvas, its centre A s + eta pixels right and down of the middle (sikka Fig. 3).
 
     A_ij = 2 delta_ij + 0.73, s ~ N(0, I_2), eta ~ N(0, I_2). A shift by parts of a pixel is linear interpolation, so
@@ -144,7 +150,7 @@ def translated_digit(digit, seed=0, examples=10_000, canvas=64):
     border = np.pad(digit.astype(np.float64), 1)                    # a pixel on each side for the interpolation
     corner = centre[:, ::-1] + (canvas - np.array([height, width])) / 2 - 1         # row, column of border[0, 0]
 
-    def images_at(indices):
+    def images_at(indices: Integers) -> Integers:
         whole = np.floor(corner[indices]).astype(int)
         part = corner[indices] - whole
         images = np.zeros((len(indices), canvas, canvas, 1), np.uint8)
