@@ -1,7 +1,11 @@
 """What code from outside of the package adds: a dataset, a model with an option and a second optimizer, a metric."""
 
 import importlib
+import json
+import os
 import pathlib
+import shutil
+import subprocess
 import sys
 
 import keras
@@ -159,3 +163,53 @@ def test_an_installed_package_names_its_extension_as_an_entry_point(tmp_path, mo
     encoder, _ = networks.build("tiny", (2,), 1, (1,))
     assert [np.shape(weight) for weight in encoder.get_weights()] == [(2, 3), (3,), (3, 1), (1,)]
     extensions.load.cache_clear()
+
+
+def run_program(folder, *argv):
+    """A program in a process of its own, with the example as its extension."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), extensions.VARIABLE: "mine"}
+    done = subprocess.run([sys.executable, *argv], cwd=folder, env=environment, capture_output=True, text=True,
+                          timeout=600)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_what_an_extension_adds_is_trained_exported_and_scored_from_the_command_line(tmp_path):
+    """A module outside of the package, through the real programs."""
+    shutil.copy(ROOT / "examples" / "extension.py", tmp_path / "mine.py")
+    train_py, evaluate_py = str(ROOT / "train.py"), str(ROOT / "evaluate.py")
+    page = run_program(tmp_path, train_py, "--help")
+    assert "adversarial_vae. [ivae]" in " ".join(page.split()) and "fashion_mnist, bars, or the path" in " ".join(
+        page.split())
+    assert "\nModel: adversarial_vae\n  --gamma " in page
+    assert "latent_range" in run_program(tmp_path, evaluate_py, "--help")
+
+    run = ("--dataset=bars", "--model=adversarial_vae", "--gamma=3", "--batch_size=32", "--checkpoint_every=20")
+    run_program(tmp_path, train_py, *run, "--steps=20")
+    printed = run_program(tmp_path, train_py, *run, "--steps=40")        # goes on
+    assert "adversarial_vae (mlp_mnist, 4 latents" in printed and "on bars (all 256 examples" in printed
+    name = "adversarial_vae_bars"
+    config = json.loads((tmp_path / "runs" / name / "config.json").read_text())
+    assert config["gamma"] == 3.0 and config["network"] == "mlp_mnist" and config["steps"] == 40
+    columns = (tmp_path / "runs" / name / "history.csv").read_text().splitlines()[0].split(",")
+    assert {"discriminator", "total_correlation"} <= set(columns)
+
+    path = tmp_path / "exported" / name / "2"
+    table = run_program(tmp_path, evaluate_py, "--quick", "--examples=100", "--jobs=2", "--geometry=dto", "--theory=",
+                        "--metrics=active_units,mig,latent_range")
+    assert "latent_range" in table and "the codes are all the same" in table
+    scores = json.loads((path / "metrics.json").read_text())["metrics"]
+    assert scores["latent_range"]["score"] > 0 and len(scores["latent_range"]["per_latent"]) == 4
+    assert (path / "overview.png").stat().st_size > 10_000
+    # The SavedModel needs neither this package nor the extension.
+    answered = subprocess.run([sys.executable, "-c", f"""
+import tensorflow as tf
+model = tf.saved_model.load({str(path)!r})
+print(sorted(model.signatures), model.signatures["encode"](x=tf.zeros((2, 16, 16, 1), tf.uint8) + 200)["mean"].shape)
+"""], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert "'encode', " in answered.stdout and "(2, 4)" in answered.stdout, answered.stderr
+    # Without the variable nothing is added.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    refused = subprocess.run([sys.executable, train_py, "--dataset=bars"], cwd=tmp_path, env=environment,
+                             capture_output=True, text=True, timeout=600)
+    assert refused.returncode == 2 and "dataset: expected one of" in refused.stderr
