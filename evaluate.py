@@ -42,13 +42,8 @@ def main(flags):
     for remark in models.declared(card).remarks(card):
         print(f"  {remark}")
 
-    # Report: numbers and a picture beside the model.
-    text = evaluation.as_json(scored, export=str(model.path), seed=flags.seed, passive_kl=flags.passive_kl, **settings)
-    files.write_text(model.path / "metrics.json", text)
-    export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
-                                         if "no_meaning" not in score},
-                    evaluated={**settings, "examples": len(scored.codes), "seed": flags.seed,
-                               "factors": scored.factors})
+    # Report: numbers and pictures beside the model.
+    write_numbers(scored, model, settings, asked)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if scored.polarised:
         report.polarised_page(model.path / "polarised.png", f"{report.title_of(card)}: posterior and prior, "
@@ -58,6 +53,17 @@ def main(flags):
         report.picture(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
     print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
+
+
+def write_numbers(scored, model, settings, asked):
+    """Write metrics.json beside a model, and the scores that mean something into its card."""
+    text = evaluation.as_json(scored, export=str(model.path), seed=asked["seed"], passive_kl=asked["passive_kl"],
+                              **settings)
+    files.write_text(model.path / "metrics.json", text)
+    export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
+                                         if "no_meaning" not in score},
+                    evaluated={**settings, "examples": len(scored.codes), "seed": asked["seed"],
+                               "factors": scored.factors})
 
 
 def against(factors):
@@ -103,7 +109,7 @@ def compare(flags):
     if len(set(others.values())) > 1 and flags.dataset is None:
         raise InputError("--compare: expected models of one dataset, or --dataset to compare them on; got "
                          + ", ".join(f"{name} of {data}" for name, data in others.items()))
-    fitted = flags.geometry == ["od_score"]
+    fitted = bool(flags.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in flags.geometry)
     measured = comparison.measure(models, dataset, examples=flags.geometry_examples, seed=flags.seed, fitted=fitted,
                                   progress=report.progress)
     print(f"Decoder columns around {min(flags.geometry_examples, len(dataset)):,} {part}; "
