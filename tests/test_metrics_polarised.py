@@ -1,36 +1,13 @@
 """The polarised regime on encoders whose latents are known to be active, mixed or passive."""
 
-import keras
 import numpy as np
 import pytest
 import reference
-import tensorflow as tf
+from polarised_codes import KNOWN, MIXED_SHARE, N, encoder
 
-from vae_tf import data, distributions, evaluation, export, metrics, models, objectives, report, training
+from vae_tf import metrics
 from vae_tf.errors import InputError
 from vae_tf.metrics import polarised
-
-N = 4_000
-KNOWN = ["active", "passive", "passive", "passive", "mixed", "active", "mixed"]
-MIXED_SHARE = (0.4, 0.8)        # of the examples where latents 4 and 6 are passive
-
-
-def encoder(seed=0, n=N):
-    """mean, stddev, prior mean and prior stddev [N, 7] of an iVAE with latents as KNOWN.
-
-    The priors of latents 2 and 3 are narrow, and follow u; that of latent 3 moves with u, too.
-    """
-    rng = np.random.default_rng(seed)
-    u = rng.uniform(-1, 1, n)
-    prior_mean = np.stack([0 * u, 0 * u, 0 * u, 0.5 * u, 0 * u, u, 0 * u], -1)
-    prior_stddev = np.stack([np.exp(0.5 * u), 1 + 0 * u, 0.02 * np.exp(u), 0.1 + 0.05 * u, 1 + 0 * u, 0.1 + 0 * u,
-                             np.exp(0.5 * u)], -1)
-    mean, stddev = prior_mean.copy(), prior_stddev.copy()
-    for j, share in [(0, 0), (4, MIXED_SHARE[0]), (5, 0), (6, MIXED_SHARE[1])]:
-        on = rng.random(n) >= share
-        mean[on, j] += prior_stddev[on, j] * (2 + rng.standard_normal(on.sum()))
-        stddev[on, j] *= 0.01 * rng.uniform(1, 2, on.sum())
-    return mean, stddev, prior_mean, prior_stddev
 
 
 def test_known_latents_are_classified_right():
@@ -83,13 +60,6 @@ def test_classes_do_not_depend_on_units_and_the_public_ones_do():
                              metrics.polarised_regime(*changed)[0].values(), strict=True):
         if before.name != "standard_prior_rule":
             assert after.score == pytest.approx(before.score, abs=5 / N)
-
-
-def test_kl_of_arrays_is_that_of_distributions():
-    q, p = posterior(), posterior(seed=1)
-    expected = objectives.kl_per_latent(q, p)
-    np.testing.assert_allclose(polarised.kl_per_latent(q.mean(), q.stddev(), p.mean(), p.stddev()), expected, rtol=1e-4,
-                               atol=1e-5)      # float32 differences of terms of size 10
 
 
 def test_what_is_passive_is_a_choice():
@@ -230,47 +200,6 @@ def test_bad_arrays_are_named(arguments, message):
         metrics.classify(np.zeros((3, 2)), 1.0, rule="mine")
 
 
-# While training.
-
-def posterior(seed=0, n=50, d=6, full=False):
-    rng = np.random.default_rng(seed)
-    mean = rng.standard_normal((n, d)).astype(np.float32)
-    log_variance = (rng.uniform(-6, 0.5, d) + 0.3 * rng.standard_normal((n, d))).astype(np.float32)
-    if not full:
-        return distributions.diagonal_normal(mean, log_variance)
-    lower = 0.3 * rng.standard_normal((n, d * (d + 1) // 2)).astype(np.float32)
-    return distributions.full_normal(mean, lower)
-
-
-@pytest.mark.parametrize("threshold", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize(("full", "learned"), [(False, False), (False, True), (True, False)])
-def test_polarised_kl_against_loops(full, learned, threshold):
-    q = posterior(full=full)
-    p = posterior(seed=1) if learned else distributions.standard_normal(6)
-    arrays = [np.broadcast_to(array, (50, 6)).astype(np.float64)
-              for array in (q.mean(), q.stddev(), p.mean(), p.stddev())]
-    _, expected, delta, active = reference.polarised_kl(*arrays, threshold)
-    got = {name: float(value) for name, value in objectives.polarised_kl(q, p, threshold).items()}
-    assert got["active_latents"] == len(active)
-    np.testing.assert_allclose(got["kl_polarised"], expected, rtol=1e-5)      # sums of float32 terms of one size
-    np.testing.assert_allclose(got["delta_kl"], delta, rtol=1e-4, atol=1e-6)  # a difference of two such sums
-
-
-def test_delta_kl_of_precise_and_of_ignored_latents_is_their_half_variance():
-    """(10) leaves out s_j^2 / 2 of each active latent, and nothing of one at the prior."""
-    stddev = tf.constant([[1e-2, 1e-2, 1.0]])
-    q = distributions.diagonal_normal(tf.constant([[1.0, -2.0, 0.0]]), 2 * tf.math.log(stddev))
-    p = distributions.standard_normal(3)
-    expected = 1e-4 / float(objectives.kl(q, p)[0])
-    assert float(objectives.polarised_kl(q, p)["delta_kl"]) == pytest.approx(expected, rel=0.1)
-
-
-def test_delta_kl_of_a_posterior_that_is_the_prior_is_0():
-    q = distributions.diagonal_normal(tf.zeros((5, 3)), tf.zeros((5, 3)))
-    got = objectives.polarised_kl(q, distributions.standard_normal(3))
-    assert [float(got[name]) for name in ("kl_polarised", "delta_kl", "active_latents")] == [0, 0, 0]
-
-
 def rows(*deltas, every=500):
     return [{"step": (i + 1) * every, "kl": 1.0, **({} if delta is None else {"delta_kl": delta})}
             for i, delta in enumerate(deltas)]
@@ -292,139 +221,6 @@ def test_polarised_fraction(history, share, since):
 
 def test_polarised_fraction_of_an_autoencoder_is_absent():
     assert metrics.polarised_fraction(rows(None, None)) is None
-
-
-# Trained.
-
-@pytest.fixture(scope="module")
-def trained():
-    """A VAE on three-dimensional data with one direction of hardly any variance, and the data."""
-    rng = np.random.default_rng(0)
-    x = rng.standard_normal((2_000, 3)) * [3, 2, 0.05] @ np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    dataset = data.dataset.from_arrays("blob", x.astype(np.float32))
-    model = models.build("vae", (3,), network="mlp_synthetic", latents=4, likelihood="gaussian",
-                         likelihood_variance=0.1)
-    history = training.fit(model, dataset, keras.optimizers.Adam(5e-3), steps=3_000, batch_size=64, log_every=500,
-                           watch=lambda model, x, u: objectives.polarised_kl(model.posterior(x, u), model.prior(u)))
-    return model, dataset, history
-
-
-def test_a_standard_prior_is_classified_alike_by_both_rules(trained):
-    model, dataset, _ = trained
-    q = model.posterior(dataset.images_at(np.arange(len(dataset))))
-    classes = metrics.classify(q.mean(), q.stddev())
-    assert sorted(classes) == ["active", "active", "passive", "passive"]        # two directions are worth a latent
-    np.testing.assert_array_equal(classes, metrics.classify(q.mean(), q.stddev(), rule="standard_prior"))
-
-
-def test_a_trained_vae_polarises(trained):
-    _, _, history = trained
-    assert [row["step"] for row in history if "delta_kl" in row] == [500, 1000, 1500, 2000, 2500, 3000]
-    assert history[-1]["active_latents"] == 2
-    assert metrics.polarised_fraction(history).score > 0
-    assert history[-1]["delta_kl"] < 0.03 and abs(history[-1]["kl_polarised"] / history[-1]["kl"] - 1) < 0.05
-
-
-# Scored, drawn and pruned.
-
-def some_codes(n=300):
-    mean, stddev, prior_mean, prior_stddev = encoder(n=n)
-    factors = np.random.default_rng(3).integers(0, 4, (n, 2))
-    return evaluation.Codes(mean, factors, stddev=stddev, prior_mean=prior_mean, prior_stddev=prior_stddev)
-
-
-def of_latents(codes, latents):
-    return codes._replace(**{name: getattr(codes, name)[:, latents] for name in evaluation.PER_LATENT})
-
-
-def test_pruned_codes_are_scored_as_if_the_passive_latents_were_not_there():
-    codes, names = some_codes(), ["mig", "mcc", "active_units", "elbo_decomposition"]
-    pruned = evaluation.score(codes, names, latents="active")
-    kept = [0, 4, 5, 6]
-    assert pruned.latents.tolist() == kept and pruned.codes.shape == (300, 7)
-    alone = evaluation.score(of_latents(codes, kept), names)
-    assert {name: result.score for name, result in pruned.results.items()} == {
-        name: result.score for name, result in alone.results.items()}
-    whole = evaluation.score(codes, names)
-    assert whole.latents.tolist() == list(range(7))
-    assert whole.results["elbo_decomposition"].score != pruned.results["elbo_decomposition"].score
-    assert whole.polarised.keys() == pruned.polarised.keys() and len(whole.polarised) == 10
-
-
-def test_pruning_needs_a_posterior_and_something_active():
-    with pytest.raises(InputError, match="a posterior to tell active ones by; got active, and codes alone"):
-        evaluation.score(evaluation.Codes(np.eye(3)), ["active_units"], latents="active")
-    with pytest.raises(InputError, match="no latent is: every posterior is the prior"):
-        evaluation.score(evaluation.Codes(np.zeros((3, 2)), stddev=np.ones((3, 2))), ["active_units"], latents="active")
-
-
-def test_a_posterior_that_is_none_is_said_and_the_rest_is_scored():
-    codes = some_codes()
-    scored = evaluation.score(codes._replace(stddev=0 * codes.stddev), ["active_units"])
-    assert scored.absent == {"polarised_regime": "stddev: expected finite positive values; got 0 to 0"}
-    assert scored.results["active_units"].score > 0 and not scored.polarised
-
-
-def test_the_table_and_the_numbers_have_a_group_of_their_own():
-    scored = evaluation.score(some_codes(), ["active_units"])
-    lines = report.table(scored).splitlines()
-    at = lines.index("  polarised regime")
-    assert [line.split()[0] for line in lines[at + 1:] if not line.startswith("   ")] == list(scored.polarised)
-    assert not any(name in " ".join(lines[:at]) for name in scored.polarised)
-    only = evaluation.score(evaluation.Codes(np.eye(3)), ["active_units"])
-    assert "not scored: there is no posterior, only codes" in report.table(only).splitlines()[-1]
-    assert '"polarised_regime": "there is no posterior' in evaluation.as_json(only)
-    assert '"theorem_2_mixed": {' in evaluation.as_json(scored).partition('"polarised_regime"')[2]
-
-
-def test_full_covariance_is_looked_at_by_its_marginals_and_an_autoencoder_not_at_all(tmp_path):
-    x = np.random.default_rng(0).standard_normal((200, 3)).astype(np.float32)
-    dataset = data.dataset.from_arrays("blob", x)
-    for name in ("full_covariance_vae", "ae"):
-        model = models.build(name, (3,), network="mlp_synthetic", latents=2, likelihood="gaussian")
-        card = {"model": name, "u_size": 0, "data": {"shape": dataset.shape}}
-        scored = evaluation.evaluate(export.load(export.save(tmp_path / name, model, dataset, card)), dataset,
-                                     ["active_units"])
-        if name == "ae":
-            assert not scored.polarised and scored.absent["polarised_regime"] == "there is no posterior, only codes"
-        else:
-            q = model.posterior(x)
-            diagonal = tf.linalg.diag_part(q.covariance()) ** 0.5
-            # Rows are in another order; and the marginals of an export agree to float32.
-            expected = polarised.kl_per_latent(q.mean(), diagonal).mean(0)
-            classes = metrics.classify(*scored.posterior.distributions())
-            np.testing.assert_allclose(polarised.kl_per_latent(*scored.posterior.distributions()).mean(0), expected,
-                                       rtol=1e-4)
-            assert sorted(classes) == sorted(metrics.classify(q.mean(), diagonal))
-
-
-@pytest.mark.parametrize("d", [1, 7, 30])
-def test_the_page_of_histograms_has_every_latent_and_no_label_on_another(tmp_path, monkeypatch, d):
-    drawn = []
-    monkeypatch.setattr("matplotlib.pyplot.close", drawn.append)
-    codes = of_latents(some_codes(), np.arange(d) % 7)
-    report.polarised_page(tmp_path / "page.png", "a model of a name that is rather long/1: posterior and prior", codes)
-    figure, = drawn
-    renderer = figure.canvas.get_renderer()
-    shown = [text for axis in figure.axes for text in [*axis.texts, axis.title, *axis.get_xticklabels()]
-             if text.get_text() and axis_shows(axis, text)]
-    boxes = [text.get_window_extent(renderer) for text in [*shown, *figure.texts, *figure.legends]]
-    for i, box in enumerate(boxes):
-        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
-        assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1
-        assert not any(box.overlaps(other) for other in boxes[:i])
-    said = {text.get_text() for text in shown}
-    assert {f"z{j}" for j in range(d)} <= said and {"posterior mean", "variance", "samples"} <= said
-    assert min(text.get_fontsize() for text in shown) >= 7
-    assert (tmp_path / "page.png").stat().st_size < 250_000
-
-
-def axis_shows(axis, text):
-    """Matplotlib keeps labels of ticks beyond the ends of an axis, and does not draw them."""
-    if text not in axis.get_xticklabels():
-        return True
-    low, high = axis.get_xlim()
-    return axis.axison and low <= text.get_position()[0] <= high
 
 
 def test_active_units_by_hand():

@@ -1,0 +1,38 @@
+"""Codes from files."""
+
+import numpy as np
+import pytest
+from scored_codes import codes_and_factors
+
+from vae_tf import evaluation
+from vae_tf.errors import InputError
+
+
+def test_codes_from_a_file(tmp_path):
+    codes, factors = codes_and_factors(200)
+    np.savez(tmp_path / "my.npz", codes=codes.astype(np.float32), factors=factors, stddev=np.ones(codes.shape))
+    read = evaluation.read_codes(tmp_path / "my.npz", examples=100)
+    assert read.mean.shape == read.stddev.shape == (150, 2)
+    rows = {(*code, *factor) for code, factor in zip(codes.astype(np.float32).tolist(), factors.tolist(), strict=True)}
+    assert {(*code, *factor) for code, factor in zip(read.mean.tolist(), read.factors.tolist(), strict=True)} <= rows
+
+
+@pytest.mark.parametrize(("arrays", "message"), [
+    ({"z": np.zeros((3, 2))}, r"expected an array `codes` \[N, d\], .* got z"),
+    ({"codes": np.full((3, 2), np.nan)}, "codes: expected finite values; got 6 NaN or infinite"),
+    ({"codes": np.zeros((3, 2)), "factors": np.zeros((2, 1))}, "factors: expected 3 rows"),
+    ({"codes": np.zeros((3, 2)), "stddev": np.ones((3, 1))}, r"expected stddev of shape \(3, 2\)"),
+    ({"codes": np.zeros((3, 2)), "factors": np.zeros((3, 1)), "factor_kinds": ["nominal"]},
+     "kinds: expected one of categorical, ordinal, cyclic, continuous for each of 1 factors; got nominal"),
+])
+def test_bad_files_are_named(tmp_path, arrays, message):
+    np.savez(tmp_path / "my.npz", **arrays)
+    with pytest.raises(InputError, match=message):
+        evaluation.read_codes(tmp_path / "my.npz", examples=10)
+
+
+def test_missing_file_and_unknown_metric():
+    with pytest.raises(InputError, match=r"codes: no file nowhere\.npz"):
+        evaluation.read_codes("nowhere.npz", examples=10)
+    with pytest.raises(InputError, match=r"metrics: expected names of active_units, .*; got 'mug'"):
+        evaluation.score(evaluation.Codes(*codes_and_factors(20)), ["mug"])

@@ -1,0 +1,36 @@
+"""The page of histograms."""
+
+import numpy as np
+import pytest
+from polarised_codes import of_latents, some_codes
+
+from vae_tf import report
+
+
+@pytest.mark.parametrize("d", [1, 7, 30])
+def test_the_page_of_histograms_has_every_latent_and_no_label_on_another(tmp_path, monkeypatch, d):
+    drawn = []
+    monkeypatch.setattr("matplotlib.pyplot.close", drawn.append)
+    codes = of_latents(some_codes(), np.arange(d) % 7)
+    report.polarised_page(tmp_path / "page.png", "a model of a name that is rather long/1: posterior and prior", codes)
+    figure, = drawn
+    renderer = figure.canvas.get_renderer()
+    shown = [text for axis in figure.axes for text in [*axis.texts, axis.title, *axis.get_xticklabels()]
+             if text.get_text() and axis_shows(axis, text)]
+    boxes = [text.get_window_extent(renderer) for text in [*shown, *figure.texts, *figure.legends]]
+    for i, box in enumerate(boxes):
+        assert figure.bbox.x0 <= box.x0 and box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 and box.y1 <= figure.bbox.y1
+        assert not any(box.overlaps(other) for other in boxes[:i])
+    said = {text.get_text() for text in shown}
+    assert {f"z{j}" for j in range(d)} <= said and {"posterior mean", "variance", "samples"} <= said
+    assert min(text.get_fontsize() for text in shown) >= 7
+    assert (tmp_path / "page.png").stat().st_size < 250_000
+
+
+def axis_shows(axis, text):
+    """Matplotlib keeps labels of ticks beyond the ends of an axis, and does not draw them."""
+    if text not in axis.get_xticklabels():
+        return True
+    low, high = axis.get_xlim()
+    return axis.axison and low <= text.get_position()[0] <= high
