@@ -9,13 +9,13 @@ import pathlib
 import time
 import warnings
 
-from vae_tf import cli, data, defaults, devices, export, runs, verdicts
+from vae_tf import cli, configured, data, defaults, devices, export, runs, verdicts
 from vae_tf.data import held_out
 
 
 def main(flags):
     # Devices: this one, or several that share each batch.
-    strategy = cli.strategy(flags)
+    strategy = cli.choose_strategy(flags)
     chief = devices.is_chief(strategy)
 
     # Data: images by index, their factors, and u.
@@ -23,48 +23,51 @@ def main(flags):
     dataset = dataset.split(flags.split, "train", flags.data_seed)
 
     # Model: q(z|x), p(z), p(x|z) and the objective; one, or one per seed (--replicas) and beta (--sweep_beta).
-    configs = cli.configurations(flags, dataset)
-    dataset = cli.scaled_as_init_from(next(iter(configs.values())), dataset)
-    models = [cli.build_model(config, dataset) for config in configs.values()]
-    run_dirs = [cli.run_folder(flags, config, suffix, write=chief) for suffix, config in configs.items()]
+    settings, configs = cli.read_settings(flags), cli.configure_all(flags, dataset)
+    dataset = configured.scale_as_init_from(next(iter(configs.values())), dataset)
+    models = [configured.build_model(config, dataset) for config in configs.values()]
+    run_dirs = [configured.prepare_run_folder(config, settings, suffix, write=chief)
+                for suffix, config in configs.items()]
     config, model = next(iter(configs.values())), models[0]
-    print(f"{config['model']} ({config['network']}, {config['latents']} latents, {model.count_params():,} weights) "
+    print(f"{config.model} ({config.network}, {config.latents} latents, {model.count_params():,} weights) "
           f"on {held_out.of_training(dataset)}: "
-          f"{config['steps']:,} steps of {config['batch_size']}, in {cli.listed(run_dirs)}")
+          f"{config.steps:,} steps of {config.batch_size}, in {runs.list_first_to_last(run_dirs)}")
     for line in dict.fromkeys(defaults.predicted_collapse(config, dataset) for config in configs.values()):
-        if line and chief and config["steps"]:
+        if line and chief and config.steps:
             warnings.warn(line, stacklevel=1)
 
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
     started = time.perf_counter()
-    histories = cli.fit(list(configs.values()), models, dataset, run_dirs, flags, strategy)
-    if (histories[0][-1]["step"] if histories[0] else 0) < config["steps"]:
+    histories = configured.fit(list(configs.values()), models, dataset, run_dirs, settings, strategy)
+    if (histories[0][-1]["step"] if histories[0] else 0) < config.steps:
         print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. The same command goes on from there.")
         return
     if not chief:
         return
 
     # Verdict: how many latents carry information, before any number.
-    print(f"\nTrained in {time.perf_counter() - started:.0f} s." if config["steps"] else "")
-    cards = [cli.card(*parts) for parts in zip(configs.values(), models, [dataset] * len(models), histories,
+    print(f"\nTrained in {time.perf_counter() - started:.0f} s." if config.steps else "")
+    cards = [configured.make_card(*parts) for parts in zip(configs.values(), models, [dataset] * len(models), histories,
                                                strict=True)]
     names = [run_dir.name for run_dir in run_dirs]
     judged = {name: verdicts.judge_model(model, dataset) for name, model in zip(names, models, strict=True)}
     print("\n".join(verdicts.closing_lines(judged, dict(zip(names, cards, strict=True)))))
 
     # Export: a SavedModel that a server loads.
-    if config["steps"]:
+    if config.steps:
         print("At the end, nats per training example:")
     for config, model, name, card, history in zip(configs.values(), models, names, cards, histories, strict=True):
-        folder = pathlib.Path(flags.export_root, name)
+        folder = pathlib.Path(settings.export_root, name)
         there = export.existing(folder, model, card)
-        path = there or export.save(folder, model, dataset, card, flags.keep_versions, flags.accept_dark)
+        path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark)
         last = ", ".join(f"{name} {value:.2f}" for name, value in card["final_terms"].items()
                          if name in ("reconstruction", "kl")) or "untrained"
-        print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{cli.polarised_line(config, history)}")
-    if config["steps"]:
-        print(f"  history    {cli.listed(run_dirs, '/history.csv')}, or: tensorboard --logdir={flags.run_root}")
-    print(f"Next, see what it {'learned' if config['steps'] else 'is'}:\n  python evaluate.py --export={path}")
+        polarised = configured.describe_polarised(config.active_threshold, history)
+        print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{polarised}")
+    if config.steps:
+        print(f"  history    {runs.list_first_to_last(run_dirs, '/history.csv')}, "
+              f"or: tensorboard --logdir={settings.run_root}")
+    print(f"Next, see what it {'learned' if config.steps else 'is'}:\n  python evaluate.py --export={path}")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ With --replicas it prints the distance to orthogonality (DtO) of the decoder for
 """
 
 import argparse
+import dataclasses
 import itertools
 import math
 
@@ -17,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from vae_tf import cli, data, defaults, jacobians, metrics, models, networks, objectives
+from vae_tf import cli, configured, data, defaults, jacobians, metrics, models, networks, objectives
 
 EXAMPLES = 2_000
 ACTIVE_KL = 0.01
@@ -30,11 +31,12 @@ def all_trained(*argv, most_steps=None):
     cli.read(values, ["train.py", "--polarised_every=0", "--log_every=500", *argv])
     dataset = data.load(values.dataset, data_dir=values.data_dir, seed=values.data_seed)
     dataset = dataset.split(values.split, "train", values.data_seed)
-    configs = list(cli.configurations(values, dataset).values())
+    configs = list(cli.configure_all(values, dataset).values())
     if most_steps:
-        configs = [{**config, "steps": min(config["steps"], most_steps)} for config in configs]
-    built = [cli.build_model(config, dataset) for config in configs]
-    histories = cli.fit(configs, built, dataset, [None] * len(built), values, tf.distribute.get_strategy())
+        configs = [dataclasses.replace(config, steps=min(config.steps, most_steps)) for config in configs]
+    built = [configured.build_model(config, dataset) for config in configs]
+    histories = configured.fit(configs, built, dataset, [None] * len(built), cli.read_settings(values),
+                               tf.distribute.get_strategy())
     return configs, built, dataset, histories
 
 
@@ -69,9 +71,9 @@ def line(*argv, most_steps=None):
     config, model, dataset, history = trained(*argv, most_steps=most_steps)
     last = history[-1]
     assert all(math.isfinite(value) for value in last.values())
-    variance = f"{config['likelihood_variance']:g}" if config["likelihood"] != "bernoulli" else "bernoulli"
-    return (f"| `{dataset.name}` | `{config['model']}` | `{config['network']}` | {variance} | "
-            f"{config['learning_rate']:g} | {last['step']:,} | {last['reconstruction']:.2f} | "
+    variance = f"{config.likelihood_variance:g}" if config.likelihood != "bernoulli" else "bernoulli"
+    return (f"| `{dataset.name}` | `{config.model}` | `{config.network}` | {variance} | "
+            f"{config.learning_rate:g} | {last['step']:,} | {last['reconstruction']:.2f} | "
             f"{last.get('kl', 0):.2f} | {active_latents(model, dataset)} of {model.latents} | "
             f"{defaults.predicted_collapse(config, dataset)} |")
 

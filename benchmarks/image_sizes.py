@@ -66,8 +66,8 @@ def main():
         if given.alive:
             np.savez(path, images=draw_rectangles(128, 3, 2_000))
             config, model, dataset, history = trained(f"--dataset={path}", "--model=vae", most_steps=given.alive)
-            print(f"128x128x3, {config['network']}, rate {config['learning_rate']:g}, {given.alive} steps of "
-                  f"{config['batch_size']}: loss {history[-1]['loss']:.1f}, KL {history[-1]['kl']:.2f}, "
+            print(f"128x128x3, {config.network}, rate {config.learning_rate:g}, {given.alive} steps of "
+                  f"{config.batch_size}: loss {history[-1]['loss']:.1f}, KL {history[-1]['kl']:.2f}, "
                   f"{active_latents(model, dataset)} of {model.latents} latents active")
             return
         print("| images | network | learning rate | `--clip_gradients` | batch | seeds 0 and 1 |")

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import pathlib
@@ -13,7 +14,8 @@ from cases import NEEDS_MNIST
 
 import evaluate
 import train
-from vae_tf import cli, data, evaluation, export, models, networks, training
+from vae_tf import cli, configured, data, evaluation, export, models, networks, training
+from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -125,10 +127,10 @@ def test_the_polarised_regime_is_watched_while_training_and_scored_after(folder,
 
 def test_what_is_said_at_the_end_of_training():
     history = [{"step": step, "delta_kl": delta} for step, delta in [(500, 0.1), (1000, 0.02), (1500, 0.01)]]
-    said = cli.polarised_line({"active_threshold": 0.4}, history)
+    said = configured.describe_polarised(0.4, history)
     assert "stays within 3 % of its polarised form for the last 33.3% of training" in said
     assert "is below 0.4 prior variances" in said
-    assert cli.polarised_line({}, [{"step": 500}]) == ""
+    assert configured.describe_polarised(0.4, [{"step": 500}]) == ""
 
 
 def test_codes_are_pruned_of_passive_latents(folder, capsys):
@@ -193,16 +195,17 @@ def test_an_export_is_trained_further_and_scored_on_other_data(folder):
     # What the flags leave open is as the export has it, and its weights are where training starts.
     values = parsed(cli.define_train_flags, "--init_from=exported/first", "--dataset=other.npz", "--beta=3")
     dataset = data.load("other.npz")
-    config = cli.configuration(values, dataset)
-    assert config["network"] == "mlp_synthetic" and config["latents"] == 3
-    model = cli.build_model(config, dataset)
+    config = cli.configure(values, dataset)
+    assert config.network == "mlp_synthetic" and config.latents == 3
+    model = configured.build_model(config, dataset)
     np.testing.assert_allclose(model.posterior(x, u).stddev(), first.encode(x, u)["stddev"], rtol=1e-5)
     np.testing.assert_allclose(model.prior(u).stddev(), first.encode(x, u)["prior_stddev"], rtol=1e-5)
     np.testing.assert_allclose(model(x, u), first.reconstruct(x, u)["mean"], rtol=1e-4, atol=1e-6)
 
     further = ("--init_from=exported/first", "--dataset=other.npz", "--name=second", *base)
     run_train(*further, "--steps=1", "--learning_rate=1e-6")
-    second, anew = export.load("exported/second"), cli.build_model({**config, "init_from": None}, dataset)
+    second, anew = export.load("exported/second"), configured.build_model(
+        dataclasses.replace(config, init_from=None), dataset)
     assert json.loads((folder / "runs/second/config.json").read_text())["init_from"] == "exported/first/1"
     assert second.card["recipe"]["init_from"] == "exported/first/1" and first.card["recipe"]["init_from"] is None
     mean = first.encode(x, u)["mean"]
@@ -247,7 +250,7 @@ def test_of_steps_and_epochs_the_last_counts(tmp_path):
     dataset = data.load("synthetic_linear")
     for argv, steps in [(["--epochs=0.5"], 391), (["--steps=7", "--epochs=2"], 1562), (["--epochs=2", "-steps=7"], 7),
                         ([f"--flagfile={tmp_path / 'a.flags'}", "--steps=7"], 7), ([], 30_000)]:
-        assert cli.configuration(parsed(cli.define_train_flags, *argv), dataset)["steps"] == steps
+        assert cli.configure(parsed(cli.define_train_flags, *argv), dataset).steps == steps
 
 
 def test_a_model_without_beta_leaves_out_that_of_a_flagfile(tmp_path):
@@ -265,10 +268,10 @@ def test_an_untrained_model_is_exported_and_scored_as_such(folder, capsys):
     said = capsys.readouterr().out
     assert "vae_synthetic_linear-seed1 is untrained: its weights are random." in said and "history" not in said
     loaded, name = data.load("synthetic_linear"), "vae_synthetic_linear-seed1"
-    config = json.loads(pathlib.Path(f"runs/{name}/config.json").read_text())
-    fresh = cli.build_model(config, loaded)
+    config = Configuration.from_json(json.loads(pathlib.Path(f"runs/{name}/config.json").read_text()))
+    fresh = configured.build_model(config, loaded)
     exported = export.load(f"exported/{name}")
-    assert exported.card["steps"] == config["steps"] == 0
+    assert exported.card["steps"] == config.steps == 0
     x = loaded.images_at(np.arange(5))
     np.testing.assert_allclose(exported.encode(x)["mean"], fresh.posterior(x).mean(), atol=1e-6)
     run_evaluate(f"--export=exported/{name}", "--quick", "--metrics=mcc", "--jobs=1")
@@ -282,9 +285,10 @@ def test_an_untrained_model_is_exported_and_scored_as_such(folder, capsys):
 
 def test_the_optimizer_s_epsilon_joins_the_configuration_only_where_it_is_set():
     loaded = data.load("synthetic_linear")
-    given, left = (cli.configuration(parsed(cli.define_train_flags, *argv), loaded)
+    given, left = (cli.configure(parsed(cli.define_train_flags, *argv), loaded)
                    for argv in (["--optimizer_epsilon=1e-8"], []))
-    assert given == {**left, "optimizer_epsilon": 1e-8}
+    assert given.as_json() == {**left.as_json(), "optimizer_epsilon": 1e-8}
+    assert all(Configuration.from_json(each.as_json()) == each for each in (given, left))
     assert [training.make_optimizer("adam", 1e-3, epsilon=e).epsilon for e in (1e-8, None)] == [1e-8, 1e-7]
     with pytest.raises(InputError, match=r"optimizer_epsilon: sgd divides by nothing; .*: adam, adagrad, rmsprop"):
         training.make_optimizer("sgd", 1e-3, epsilon=0.1)
@@ -427,9 +431,9 @@ def test_recipes_parse_build_and_say_where_they_come_from(recipe, monkeypatch):
                                            np.zeros((100, 1), int), [data.Factor("class", 10, "categorical")])
     else:
         dataset = data.load(values.dataset)
-    config = cli.configuration(values, dataset)
-    assert config["likelihood"] != "gaussian" or values.likelihood_variance, "a paper's variance is no default of ours"
-    assert cli.build_model(config, dataset).count_params()
+    config = cli.configure(values, dataset)
+    assert config.likelihood != "gaussian" or values.likelihood_variance, "a paper's variance is no default of ours"
+    assert configured.build_model(config, dataset).count_params()
 
 
 @pytest.mark.parametrize("recipe", EVALUATIONS, ids=[str(path.relative_to(ROOT / "flags")) for path in EVALUATIONS])

@@ -40,7 +40,7 @@ def configuration(line):
     given = line.split() if line.startswith("--") else [f"--flagfile=flags/{line}.flags"]
     cli.read(values, ["program", *given])
     dataset = loaded(values.dataset).split(values.split, "train", values.data_seed)
-    return json.loads(json.dumps(cli.configuration(values, dataset)))
+    return json.loads(json.dumps(cli.configure(values, dataset).as_json()))
 
 
 @pytest.mark.parametrize("line", [pytest.param(line, marks=NEEDS_MNIST) if "mnist" in line or "digit" in line else line

@@ -21,7 +21,7 @@ def configured(dataset, *argv):
     values = flags.FlagValues()
     cli.define_train_flags(values)
     cli.read(values, ["program", *argv])
-    return cli.configuration(values, dataset)
+    return cli.configure(values, dataset)
 
 
 def said(dataset, *argv):
@@ -92,8 +92,8 @@ def test_no_model_is_predicted_to_collapse_by_default(name):
         assert said(loaded, f"--model={model}") == ""
         # Were the network linear, all would be active too: beta s^2 is below every eigenvalue that matters.
         config = configured(loaded, f"--model={model}")
-        level = models.find(model).weight_of_kl(config["beta"]) * config["likelihood_variance"]
-        assert defaults.eigenvalues(loaded, config["latents"])[-1] > level
+        level = models.find(model).weight_of_kl(config.beta) * config.likelihood_variance
+        assert defaults.eigenvalues(loaded, config.latents)[-1] > level
 
 
 def test_sikka_s_second_source_dies_at_beta_4_and_it_is_said():

@@ -1,5 +1,6 @@
 """Tables, recipes and results as files; what is left to do; the same configuration trains to the same numbers."""
 
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -7,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from vae_tf import cli, runs, training
+from vae_tf import cli, configured, runs, training
+from vae_tf.configuration import SETTINGS, Configuration
 from vae_tf.errors import InputError
 from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tables, tasks
 
@@ -28,6 +30,12 @@ printed = { dto = [0.5, 0.1] }
 quick = { epochs = 2, seeds = 3 }
 """
 QUICK = planning.Asked("quick")
+
+CONFIG = Configuration(
+    model="vae", network="linear", latents=2, likelihood="gaussian", likelihood_variance=0.01, beta=None,
+    beta_warmup_steps=0, dataset="synthetic_linear", data_seed=0, split="random", steps=5, batch_size=64,
+    optimizer="adam", learning_rate=1e-3, clip_gradients=0.0, precision="float32", jit_compile="auto", seed=0,
+    init_from=None, active_threshold=0.5, data_fingerprint="data", keras={})
 
 
 def table(tmp_path, text=TABLE):
@@ -85,7 +93,7 @@ def test_a_recipe_is_what_its_flagfiles_say_whatever_the_folder(tmp_path, monkey
     assert recipe.flags["beta"] == 0.5
     assert recipe.flags["model"] == "beta_vae"
     assert (recipe.steps, recipe.epochs) == (7, None)
-    assert not {"steps", "epochs", "seed", *runs.OUTPUT} & recipe.flags.keys()
+    assert not {"steps", "epochs", "seed", *SETTINGS} & recipe.flags.keys()
     given = recipes.arguments("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.5", "--steps=7"))
     assert planning.train_flags(given).steps == 7
     assert recipes.read("rolinek2018/synthetic_linear_random_decoder").flags["steps"] == 0
@@ -158,14 +166,14 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
     complete = {"dto": {"score": 0.0}, "disentanglement_score": {"skipped": "there are no factors"}}
 
     def left(**changed):
-        result = a_result(1, 5000, **{"metrics": complete, "configuration": {**config, "seed": 1}, **changed})
+        result = a_result(1, 5000, **{"metrics": complete, "configuration": {**config.as_json(), "seed": 1}, **changed})
         return [task.seeds for task in planning.plan(made, [result], QUICK, 1, places).tasks]
 
     assert left() == [(0, 2)]
-    assert left(configuration={**config, "seed": 1, "steps": 6000}) == [(0, 2)]     # longer is as good
-    assert left(configuration={**config, "seed": 1, "beta": None}) == [(0, 1, 2)]       # its model's own beta is 4
-    assert left(configuration={**config, "seed": 1, "steps": 4000}) == [(0, 1, 2)]
-    assert left(configuration={**config, "seed": 1, "data_fingerprint": "other data"}) == [(0, 1, 2)]
+    assert left(configuration={**config.as_json(), "seed": 1, "steps": 6000}) == [(0, 2)]     # longer is as good
+    assert left(configuration={**config.as_json(), "seed": 1, "beta": None}) == [(0, 1, 2)]     # its model's beta is 4
+    assert left(configuration={**config.as_json(), "seed": 1, "steps": 4000}) == [(0, 1, 2)]
+    assert left(configuration={**config.as_json(), "seed": 1, "data_fingerprint": "other data"}) == [(0, 1, 2)]
     assert left(numerics=results.NUMERICS - 1) == [(0, 1, 2)]
     assert left(metrics={"dto": {"score": 0.0}}) == [(0, 2)]        # another table's metrics are not missed
     assert left(metrics={"mig": {"score": 0.0}}) == [(0, 1, 2)]
@@ -175,13 +183,14 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
 
 
 def test_a_beta_that_is_left_open_is_that_of_the_model():
-    config = {"model": "full_covariance_vae", "beta": 4.0, "steps": 5}
-    assert tasks.same_run(config, {**config, "beta": None, "steps": 9})
-    assert not tasks.same_run({**config, "beta": 1.0}, {**config, "beta": None})
-    assert not tasks.same_run(config, {**config, "model": "vae"})
-    assert tasks.covers(config, {**config, "steps": 9})
-    assert not tasks.covers({**config, "steps": 9}, config)
-    assert not tasks.covers({**config, "steps": 0}, config)     # an untrained model is no shorter run
+    config = dataclasses.replace(CONFIG, model="full_covariance_vae", beta=4.0, steps=5)
+    entries = config.as_json()
+    assert tasks.same_run(config, {**entries, "beta": None, "steps": 9})
+    assert not tasks.same_run(dataclasses.replace(config, beta=1.0), {**entries, "beta": None})
+    assert not tasks.same_run(config, {**entries, "model": "vae"})
+    assert tasks.covers(config, {**entries, "steps": 9})
+    assert not tasks.covers(dataclasses.replace(config, steps=9), entries)
+    assert not tasks.covers(dataclasses.replace(config, steps=0), entries)     # an untrained model is no shorter run
 
 
 def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
@@ -213,9 +222,10 @@ def test_seeds_train_side_by_side_from_a_common_step(tmp_path):
 
 
 def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_path):
-    config = {"model": "vae", "seed": 3, "steps": 20}
-    for name, stored, steps in (("theirs", config, (10, 15, 25)), ("other", {**config, "seed": 4}, (20,)),
-                                ("longer", {**config, "steps": 99}, (12,))):
+    config = dataclasses.replace(CONFIG, seed=3, steps=20)
+    for name, stored, steps in (("theirs", config.as_json(), (10, 15, 25)),
+                                ("other", {**config.as_json(), "seed": 4}, (20,)),
+                                ("longer", {**config.as_json(), "steps": 99}, (12,))):
         runs.write_config(tmp_path / "runs" / name, stored)
         for step in steps:
             runs.save(tmp_path / "runs" / name, step, {"weight": np.array([step])}, [{"step": step}])
@@ -263,9 +273,9 @@ def test_the_same_configuration_trains_to_the_same_numbers(given, loss):
     values = planning.train_flags(["--dataset=synthetic_nonlinear", "--steps=5", "--batch_size=16",
                                    "--learning_rate=0.01", *given])
     dataset = planning.training_part(values)
-    config = cli.configuration(values, dataset)
-    model = cli.build_model(config, dataset)
-    optimizer = training.make_optimizer(config["optimizer"], config["learning_rate"])
+    config = cli.configure(values, dataset)
+    model = configured.build_model(config, dataset)
+    optimizer = training.make_optimizer(config.optimizer, config.learning_rate)
     history = training.fit(model, dataset, optimizer, seed=0, steps=5, batch_size=16, log_every=1,
-                           warmup_steps=config["beta_warmup_steps"])
+                           warmup_steps=config.beta_warmup_steps)
     assert history[-1]["loss"] == pytest.approx(loss, rel=ROUNDING)

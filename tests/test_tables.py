@@ -64,9 +64,9 @@ def test_every_cell_gives_a_configuration_that_trains(table, monkeypatch):
         assert values.dataset.endswith(".npz") == bool(cell.needs)
         if not cell.needs and (values.dataset not in OF_TFDS or "TFDS_DATA_DIR" in os.environ):
             dataset = data.load(values.dataset).split(values.split, "train", values.data_seed)
-            config = cli.configuration(values, dataset)
-            assert (config["steps"] == 0) == ("random_decoder" in cell.recipe)
-            assert config["likelihood"] == values.likelihood, "a paper's likelihood is no default of ours"
+            config = cli.configure(values, dataset)
+            assert (config.steps == 0) == ("random_decoder" in cell.recipe)
+            assert config.likelihood == values.likelihood, "a paper's likelihood is no default of ours"
 
 
 def test_recipes_that_differ_do_not_share_results():

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import models, networks
+from vae_tf.configuration import Configuration
 from vae_tf.data import Dataset, evenly_spread
 from vae_tf.typing import Floats
 
@@ -35,7 +36,7 @@ def eigenvalues(dataset: Dataset, count: int) -> Floats:
     return np.maximum(np.linalg.eigvalsh(products)[::-1][:count] / len(x), 0)
 
 
-def predicted_collapse(config: Mapping[str, Any], dataset: Dataset) -> str:
+def predicted_collapse(config: Configuration, dataset: Dataset) -> str:
     """What theory says before training of latents that will be passive; "" if it says nothing.
 
     With a Gaussian likelihood of variance s^2 a linear model uses a direction of the data iff its eigenvalue is above
@@ -44,17 +45,17 @@ def predicted_collapse(config: Mapping[str, Any], dataset: Dataset) -> str:
     in place of beta, and of some nothing is known: see `models.LinearTheory`.)
 
     Args:
-        config: a configuration, see cli.configuration.
+        config: of the run.
         dataset: the training data.
     """
-    kind = models.find(config["model"])
-    beta, variance = kind.weight_of_kl(config["beta"]), config["likelihood_variance"]
-    if not beta or config["likelihood"] != "gaussian":
+    kind = models.find(config.model)
+    beta, variance = kind.weight_of_kl(config.beta), config.likelihood_variance
+    if not beta or config.likelihood != "gaussian":
         return ""
-    spread = eigenvalues(dataset, config["latents"])
-    if not networks.is_linear(config["network"]):
+    spread = eigenvalues(dataset, config.latents)
+    if not networks.is_linear(config.network):
         return _likely_collapse(kind, beta, variance, spread)
-    return _linear_collapse(kind, beta, variance, spread, config["latents"])
+    return _linear_collapse(kind, beta, variance, spread, config.latents)
 
 
 def _likely_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats) -> str:

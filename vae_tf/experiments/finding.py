@@ -1,11 +1,13 @@
 """Runs and exports that are there already, whoever made them and whatever they are called, by their configuration."""
 
+import dataclasses
 import json
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vae_tf import export, files, runs
+from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.experiments.tasks import Places, covers, same_run
 
@@ -31,28 +33,29 @@ def exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, Any]]
     return found
 
 
-def export_of(config: Mapping[str, Any], cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
+def export_of(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
     """The export of a run, of its own length or else of the longest there is beyond; None if there is none."""
     lengths = {path: card["recipe"]["steps"] for path, card in cards.items()
                if covers(config, card["recipe"])}
-    exact = [path for path, steps in lengths.items() if steps == config["steps"]]
+    exact = [path for path, steps in lengths.items() if steps == config.steps]
     return max(exact, default=max(lengths, key=lambda path: lengths[path], default=None))
 
 
-def trained(config: Mapping[str, Any], cards: Mapping[pathlib.Path, dict[str, Any]]) -> tuple[int, list[int]]:
+def trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> tuple[int, list[int]]:
     """The longest training of a recipe that there is of any seed: its steps, and the seeds. (0, []) if there is none.
 
     That of an untrained model, of no step, has steps 0 and its seeds.
     """
     seeds: dict[int, set[int]] = {}
     for recipe in (card["recipe"] for card in cards.values()):
-        if same_run({**config, "seed": recipe.get("seed")}, recipe) and bool(recipe["steps"]) == bool(config["steps"]):
+        of_seed = dataclasses.replace(config, seed=recipe.get("seed"))
+        if same_run(of_seed, recipe) and bool(recipe["steps"]) == bool(config.steps):
             seeds.setdefault(recipe["steps"], set()).add(recipe["seed"])
     longest = max(seeds, default=0)
     return longest, sorted(seeds.get(longest, ()))
 
 
-def folders_of(config: Mapping[str, Any], roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:
+def folders_of(config: Configuration, roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:
     """The folders of a run, whatever its length there."""
     found = []
     for path in sorted(path for root in roots for path in root.glob("*/config.json")):
@@ -82,19 +85,19 @@ def replicas_of(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
                           runs.read_history(sibling, step)[-1:]) for sibling in siblings))
 
 
-def bring(config: Mapping[str, Any], folder: pathlib.Path, roots: Iterable[pathlib.Path]) -> None:
+def bring(config: Configuration, folder: pathlib.Path, roots: Iterable[pathlib.Path]) -> None:
     """Have a run go on in `folder` from the furthest checkpoint that any folder holds of it.
 
     Checkpoints are copied, never taken from where they are: that run may still be at work, or be somebody's own.
     """
-    steps = {path: max((step for step in runs.find_checkpoints(path) if step <= config["steps"]), default=0)
+    steps = {path: max((step for step in runs.find_checkpoints(path) if step <= config.steps), default=0)
              for path in {folder, *folders_of(config, roots)}}
     furthest = max(steps, key=lambda path: steps[path])
     if steps[furthest] <= steps[folder]:
         return
-    runs.write_config(folder, config)
+    runs.write_config(folder, config.as_json())
     for name in ("history.csv", *(f"checkpoints/{step:09d}.npz" for step in runs.find_checkpoints(furthest)
-                                  if step <= config["steps"])):
+                                  if step <= config.steps)):
         try:
             content = (furthest / name).read_bytes()
         except FileNotFoundError:       # its own run has gone on, and tidied up

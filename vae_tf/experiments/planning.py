@@ -4,19 +4,21 @@ A run is known by its configuration, which holds all that it depends on. What fl
 data, so this needs the data, and TensorFlow.
 """
 
+import dataclasses
 import functools
 import hashlib
 import importlib.util
 import json
 import math
 import pathlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import joblib
 from absl import flags as absl_flags
 
 from vae_tf import cli, data, metrics
+from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.experiments import finding, looks, recipes, results, tables
 from vae_tf.experiments.tasks import Places, Task, Wanted, covers, digest
@@ -71,19 +73,19 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
         except (InputError, OSError) as error:
             problems.append(f"{cell.row}, {cell.column} is not run: {cell.needs or error}")
             continue
-        seeds: Iterable[int] = range(config["seed"], config["seed"] + count)
+        seeds: Iterable[int] = range(config.seed, config.seed + count)
         if asked.score_only:
             steps, seeds = finding.trained(config, cards)
-            config["steps"], length = steps, f"--steps={steps}"
+            config, length = dataclasses.replace(config, steps=steps), f"--steps={steps}"
         needed = wanted_of(cell, [table])
         left = [seed for seed in seeds
-                if not reuse({**config, "seed": seed}, recipe, cell.flags, needed, found, places)]
+                if not reuse(dataclasses.replace(config, seed=seed), recipe, cell.flags, needed, found, places)]
         finished += len(list(seeds)) - len(left)
         # A stack of convolutions is no faster than one after the other (see replicas): those go to workers one by one.
-        size = 1 if config["network"].startswith("conv") else math.ceil(count / math.ceil(jobs / len(cells)))
-        name = f"{pathlib.Path(recipe).name}-{digest(config)[:8]}-{config['steps']}"
+        size = 1 if config.network.startswith("conv") else math.ceil(count / math.ceil(jobs / len(cells)))
+        name = f"{pathlib.Path(recipe).name}-{digest(config)[:8]}-{config.steps}"
         wanted = wanted_of(cell, {table.name: table, **tables.readable()}.values())
-        tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config["steps"],
+        tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config.steps,
                        digest(config), wanted) for i in range(0, len(left), size)]
     return Plan(tasks, finished, problems)
 
@@ -147,15 +149,14 @@ def _parsed(define: Callable[[absl_flags.FlagValues], None], program: str,
     return values
 
 
-def configuration(recipe: str, extra: tuple[str, ...] = (), length: str = "") -> dict[str, Any]:
-    """The configuration of a recipe's first seed, as config.json has it.
+def configuration(recipe: str, extra: tuple[str, ...] = (), length: str = "") -> Configuration:
+    """The configuration of a recipe's first seed.
 
     Raises:
         InputError: the flags do not go together, or the data are not there.
     """
     values = train_flags(recipes.arguments(recipe, extra, length))
-    config = next(iter(cli.configurations(values, training_part(values)).values()))
-    return json.loads(json.dumps(config))
+    return next(iter(cli.configure_all(values, training_part(values)).values()))
 
 
 def training_part(values: absl_flags.FlagValues) -> data.Dataset:
@@ -191,7 +192,7 @@ def check_metrics(table: tables.Table) -> None:
                              f"got {metric.read!r}")
 
 
-def reuse(config: Mapping[str, Any], name: str, extra: tuple[str, ...], wanted: Wanted,
+def reuse(config: Configuration, name: str, extra: tuple[str, ...], wanted: Wanted,
           found: Iterable[results.Result], places: Places) -> bool:
     """Whether a result of this run is there, at least as long and with all metrics wanted.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import vae_tf
-from vae_tf import runs
+from vae_tf.configuration import SETTINGS
 from vae_tf.errors import InputError
 
 CHECKOUT = pathlib.Path(vae_tf.__file__).parents[1]
@@ -62,7 +62,7 @@ def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
     # An untrained model is no shorter run of a trained one: its length says what it is.
     epochs, seed = found.pop("epochs", None), found.pop("seed", None)
     steps = found.pop("steps", None) if found.get("steps") != 0 else None
-    output = {flag: found.pop(flag) for flag in runs.OUTPUT if flag in found}
+    output = {flag: found.pop(flag) for flag in SETTINGS if flag in found}
     return Recipe(name, dict(sorted(found.items())), epochs, steps, output, seed or 0)
 
 

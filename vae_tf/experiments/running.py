@@ -9,6 +9,7 @@ if __name__ == "__main__":
     console.import_tensorflow()
 
 import contextlib
+import dataclasses
 import importlib
 import json
 import math
@@ -27,6 +28,7 @@ import numpy as np
 from absl import flags
 
 from vae_tf import cli, console, data, evaluation, export, files, metrics, runs, training, workers
+from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError, printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
 
@@ -50,7 +52,7 @@ def perform(task: tasks.Task) -> bool:
         raise InputError(f"worker: expected the configuration that the command has, {task.digest[:8]}; got "
                          f"{tasks.digest(first)[:8]} from {recipes.CHECKOUT}; a worker needs "
                          "the same checkout and data")
-    configs = {seed: {**first, "seed": seed} for seed in task.seeds}
+    configs = {seed: dataclasses.replace(first, seed=seed) for seed in task.seeds}
     with contextlib.ExitStack() as held:
         for seed in task.seeds:     # another command may be at the same run: wait until it is done with it
             folder_of(task, seed).mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def folder_of(task: tasks.Task, seed: int) -> pathlib.Path:
     return pathlib.Path(task.places.run_root, f"{task.name}-seed{seed}")
 
 
-def train_missing(task: tasks.Task, configs: Mapping[int, dict[str, Any]]) -> bool:
+def train_missing(task: tasks.Task, configs: Mapping[int, Configuration]) -> bool:
     """Train the runs of which there is no export; returns False if the process was asked to stop."""
     cards = finding.exports(finding.export_roots(task.places))
     missing = {seed: config for seed, config in configs.items() if not finding.export_of(config, cards)}
@@ -112,7 +114,7 @@ def program(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def write_result(task: tasks.Task, config: Mapping[str, Any], examples: int) -> None:
+def write_result(task: tasks.Task, config: Configuration, examples: int) -> None:
     """Score a run and write its result, unless there is one already."""
     found = results.read_all(task.places.results)
     if planning.reuse(config, task.recipe, task.flags, task.wanted, found, task.places):
@@ -129,15 +131,15 @@ def write_result(task: tasks.Task, config: Mapping[str, Any], examples: int) -> 
     scored = score(path, task.wanted, there)
     length = task.length if steps == task.steps else f"--steps={steps}"
     results.write(task.places.results, {
-        "recipe": task.recipe, "flags": dict(recipes.read(task.recipe, task.flags).flags), "seed": config["seed"],
-        "steps": steps, "epochs": round(steps * config["batch_size"] / examples, 3), "configuration": recipe,
+        "recipe": task.recipe, "flags": dict(recipes.read(task.recipe, task.flags).flags), "seed": config.seed,
+        "steps": steps, "epochs": round(steps * config.batch_size / examples, 3), "configuration": recipe,
         "numerics": results.NUMERICS,
-        "command": recipes.command(task.recipe, task.flags, seed=config["seed"], length=length),
+        "command": recipes.command(task.recipe, task.flags, seed=config.seed, length=length),
         "versions": {"python": platform.python_version(), **cards[path].get("versions", {})}, "machine": machine(),
         **learned(task, config, steps, time.perf_counter() - started), **scored})
 
 
-def learned(task: tasks.Task, config: Mapping[str, Any], steps: int, scoring: float) -> dict[str, Any]:
+def learned(task: tasks.Task, config: Configuration, steps: int, scoring: float) -> dict[str, Any]:
     """What a run's folder tells, for its result: seconds and a thinned history, as far as they are known."""
     folders = finding.folders_of(config, finding.run_roots(task.places))
     folder, rows = finding.history_of(steps, folders)
@@ -146,7 +148,7 @@ def learned(task: tasks.Task, config: Mapping[str, Any], steps: int, scoring: fl
         return {"seconds": seconds, "history": {}}
     lengths = np.diff([0, *(row["step"] for row in rows)])
     rates = np.array([row["examples_per_second"] for row in rows])
-    seconds.update(training=round(float((lengths * config["batch_size"] / rates).sum()), 1),
+    seconds.update(training=round(float((lengths * config.batch_size / rates).sum()), 1),
                    replicas=finding.replicas_of(folder, rows))
     kept = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, results.ROWS).astype(int))]
     columns = dict.fromkeys(name for row in rows for name in row)

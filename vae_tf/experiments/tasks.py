@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from vae_tf.configuration import Configuration
+
 
 class Places(NamedTuple):
     """Where runs, exports and results go, and further folders whose runs and exports are taken but not changed."""
@@ -73,25 +75,37 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def digest(config: Mapping[str, Any]) -> str:
+def digest(config: Configuration) -> str:
     """A digest of a configuration, the same for all seeds and lengths."""
-    kept = {name: value for name, value in config.items() if name not in ("seed", "steps")}
+    kept = {name: value for name, value in config.as_json().items() if name not in ("seed", "steps")}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
-def same_run(config: Mapping[str, Any], other: Any) -> bool:
-    """Whether another configuration is that of the same run, however long; a beta that is left open is the model's."""
-    return isinstance(other, dict) and {**_with_beta(other), "steps": 0} == {**_with_beta(config), "steps": 0}
+def same_run(config: Configuration, other: Any) -> bool:
+    """Whether the entries of another configuration are of the same run, however long.
+
+    A beta that is left open is the model's.
+
+    Args:
+        config: of a run.
+        other: what a config.json, a card or a result holds; anything else is no configuration.
+    """
+    return isinstance(other, dict) and {**_with_beta(other), "steps": 0} == {**_with_beta(config.as_json()), "steps": 0}
 
 
-def _with_beta(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_beta(entries: Mapping[str, Any]) -> Mapping[str, Any]:
     from vae_tf import models  # TensorFlow: listing tables does without
 
-    kind = models.MODELS.get(config["model"]) if "model" in config else None
+    kind = models.MODELS.get(entries["model"]) if "model" in entries else None
     own = kind.default_beta if kind else None
-    return config if own is None or config.get("beta") is not None else {**config, "beta": own}
+    return entries if own is None or entries.get("beta") is not None else {**entries, "beta": own}
 
 
-def covers(config: Mapping[str, Any], other: Any) -> bool:
-    """Whether another configuration is that of the same run, at least as long; of no step, if this one is."""
-    return same_run(config, other) and (other["steps"] >= config["steps"] if config["steps"] else not other["steps"])
+def covers(config: Configuration, other: Any) -> bool:
+    """Whether the entries of another configuration are of the same run, at least as long; of no step, if this one is.
+
+    Args:
+        config: of a run.
+        other: as in `same_run`.
+    """
+    return same_run(config, other) and (other["steps"] >= config.steps if config.steps else not other["steps"])

@@ -140,7 +140,8 @@ def load_weights(model, path, config, dataset):
     architecture = (*ARCHITECTURE, *(option.name for option in model.options if option.shapes_weights))
     there = {**{f"--{name}": card["recipe"].get(name) for name in architecture},
              "shape of an example": tuple(card["data"]["shape"]), "size of u": card["u_size"]}
-    here = {**{f"--{name}": config[name] for name in architecture},
+    entries = config.as_json()
+    here = {**{f"--{name}": entries[name] for name in architecture},
             "shape of an example": dataset.shape, "size of u": model.u_size}
     differ = [f"{name}: {there[name]} there, {here[name]} now" for name in here if there[name] != here[name]]
     if differ:

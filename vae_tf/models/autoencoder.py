@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from vae_tf import distributions
+from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
 from vae_tf.typing import Distribution, Network, Optimizer, Tensor
@@ -65,7 +66,7 @@ class Autoencoder(keras.Model):
         return dict(setting.options)
 
     @classmethod
-    def check_configuration(cls, config: dict[str, Any], examples: int) -> None:
+    def check_configuration(cls, config: Configuration, examples: int) -> None:
         """Raise InputError for a configuration that does not suit this model; `examples` is the training set's size."""
 
     @classmethod

@@ -3,6 +3,7 @@
 from typing import Any
 
 from vae_tf import checks, distributions, objectives
+from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import TOTAL_CORRELATION, LinearTheory, Option, Setting
 from vae_tf.models.registry import register
@@ -33,11 +34,11 @@ class BetaTCVAE(BetaVAE):
         return {**setting.options, "examples": checks.whole("examples", setting.examples, 1)}
 
     @classmethod
-    def check_configuration(cls, config: dict[str, Any], examples: int) -> None:
+    def check_configuration(cls, config: Configuration, examples: int) -> None:
         """The stratified estimator needs batches of at least two examples, and no more than there are."""
-        if config["tc_estimator"] == "stratified" and not 2 <= config["batch_size"] <= examples:
+        if config.options["tc_estimator"] == "stratified" and not 2 <= config.batch_size <= examples:
             raise InputError(f"--batch_size: the stratified estimator needs 2 to {examples} (the training set); "
-                             f"got {config['batch_size']}")
+                             f"got {config.batch_size}")
 
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood, examples: int,
                  beta: float | None = None, tc_estimator: str = "weighted") -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vae_tf import files
@@ -32,6 +32,11 @@ def digest_config(run: PathLike) -> str:
     """A digest of a run's configuration, which tells runs apart; "" if none was written."""
     config = {name: value for name, value in _read_config(run).items() if name != "steps"}
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest() if config else ""
+
+
+def list_first_to_last(runs: Sequence[PathLike], file: str = "") -> str:
+    """The first and the last of some runs' folders, or of a file in them, in words."""
+    return " to ".join(f"{run}{file}" for run in dict.fromkeys((runs[0], runs[-1])))
 
 
 def _read_config(run: PathLike) -> dict[str, Any]:

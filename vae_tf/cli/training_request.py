@@ -1,0 +1,126 @@
+"""What train.py's flags ask for: devices, configurations, settings."""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from absl.flags import FlagValues
+
+from vae_tf import data, defaults, devices, export, models, networks
+from vae_tf.configuration import SETTINGS, Configuration, Settings
+from vae_tf.errors import InputError
+
+# Fields of a configuration that no flag gives.
+OF_DATA = ("data_fingerprint", "keras", "options")
+
+
+def read_settings(flags: FlagValues) -> Settings:
+    """The settings that flags give."""
+    given: dict[str, Any] = {name: flags[name].value for name in SETTINGS}
+    return Settings(**given)
+
+
+def choose_strategy(flags: FlagValues) -> tf.distribute.Strategy:
+    """The tf.distribute strategy of --strategy; to be called before TensorFlow computes anything.
+
+    Raises:
+        InputError: there is no such hardware or cluster, or it cannot do what other flags ask.
+    """
+    try:
+        chosen = devices.choose_strategy(flags.strategy)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
+    count = chosen.num_replicas_in_sync
+    if count > 1 and (flags.replicas or flags.sweep_beta):
+        raise InputError(f"--strategy: replicas train on one device; got {count} devices; "
+                         "give --strategy=one_device, or neither --replicas nor --sweep_beta")
+    if count > 1 and flags.jit_compile == "true":
+        raise InputError(f"--jit_compile: XLA compiles for one device; got {count} devices; expected auto or false")
+    if flags.batch_size % count:
+        raise InputError(f"--batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
+                         f"got {flags.batch_size}")
+    return chosen
+
+
+def configure_all(flags: FlagValues, dataset: data.Dataset) -> dict[str, Configuration]:
+    """{suffix of the name: configuration} of every model to train: one, or one per seed and value of beta.
+
+    Raises:
+        InputError: flags that do not go together, or what cannot be trained as replicas.
+    """
+    config = configure(flags, dataset)
+    betas = _read_betas(flags.sweep_beta, config.model) if flags.sweep_beta else [None]
+    seeds = range(config.seed, config.seed + flags.replicas) if flags.replicas else [None]
+    configs = {}
+    for beta, seed in itertools.product(betas, seeds):
+        suffix = ("" if beta is None else f"-beta{beta:g}") + ("" if seed is None else f"-seed{seed}")
+        configs[suffix] = dataclasses.replace(config, beta=config.beta if beta is None else beta,
+                                              seed=config.seed if seed is None else seed)
+    if len(configs) > 1 and config.precision == "mixed_float16":
+        raise InputError("--precision: replicas cannot share one loss scale; expected float32 or mixed_bfloat16, "
+                         "got mixed_float16")
+    return configs
+
+
+def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
+    """The configuration of one run; what flags leave open is filled in to suit the data.
+
+    Raises:
+        InputError: flags that do not go together.
+    """
+    given: dict[str, Any] = {field.name: flags[field.name].value for field in dataclasses.fields(Configuration)
+                             if field.name not in OF_DATA}
+    suited = {**data.suited(dataset), **_read_init_from(given)}
+    if flags.epochs is not None:
+        suited["steps"] = max(1, round(flags.epochs * len(dataset) / flags.batch_size))
+    given.update({name: value for name, value in suited.items() if given[name] is None})
+    if given["learning_rate"] is None:
+        given["learning_rate"] = defaults.learning_rate(given["network"], dataset.shape)
+    given["split"] = dataset.part.how if dataset.part else dataset.split_of(given["split"])
+    if given["likelihood"] == "bernoulli" and not dataset.is_image:
+        raise InputError(f"--likelihood: bernoulli needs images; {dataset.name} has float vectors; "
+                         "choices: gaussian, gaussian_learned")
+    kind = models.find(given["model"])
+    options = {option.name: flags[option.name].value for option in models.all_options().values()
+               if option in kind.options or option.in_every_configuration}
+    config = Configuration(**given, data_fingerprint=dataset.fingerprint, keras=networks.KERAS, options=options)
+    kind.check_configuration(config, len(dataset))
+    return config
+
+
+def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
+    """What the export that --init_from names says of the model; `given` gets the export's version.
+
+    Raises:
+        InputError: there is no such export.
+    """
+    if not given["init_from"]:
+        return {}
+    try:
+        given["init_from"] = str(export.newest(given["init_from"]))
+    except InputError as error:
+        raise InputError(f"--init_from: {error}") from None
+    recipe = export.read_card(given["init_from"], export.TRAINED_FURTHER)["recipe"]
+    return {name: recipe[name] for name in ("network", "latents", "likelihood")}
+
+
+def _read_betas(given: Sequence[str], model: str) -> list[float]:
+    """The values of --sweep_beta.
+
+    Raises:
+        InputError: a model without beta, or values that are no numbers or not different ones.
+    """
+    if model not in models.with_beta():
+        raise InputError(f"--sweep_beta: {model} has no beta; models with beta: {', '.join(models.with_beta())}")
+    try:
+        betas = [float(value) for value in given]
+    except ValueError:
+        betas = [math.nan]
+    finite = all(math.isfinite(beta) and beta >= 0 for beta in betas)
+    if not finite or len({f"{beta:g}" for beta in betas}) < len(betas):
+        raise InputError("--sweep_beta: expected different finite numbers, not below 0, such as 0.5,1,4; "
+                         f"got {','.join(given)}")
+    return betas

@@ -1,0 +1,132 @@
+"""The configuration of a run: everything that it depends on, and the one place where that becomes JSON and back."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from vae_tf.errors import InputError
+
+# A field with this mark is written only where it is set: a run without it equals those from before there was such a
+# field, by which runs and results are found.
+ONLY_WHERE_SET = "only_where_set"
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """Everything that a run depends on. Two runs of the same configuration end with the same weights.
+
+    Attributes:
+        model: a key of models.MODELS.
+        network: a key of networks.NETWORKS.
+        latents: d, the size of z.
+        likelihood: a key of distributions.LIKELIHOODS.
+        likelihood_variance: of a Gaussian p(x|z), per pixel or entry of a vector.
+        beta: weight of the KL term; None for the model's own default.
+        beta_warmup_steps: steps in which beta grows linearly from 0.
+        dataset: a key of data.DATASETS, or the path of an .npz file.
+        data_seed: of data that are drawn at random, and of a random split.
+        split: which examples are for training and which for scoring, a key of data.SPLITS other than "auto".
+        steps: updates in all.
+        batch_size: examples per update.
+        optimizer: a key of training.OPTIMIZERS.
+        learning_rate: step size of the optimizer.
+        clip_gradients: largest norm of a step's gradient, 0 for any.
+        precision: a key of networks.DTYPES.
+        jit_compile: whether XLA compiles the step, "auto", "true" or "false".
+        seed: of the initial weights, the order of examples and the noise.
+        init_from: the export whose weights training starts with, exported/NAME/VERSION, or None.
+        active_threshold: a latent is active, in the polarised KL, if its mean posterior variance is below this many
+            prior variances.
+        data_fingerprint: a digest of the data's content.
+        keras: Keras' settings that change numbers, see networks.KERAS.
+        options: the options of the models, by name: all of this model, and those that every configuration has.
+        optimizer_epsilon: the number that the optimizer adds to what it divides by; None for Keras' own.
+    """
+
+    model: str
+    network: str
+    latents: int
+    likelihood: str
+    likelihood_variance: float
+    beta: float | None
+    beta_warmup_steps: int
+    dataset: str
+    data_seed: int
+    split: str
+    steps: int
+    batch_size: int
+    optimizer: str
+    learning_rate: float
+    clip_gradients: float
+    precision: str
+    jit_compile: str
+    seed: int
+    init_from: str | None
+    active_threshold: float
+    data_fingerprint: str
+    keras: Mapping[str, Any]
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    optimizer_epsilon: float | None = dataclasses.field(default=None, metadata={ONLY_WHERE_SET: True})
+
+    def as_json(self) -> dict[str, Any]:
+        """What config.json and an export's card hold: an entry per field, with the models' options among them."""
+        entries = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
+                   if field.name != "options"
+                   and not (ONLY_WHERE_SET in field.metadata and getattr(self, field.name) is None)}
+        return {**entries, "keras": dict(self.keras), **self.options}
+
+    @classmethod
+    def from_json(cls, entries: Mapping[str, Any]) -> "Configuration":
+        """The configuration that `as_json` wrote; entries that are no fields are options of models.
+
+        Raises:
+            InputError: an entry is missing.
+        """
+        known = {field.name: field for field in dataclasses.fields(cls) if field.name != "options"}
+        missing = [name for name, field in known.items()
+                   if name not in entries and ONLY_WHERE_SET not in field.metadata]
+        if missing:
+            raise InputError(f"configuration: expected an entry {missing[0]}; got none")
+        return cls(**{name: value for name, value in entries.items() if name in known},
+                   options={name: value for name, value in entries.items() if name not in known})
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """What train.py is asked that no number of a run depends on: where results go, how often, how many runs.
+
+    Attributes:
+        name: of the run and of the export; None for MODEL_DATASET.
+        run_root: the folder of runs.
+        export_root: the folder of exports.
+        restart: whether to start over in a new folder.
+        log_every: steps that one row of history covers.
+        checkpoint_every: steps from one checkpoint to the next.
+        keep_versions: how many versions of an export are kept; None for all.
+        polarised_every: steps between two measurements of the polarised KL; 0 measures nothing.
+        data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR.
+        epochs: length of training in passes over the data; None where steps say it.
+        strategy: how devices share the work, a key of devices.STRATEGIES.
+        replicas: how many seeds are trained as one program; None for one.
+        sweep_beta: the values of beta that are trained as one program; None for one.
+        accept_dark: whether the export takes batches of images of which no pixel is above 1.
+    """
+
+    name: str | None = None
+    run_root: str = "runs"
+    export_root: str = "exported"
+    restart: bool = False
+    log_every: int = 50
+    checkpoint_every: int = 1_000
+    keep_versions: int | None = None
+    polarised_every: int = 500
+    data_dir: str | None = None
+    epochs: float | None = None
+    strategy: str = "auto"
+    replicas: int | None = None
+    sweep_beta: list[str] | None = None
+    accept_dark: bool = False
+
+
+# The flags of train.py that are no part of a configuration.
+SETTINGS = tuple(field.name for field in dataclasses.fields(Settings))

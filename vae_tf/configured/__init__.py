@@ -1,0 +1,14 @@
+"""What a configuration becomes: a model, its training, its run folder, the card of its export.
+
+    building    the model with its weights
+    fitting     its training
+    folders     the folder of its run
+    cards       what its export says of itself
+"""
+
+from vae_tf.configured.building import build_model, scale_as_init_from
+from vae_tf.configured.cards import describe_polarised, make_card
+from vae_tf.configured.fitting import fit
+from vae_tf.configured.folders import prepare_run_folder
+
+__all__ = ["build_model", "describe_polarised", "fit", "make_card", "prepare_run_folder", "scale_as_init_from"]

@@ -1,0 +1,38 @@
+"""The model of a configuration."""
+
+import warnings
+
+from vae_tf import data, export, models
+from vae_tf.configuration import Configuration
+from vae_tf.models import Autoencoder
+
+
+def scale_as_init_from(config: Configuration, dataset: data.Dataset) -> data.Dataset:
+    """The dataset as the export that --init_from names wants it: with u made of factors by the range of its training.
+
+    Raises:
+        InputError: that export's u cannot be made of this dataset's factors.
+    """
+    if not config.init_from or not models.find(config.model).conditional:
+        return dataset
+    card = export.read_card(config.init_from)
+    scaled = export.scaled_as_trained(dataset, card, "init_from")
+    if outside := export.outside_of_training(dataset, card):
+        warnings.warn(outside, stacklevel=2)
+    return scaled
+
+
+def build_model(config: Configuration, dataset: data.Dataset) -> Autoencoder:
+    """The freshly initialised model of a configuration, with the weights of the export that --init_from names.
+
+    Raises:
+        InputError: a model or an export that does not go with the data.
+    """
+    options = {option.name: config.options[option.name] for option in models.find(config.model).options}
+    model = models.build(config.model, dataset.shape, network=config.network, latents=config.latents,
+                         likelihood=config.likelihood, likelihood_variance=config.likelihood_variance,
+                         beta=config.beta, seed=config.seed, dtype=config.precision, u_size=dataset.u_size,
+                         examples=len(dataset), **options)
+    if config.init_from:
+        export.load_weights(model, config.init_from, config, dataset)
+    return model
