@@ -31,7 +31,7 @@ def test_entries_are_flat_and_what_is_not_set_is_left_out_where_it_did_not_exist
 def test_an_entry_that_is_missing_is_named():
     entries = CONFIG.as_json()
     del entries["latents"]
-    with pytest.raises(InputError, match="^configuration: expected an entry latents; got none$"):
+    with pytest.raises(InputError, match=r"^configuration: expected an entry latents; got none$"):
         Configuration.from_json(entries)
 
 
