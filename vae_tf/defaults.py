@@ -5,8 +5,7 @@ measures the result; docs/defaults.md has its table and the reasons at length.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
