@@ -29,3 +29,14 @@ def test_links_lead_to_files(path):
     links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", text)
     lost = [link for link in links if "://" not in link and not (path.parent / link).exists()]
     assert not lost, f"{path.relative_to(ROOT)} links to files that do not exist: {lost}"
+
+
+def test_the_walks_show_code_that_runs():
+    """CONTRIBUTING.md takes its code from the example that tests/test_extensions.py runs."""
+    example = (ROOT / "examples/extension.py").read_text()
+    shown = re.findall(r"```python\n(.*?)\n```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert len(shown) >= 4
+    for code in shown:
+        assert f"\n{code}\n" in example, f"not in examples/extension.py: {code.splitlines()[0]} ..."
+    for name in ("data.register", "models.register", "metrics.register"):
+        assert any(name in code for code in shown)

@@ -1,37 +1,52 @@
 """vae_tf: why, and when, do variational autoencoders disentangle?
 
 Notation: x data · z latents, size d · u auxiliary variables (iVAE) · v factors · q(z|x) = N(mu, Sigma) ·
-p(z) or p(z|u) prior · B batch · N examples. Everything is in nats.
+p(z) or p(z|u) prior · B batch · N examples. Everything is in nats. docs/glossary.md has every other symbol.
 
-Reading order, each file importing only from those before it:
+Reading order; each file or folder imports only from those before it (docs/architecture.md says what flows where):
 
-    checks          arguments that are none, one line each
-    kinds           what kind a factor is, decided once
-    devices         several of them, and what a training step needs to know
-    distributions   tensors -> distributions: posteriors, priors, likelihoods
-    activity        what an active latent is: every rule by name
-    networks        one encoder/decoder pair per paper table
-    objectives      reconstruction, KL, total correlation, per example
-    models          AE, VAE, beta-VAE, full covariance, beta-TCVAE, iVAE
-    theory          closed forms in float64 NumPy: what the papers predict, and the posteriors of data that have one
-    data            what they are trained on
-    defaults        what a dataset is trained with, and what theory says of a choice beforehand
-    runs            a run's folder: configuration, history, checkpoints
-    replicas        several models as one program
-    batches         which examples form a step
-    train_step      the training step, many of them in one graph
-    console         a program's terminal: its streams, requests to stop, progress
-    rows            rows of history
-    training        fit: steps, rows of history, checkpoints, resume
-    jacobians       d Dec(z) / dz, in forward and reverse mode
-    metrics         what the papers measure
+    Tools
+    errors          the error for bad input, and text made safe to print
+    typing          names for arrays and tensors in annotations
+    files           files that appear whole or not at all, and locks
+    checks          checks of arguments, one line for each mistake
+    kinds           whether a factor is categorical, ordinal, cyclic or continuous
+    extensions      code from outside that adds models, networks, datasets and metrics
+    configuration   everything that a run depends on
+    console         the terminal of a program: streams, progress, requests to stop
+    workers         worker processes
+
+    Mathematics
+    theory          closed forms in float64 NumPy: what the papers predict
+    activity        every rule by which a latent is active
+    devices         devices that share a batch
+    distributions   posteriors, priors and likelihoods, made from tensors
+    networks        one pair of encoder and decoder per table of a paper
+    objectives      reconstruction, KL and total correlation, per example
+    models          the models: a posterior, a prior and an objective each
+    jacobians       d Dec(z) / dz in forward and reverse mode, and Gram matrices
+
+    Data and training
+    data            datasets: examples by index, factors and u
+    defaults        what theory says of a configuration before training, and step sizes
+    array_names     names of a program's arrays in a checkpoint
+    replicas        one model, or several of a kind, as one program
+    train_step      the training step inside a graph
+    runs            a run's folder: configuration, history and checkpoints
+    training        the training loop, from a seed and a step
+
+    Scores and exports
+    metrics         what the papers measure; METRICS holds what each metric declares
     export          SavedModels, written and read
     verdicts        how many latents carry information, in words
-    workers         the processes of an evaluation
-    evaluation      an exported model, or anybody's codes, scored
+    evaluation      codes and models scored, with chance levels and intervals
     comparison      recipes against each other, over their seeds
-    report          the table of scores, the picture of a model
-    cli             every flag, once
+    report          the table of scores, and pictures
+
+    Programs
+    configured      what a configuration becomes: a model, its training, its folder and its card
+    cli             every flag once, and the objects that flags become
+    experiments     the papers' tables and figures, run and summarised
 """
 
 import os
