@@ -15,27 +15,27 @@ from vae_tf.errors import InputError
 
 
 def main(flags):
-    asked = cli.scoring(flags)
-    if flags.codes:
-        return score_codes(flags.codes, asked)
-    if flags.compare:
-        return compare(flags)
+    asked = cli.read_scoring_request(flags)
+    if asked.codes:
+        return score_codes(asked.codes, asked.options)
+    if asked.compare:
+        return compare(asked)
 
     # Export: the SavedModel as a server would load it, and its card.
-    model = loaded("--export", flags.export, flags)
-    card = model.card
+    model = load_model("--export", asked.export, asked.trust_export)
+    card, options = model.card, asked.options
 
     # Data: the test part of what it was trained on, unless flags say otherwise.
-    dataset, settings, part = test_part(card, flags)
-    evaluation.check_factors(flags.factors, dataset.factor_names)
+    dataset, settings, part = choose_test_part(card, asked.data)
+    evaluation.check_factors(options.factors, dataset.factor_names)
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{format(card['steps'], ',') + ' steps' if card['steps'] else 'untrained'} on {card['data']['name']}), "
-          f"scored on {min(evaluation.count_examples(asked['names'], asked['examples']), len(dataset)):,} {part}"
-          f"{against(flags.factors)}")
+          f"scored on {min(evaluation.count_examples(options.names, options.examples), len(dataset)):,} {part}"
+          f"{name_factors(options.factors)}")
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
-    scored = evaluation.evaluate(model, dataset, progress=report.progress, **asked)
+    scored = evaluation.evaluate(model, dataset, progress=report.progress, **vars(options))
     print(report.table(scored))
     if scored.verdict and scored.verdict.state != "alive":
         print(f"  {verdicts.advice(card)}")
@@ -43,11 +43,11 @@ def main(flags):
         print(f"  {remark}")
 
     # Report: numbers and pictures beside the model.
-    write_numbers(scored, model, settings, asked)
+    write_numbers(scored, model, settings, options)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if scored.polarised:
         report.polarised_page(model.path / "polarised.png", f"{report.title_of(card)}: posterior and prior, "
-                              f"{len(scored.posterior.mean):,} examples", scored.posterior, flags.passive_kl)
+                              f"{len(scored.posterior.mean):,} examples", scored.posterior, options.passive_kl)
         print(f"  histograms {model.path}/polarised.png")
     if dataset.is_image:
         report.picture(model.path / "overview.png", model, dataset, scored)
@@ -55,64 +55,65 @@ def main(flags):
     print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
 
 
-def write_numbers(scored, model, settings, asked):
+def write_numbers(scored, model, settings, options):
     """Write metrics.json beside a model, and the scores that mean something into its card."""
-    text = evaluation.as_json(scored, export=str(model.path), seed=asked["seed"], passive_kl=asked["passive_kl"],
+    text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
                               **settings)
     files.write_text(model.path / "metrics.json", text)
     export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
                                          if "no_meaning" not in score},
-                    evaluated={**settings, "examples": len(scored.codes), "seed": asked["seed"],
+                    evaluated={**settings, "examples": len(scored.codes), "seed": options.seed,
                                "factors": scored.factors})
 
 
-def against(factors):
-    """What a line says of the factors that were asked for; nothing if all were."""
+def name_factors(factors):
+    """The end of a line that names the factors that were asked for; empty if all were."""
     return f", against {', '.join(factors)} alone" if factors else ""
 
 
-def loaded(flag, folder, flags):
-    """The newest model in a folder that a flag names, with all in its card that scoring needs."""
+def load_model(flag, folder, trust):
+    """The newest model in the folder that a flag names, with all in its card that scoring needs."""
     try:
-        model = export.load(folder, flags.trust_export)
+        model = export.load(folder, trust)
         export.read_card(model.path, export.SCORED)
     except InputError as error:
         raise InputError(f"{flag}: {error}") from None
     return model
 
 
-def test_part(card, flags):
-    """A held_out.Scored: what to score on, the settings it came from, and both in words."""
+def choose_test_part(card, asked):
+    """The held_out.Scored that a model's card and a cli.DataRequest lead to."""
     recipe = {"dataset": "", "data_seed": 0, "split": "grid", **card["recipe"]}
-    name, seed = (recipe[flag] if flags[flag].value is None else flags[flag].value for flag in ("dataset", "data_seed"))
+    name = recipe["dataset"] if asked.dataset is None else asked.dataset
+    seed = recipe["data_seed"] if asked.data_seed is None else asked.data_seed
     if not name:
         raise InputError("--dataset: the model's card does not say what it was trained on; name the data")
-    if flags.dataset is None and name not in data.DATASETS:
+    if asked.dataset is None and name not in data.DATASETS:
         print(f"Data: {name}, the file that the model's card names; --dataset names another")
     try:
-        whole = data.load(name, data_dir=flags.data_dir, seed=seed)
+        whole = data.load(name, data_dir=asked.data_dir, seed=seed)
     except InputError as error:
-        if flags.dataset is not None:
+        if asked.dataset is not None:
             raise
         raise InputError(f"{error}; the model was trained on these data; "
                          "--dataset names the data to score it on") from None
-    return held_out.test_part(whole, recipe, flags.split, seed)
+    return held_out.test_part(whole, recipe, asked.split, seed)
 
 
-def compare(flags):
-    """Recipes held against each other over their seeds, on the test part of the first model's data."""
-    models = {name: loaded("--compare", name, flags) for name in cli.export_names(flags.compare)}
+def compare(asked):
+    """Compare recipes over their seeds, on the test part of the first model's data."""
+    models = {name: load_model("--compare", name, asked.trust_export) for name in asked.compare}
     recipes = {name: model.card["recipe"] for name, model in models.items()}
     chosen, first = next(iter(recipes.items()))
-    dataset, _, part = test_part(models[chosen].card, flags)
+    dataset, _, part = choose_test_part(models[chosen].card, asked.data)
     others = {name: model.card["data"]["name"] for name, model in models.items()}
-    if len(set(others.values())) > 1 and flags.dataset is None:
+    if len(set(others.values())) > 1 and asked.data.dataset is None:
         raise InputError("--compare: expected models of one dataset, or --dataset to compare them on; got "
                          + ", ".join(f"{name} of {data}" for name, data in others.items()))
-    fitted = bool(flags.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in flags.geometry)
-    measured = comparison.measure(models, dataset, examples=flags.geometry_examples, seed=flags.seed, fitted=fitted,
-                                  progress=report.progress)
-    print(f"Decoder columns around {min(flags.geometry_examples, len(dataset)):,} {part}; "
+    fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
+    measured = comparison.measure(models, dataset, examples=asked.geometry_examples, seed=asked.options.seed,
+                                  fitted=fitted, progress=report.progress)
+    print(f"Decoder columns around {min(asked.geometry_examples, len(dataset)):,} {part}; "
           f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here")
     print("\n".join(comparison.report(comparison.groups_of(recipes), measured)))
     other = [name for name, recipe in recipes.items()
@@ -121,17 +122,17 @@ def compare(flags):
         print(f"  Trained on other examples than {chosen}: {', '.join(other)}")
 
 
-def score_codes(path, asked):
-    """Codes without a model: the table, and the numbers beside the file."""
+def score_codes(path, options):
+    """Score codes without a model: print the table, and write the numbers beside the file."""
     started = time.perf_counter()
-    codes = evaluation.read_codes(path, asked["examples"], asked["seed"])
-    codes = evaluation.with_factors(codes, asked["factors"])
-    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{against(asked['factors'])}")
-    of_codes = [name for name in asked["names"] if name in metrics.names("metrics")]
-    scored = evaluation.score(codes, progress=report.progress, **{**asked, "names": of_codes})
+    codes = evaluation.read_codes(path, options.examples, options.seed)
+    codes = evaluation.with_factors(codes, options.factors)
+    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
+    of_codes = {**vars(options), "names": options.metrics_of_codes()}
+    scored = evaluation.score(codes, progress=report.progress, **of_codes)
     print(report.table(scored))
     numbers = pathlib.Path(path).with_suffix(".metrics.json")
-    text = evaluation.as_json(scored, codes=str(path), seed=asked["seed"], passive_kl=asked["passive_kl"])
+    text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
     files.write_text(numbers, text)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
 

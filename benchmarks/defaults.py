@@ -28,7 +28,7 @@ def all_trained(*argv, most_steps=None):
     """Train as `train.py ARGV` would, with at most `most_steps` steps: (configurations, models, dataset, histories)."""
     values = flags.FlagValues()
     cli.define_train_flags(values)
-    cli.read(values, ["train.py", "--polarised_every=0", "--log_every=500", *argv])
+    cli.read_flags(values, ["train.py", "--polarised_every=0", "--log_every=500", *argv])
     dataset = data.load(values.dataset, data_dir=values.data_dir, seed=values.data_seed)
     dataset = dataset.split(values.split, "train", values.data_seed)
     configs = list(cli.configure_all(values, dataset).values())

@@ -26,7 +26,7 @@ def parsed(define, *argv):
     values = flags.FlagValues()
     define(values)
     flags.DEFINE_string("flagfile", "", "", flag_values=values)
-    cli.read(values, ["program", *argv])
+    cli.read_flags(values, ["program", *argv])
     return values
 
 
@@ -439,7 +439,7 @@ def test_recipes_parse_build_and_say_where_they_come_from(recipe, monkeypatch):
 @pytest.mark.parametrize("recipe", EVALUATIONS, ids=[str(path.relative_to(ROOT / "flags")) for path in EVALUATIONS])
 def test_recipes_of_evaluations_parse_and_name_factors_that_are_there(recipe):
     values = parsed(cli.define_evaluate_flags, f"--flagfile={recipe}", "--seed=1")
-    assert cli.scoring(values)["seed"] == 1
+    assert cli.read_options(values).seed == 1
     evaluation.check_factors(values.factors, data.load("dsprites").factor_names)
     for word in ("Paper:", "Command:", "Cost:", "Expected:"):
         assert f"# {word}" in recipe.read_text(), word

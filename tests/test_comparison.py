@@ -70,7 +70,7 @@ def test_one_seed_twice_is_no_repetition_and_dead_models_come_first():
 def run(main, define, *argv):
     values = absl.flags.FlagValues()
     define(values)
-    cli.read(values, ["program", *argv])
+    cli.read_flags(values, ["program", *argv])
     main(values)
 
 

@@ -38,7 +38,7 @@ def configuration(line):
     cli.define_train_flags(values)
     flags.DEFINE_string("flagfile", "", "", flag_values=values)
     given = line.split() if line.startswith("--") else [f"--flagfile=flags/{line}.flags"]
-    cli.read(values, ["program", *given])
+    cli.read_flags(values, ["program", *given])
     dataset = loaded(values.dataset).split(values.split, "train", values.data_seed)
     return json.loads(json.dumps(cli.configure(values, dataset).as_json()))
 

@@ -20,7 +20,7 @@ DENSE = ("vae", "mlp_synthetic", (3,), "gaussian", {})
 def configured(dataset, *argv):
     values = flags.FlagValues()
     cli.define_train_flags(values)
-    cli.read(values, ["program", *argv])
+    cli.read_flags(values, ["program", *argv])
     return cli.configure(values, dataset)
 
 

@@ -105,13 +105,13 @@ def flags(**values):
 
 
 def test_flags_name_metrics():
-    assert cli.scoring(flags())["names"] == metrics.default_names()
-    assert cli.scoring(flags(metrics=["all"]))["names"] == metrics.names("metrics")
-    assert cli.scoring(flags(metrics=["mig", "dci", "mig"]))["names"] == ("mig", "dci")
-    assert cli.scoring(flags(quick=True))["examples"] == cli.QUICK_EXAMPLES
-    assert cli.scoring(flags(quick=True, examples=50))["examples"] == 50
+    assert cli.read_options(flags()).names == metrics.default_names()
+    assert cli.read_options(flags(metrics=["all"])).names == metrics.names("metrics")
+    assert cli.read_options(flags(metrics=["mig", "dci", "mig"])).names == ("mig", "dci")
+    assert cli.read_options(flags(quick=True)).examples == cli.QUICK_EXAMPLES
+    assert cli.read_options(flags(quick=True, examples=50)).examples == 50
     with pytest.raises(InputError, match="got 'mug'"):
-        cli.scoring(flags(metrics=["mug"]))
+        cli.read_options(flags(metrics=["mug"]))
 
 
 @pytest.mark.parametrize("name", ["ae", "beta_vae", "full_covariance_vae", "ivae"])

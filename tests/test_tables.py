@@ -47,7 +47,7 @@ def parsed(*argv):
     values = flags.FlagValues()
     cli.define_train_flags(values)
     flags.DEFINE_string("flagfile", "", "", flag_values=values)
-    cli.read(values, ["train.py", *argv])
+    cli.read_flags(values, ["train.py", *argv])
     return values
 
 

@@ -2,19 +2,27 @@
 
     groups              flags under headings, each checked as it is parsed
     train_flags, evaluate_flags, data_flags
-    program             a program: its flags parsed, its help page, its errors and warnings
+    program             a program: its flags parsed, its errors and warnings
+    help_page           the page of --help
     training_request    what train.py's flags ask for: devices, configurations, settings
-    scoring_request     what evaluate.py's flags ask for
+    scoring_request     what evaluate.py's flags ask for: a model, codes or a comparison; data; metrics
 
 Only this package touches flags: everything else takes arguments.
 """
 
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY, define_evaluate_flags
-from vae_tf.cli.program import help_text, read, run
-from vae_tf.cli.scoring_request import export_names, scoring
+from vae_tf.cli.help_page import write_help
+from vae_tf.cli.program import read_flags, run
+from vae_tf.cli.scoring_request import (
+    DataRequest,
+    ScoringRequest,
+    read_data_request,
+    read_options,
+    read_scoring_request,
+)
 from vae_tf.cli.train_flags import define_train_flags
 from vae_tf.cli.training_request import choose_strategy, configure, configure_all, read_settings
 
-__all__ = ["QUICK_EXAMPLES", "QUICK_GEOMETRY", "choose_strategy", "configure", "configure_all",
-           "define_evaluate_flags", "define_train_flags", "export_names", "help_text", "read", "read_settings", "run",
-           "scoring"]
+__all__ = ["QUICK_EXAMPLES", "QUICK_GEOMETRY", "DataRequest", "ScoringRequest", "choose_strategy", "configure",
+           "configure_all", "define_evaluate_flags", "define_train_flags", "read_data_request", "read_flags",
+           "read_options", "read_scoring_request", "read_settings", "run", "write_help"]

@@ -1,18 +1,30 @@
-"""A program: its flags parsed, its help page, its errors and warnings as one line each."""
+"""A program: its flags parsed, its errors and warnings as one line each."""
 
 import pathlib
 import sys
-import textwrap
 import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
 from vae_tf import console, extensions, models, training
+from vae_tf.cli.help_page import write_help
 from vae_tf.errors import InputError, printable
 
+# A program ends with one line and exit code 2 for these; any other error is a bug and shows where.
+ONE_LINE = (InputError, OSError, training.NonFiniteError, training.DataError)
 
-def run(main, define_flags, description):
-    """Run a program: `main(FLAGS)` with its flags parsed; bad input is one line on stderr and exit code 2."""
+
+def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapping[str, Sequence[str]]],
+        description: str | None) -> None:
+    """Run a program: `main(FLAGS)` with its flags parsed; bad input is one line on stderr and exit code 2.
+
+    Args:
+        main: the program.
+        define_flags: defines its flags, and returns {heading: names of flags}.
+        description: of the program, for --help.
+    """
     program = pathlib.Path(sys.argv[0]).name
     try:
         extensions.load()
@@ -20,29 +32,28 @@ def run(main, define_flags, description):
     except InputError as error:
         _fail(program, error)
 
-    def parse(argv):
+    def parse(argv: list[str]) -> list[str]:
         if {"--help", "-h", "-help"} & set(argv[1:]):
-            print(help_text(program, description, groups))
+            print(write_help(program, description or "", groups))
             sys.exit(0)
         try:
-            rest = read(flags.FLAGS, argv)
+            return read_flags(flags.FLAGS, argv)
         except flags.Error as error:
             _fail(program, error)
-        return rest
 
-    def guarded(argv):
+    def run_main(argv: list[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)      # TensorFlow tells its own progress at INFO
-        warnings.showwarning = lambda message, *_: print(f"{program}: warning: {printable(message)}", file=sys.stderr)
+        _show_warnings_as_lines(program)
         try:
             console.run(program, lambda: main(flags.FLAGS))
-        except (InputError, OSError, training.NonFiniteError, training.DataError) as error:
+        except ONE_LINE as error:
             _fail(program, error)
 
-    app.run(guarded, flags_parser=parse)
+    app.run(run_main, flags_parser=parse)
 
 
-def read(values, argv):
+def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     """Parse argv into values, flagfiles included; of --steps and --epochs the one given last counts.
 
     A flagfile's beta is left out if a --model outside of the file names a model without one.
@@ -50,13 +61,12 @@ def read(values, argv):
     Raises:
         flags.Error: an unknown flag, a value that does not fit, or something that is no flag.
     """
-    outside = {arg.lstrip("-").partition("=")[0] for arg in argv}
-    argv = values.read_flags_from_files(argv)
+    outside = {_name(arg) for arg in argv}
+    argv = values.read_flags_from_files(list(argv))
     rest = values(argv)
     if rest[1:]:
         raise flags.Error(f"expected flags alone, such as --model=vae; got {' '.join(rest[1:])!r}")
-    given = [arg.lstrip("-").partition("=")[0] for arg in argv if arg.startswith("-")]
-    lengths = [name for name in given if name in ("steps", "epochs")]
+    lengths = [_name(arg) for arg in argv if arg.startswith("-") and _name(arg) in ("steps", "epochs")]
     if len(set(lengths)) > 1:
         values[{"steps": "epochs", "epochs": "steps"}[lengths[-1]]].value = None
     if "model" in outside and "beta" not in outside and values.model not in models.with_beta():
@@ -64,22 +74,21 @@ def read(values, argv):
     return rest
 
 
-def _fail(program, error):
+def _name(argument: str) -> str:
+    """The flag's name in an argument such as --beta=4."""
+    return argument.lstrip("-").partition("=")[0]
+
+
+def _show_warnings_as_lines(program: str) -> None:
+    """Have every warning of this process printed as one line."""
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"{program}: warning: {printable(message)}", file=sys.stderr)
+
+    warnings.showwarning = show
+
+
+def _fail(program: str, error: Exception) -> NoReturn:
+    """End the process with exit code 2 and one line."""
     line = " ".join(str(error).removeprefix("ERROR:: ").split())
     print(f"{program}: error: {printable(line)}", file=sys.stderr)
     sys.exit(2)
-
-
-def help_text(program, description, groups, values=flags.FLAGS):
-    """The --help page: what the program does, then every flag under its heading."""
-    lines = [f"python {program} [--flag=value ...] [--flagfile=FILE]", "", description]
-    for heading, names in groups.items():
-        lines += ["", heading]
-        for name in names:
-            flag = values[name]
-            choices = getattr(flag.parser, "enum_values", None)
-            default = "" if flag.default is None else f" [{flag.default_as_str}]".replace("'", "")
-            text = flag.help.split(">: ")[-1] + (f" One of {', '.join(choices)}." if choices else "") + default
-            lines += textwrap.wrap(text, 110, initial_indent=f"  --{name:<20} ", subsequent_indent=" " * 25)
-    lines += ["", "  --flagfile=FILE      Read flags from FILE; flags after it override it. Recipes: flags/*/*.flags"]
-    return "\n".join(lines)

@@ -1,34 +1,96 @@
-"""What evaluate.py's flags ask to be scored."""
+"""What evaluate.py's flags ask for: a model, codes or a comparison; data; metrics and how they are computed."""
 
+import dataclasses
 import glob
 import pathlib
+from collections.abc import Sequence
 
 import joblib
+from absl.flags import FlagValues
 
-from vae_tf import export, metrics
+from vae_tf import evaluation, export, metrics
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY
 from vae_tf.errors import InputError
 
 
-def scoring(values):
-    """The fields of evaluation.Options that flags give: names of --metrics, --geometry and --theory, examples, seed.
+@dataclasses.dataclass(frozen=True)
+class DataRequest:
+    """The data to score on; None for what a model was trained on.
+
+    Attributes:
+        dataset: a key of data.DATASETS, or the path of an .npz file.
+        data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR.
+        data_seed: of data that are drawn at random, and of a random split.
+        split: which examples are for training and which for scoring, a key of data.SPLITS.
+    """
+
+    dataset: str | None = None
+    data_dir: str | None = None
+    data_seed: int | None = None
+    split: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoringRequest:
+    """What evaluate.py is asked.
+
+    Attributes:
+        export: the folder of the model to score.
+        compare: the folders of the models to compare instead; empty to compare none.
+        codes: the .npz file of codes to score instead, or None.
+        trust_export: whether a model whose graph reaches out is loaded.
+        data: the data to score on.
+        options: metrics, examples, seeds and processes.
+        geometry: the names of --geometry.
+        geometry_examples: examples around which a comparison looks at decoders.
+    """
+
+    export: str
+    compare: tuple[str, ...]
+    codes: str | None
+    trust_export: bool
+    data: DataRequest
+    options: evaluation.Options
+    geometry: tuple[str, ...]
+    geometry_examples: int
+
+
+def read_scoring_request(flags: FlagValues) -> ScoringRequest:
+    """What flags ask to be scored.
 
     Raises:
-        InputError: no such metric.
+        InputError: there is no such metric, or no export that fits a pattern.
     """
-    named = {"default": metrics.default_names(), "all": metrics.names("metrics")}
-    names = tuple(dict.fromkeys(name for given in values.metrics for name in named.get(given, (given,))))
-    for group, given in (("metrics", names), ("geometry", values.geometry), ("theory", values.theory)):
+    return ScoringRequest(
+        flags.export, () if flags.codes or not flags.compare else tuple(find_exports(flags.compare)), flags.codes,
+        flags.trust_export, read_data_request(flags), read_options(flags), tuple(flags.geometry),
+        flags.geometry_examples)
+
+
+def read_data_request(flags: FlagValues) -> DataRequest:
+    """The data that flags ask to be scored on."""
+    return DataRequest(flags.dataset, flags.data_dir, flags.data_seed, flags.split)
+
+
+def read_options(flags: FlagValues) -> evaluation.Options:
+    """The metrics of --metrics, --geometry and --theory, and how they are computed.
+
+    Raises:
+        InputError: there is no such metric.
+    """
+    sets = {"default": metrics.default_names(), "all": metrics.names("metrics")}
+    names = tuple(dict.fromkeys(name for given in flags.metrics for name in sets.get(given, (given,))))
+    for group, given in (("metrics", names), ("geometry", flags.geometry), ("theory", flags.theory)):
         metrics.check_names(given, group)
-    return {"names": (*names, *values.geometry, *values.theory),
-            "around": min(values.geometry_examples, QUICK_GEOMETRY) if values.quick else values.geometry_examples,
-            "seed": values.seed, "quick": values.quick, "latents": values.latents,
-            "factors": values.factors, "samples_per_value": values.samples_per_value,
-            "passive_kl": values.passive_kl, "jobs": values.jobs or joblib.cpu_count(),
-            "examples": min(values.examples, QUICK_EXAMPLES) if values.quick else values.examples}
+    return evaluation.Options(
+        names=(*names, *flags.geometry, *flags.theory),
+        examples=min(flags.examples, QUICK_EXAMPLES) if flags.quick else flags.examples,
+        around=min(flags.geometry_examples, QUICK_GEOMETRY) if flags.quick else flags.geometry_examples,
+        seed=flags.seed, jobs=flags.jobs or joblib.cpu_count(), quick=flags.quick, latents=flags.latents,
+        factors=flags.factors, samples_per_value=flags.samples_per_value, passive_kl=flags.passive_kl)
 
 
-def export_names(given):
+def find_exports(given: Sequence[str]) -> list[str]:
     """The exports that --compare names: each name as it is, each pattern (exported/vae*) as the folders it fits.
 
     Raises:

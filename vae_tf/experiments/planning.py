@@ -12,7 +12,7 @@ import json
 import math
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import joblib
 from absl import flags as absl_flags
@@ -137,13 +137,13 @@ def evaluate_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
     return _parsed(cli.define_evaluate_flags, "evaluate.py", arguments)
 
 
-def _parsed(define: Callable[[absl_flags.FlagValues], None], program: str,
+def _parsed(define: Callable[[absl_flags.FlagValues], Any], program: str,
             arguments: Sequence[str]) -> absl_flags.FlagValues:
     values = absl_flags.FlagValues()
     absl_flags.DEFINE_string("flagfile", "", "", flag_values=values)     # absl's own, which only FLAGS has
     define(values)
     try:
-        cli.read(values, [program, *arguments])
+        cli.read_flags(values, [program, *arguments])
     except absl_flags.Error as error:
         raise InputError(f"{program}: {error}") from None
     return values

@@ -161,7 +161,7 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
     whole = {"metrics": dict(there)}
     for given, names in wanted or (((), ()),):
         values = planning.evaluate_flags(given)
-        dataset, settings, _ = program("evaluate").test_part(model.card, values)
+        dataset, settings, _ = program("evaluate").choose_test_part(model.card, cli.read_data_request(values))
         left = [name for name in names if " ".join([name, *given]) not in there]
         whole["metrics"].update({" ".join([name, *given]): rounded(looks.LOOKS[name](model, dataset))
                                  for name in left if name in looks.LOOKS})
@@ -178,9 +178,9 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
 
 def evaluated(model: export.Exported, dataset: data.Dataset, names: Sequence[str], values: flags.FlagValues) -> str:
     """metrics.json of an export for some metrics, as evaluate.py measures them with these flags."""
-    asked = {**cli.scoring(values), "names": [name for name in names if name in metrics.METRICS],
-             "jobs": int(os.environ.get("OMP_NUM_THREADS", 1))}
-    return evaluation.as_json(evaluation.evaluate(model, dataset, **asked))
+    options = {**vars(cli.read_options(values)), "names": [name for name in names if name in metrics.METRICS],
+               "jobs": int(os.environ.get("OMP_NUM_THREADS", 1))}
+    return evaluation.as_json(evaluation.evaluate(model, dataset, **options))
 
 
 def measure_function(task: tasks.Task) -> None:

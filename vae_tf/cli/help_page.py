@@ -1,0 +1,33 @@
+"""The page of --help."""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+
+from absl import flags
+
+
+def write_help(program: str, description: str, groups: Mapping[str, Sequence[str]],
+               values: flags.FlagValues = flags.FLAGS) -> str:
+    """The page of --help: what the program does, then every flag under its heading.
+
+    Args:
+        program: name of the file.
+        description: what it does.
+        groups: {heading: names of flags}.
+        values: the flags.
+    """
+    lines = [f"python {program} [--flag=value ...] [--flagfile=FILE]", "", description]
+    for heading, names in groups.items():
+        lines += ["", heading]
+        for name in names:
+            lines += _describe(name, values[name])
+    lines += ["", "  --flagfile=FILE      Read flags from FILE; flags after it override it. Recipes: flags/*/*.flags"]
+    return "\n".join(lines)
+
+
+def _describe(name: str, flag: flags.Flag) -> list[str]:
+    """The lines of one flag."""
+    choices = getattr(flag.parser, "enum_values", None)
+    default = "" if flag.default is None else f" [{flag.default_as_str}]".replace("'", "")
+    text = flag.help.split(">: ")[-1] + (f" One of {', '.join(choices)}." if choices else "") + default
+    return textwrap.wrap(text, 110, initial_indent=f"  --{name:<20} ", subsequent_indent=" " * 25)
