@@ -115,7 +115,7 @@ def compare(asked):
                                   fitted=fitted, progress=report.progress)
     print(f"Decoder columns around {min(asked.geometry_examples, len(dataset)):,} {part}; "
           f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here")
-    print("\n".join(comparison.report(comparison.groups_of(recipes), measured)))
+    print("\n".join(comparison.report(comparison.group_by_recipe(recipes), measured)))
     other = [name for name, recipe in recipes.items()
              if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
     if other:

@@ -25,8 +25,8 @@ def test_recipes_are_groups_and_seeds_are_not():
     base = {"model": "vae", "beta": None, "dataset": "d", "steps": 3}
     recipes = {"a0": {**base, "seed": 0}, "a1": {**base, "seed": 1}, "b": {**base, "beta": 2.0, "seed": 0},
                "c": {**base, "model": "ae", "seed": 0}}
-    assert comparison.groups_of(recipes) == {"vae": {"a0": 0, "a1": 1}, "vae beta=2.0": {"b": 0}, "ae": {"c": 0}}
-    assert comparison.groups_of({"a0": recipes["a0"]}) == {"vae": {"a0": 0}}
+    assert comparison.group_by_recipe(recipes) == {"vae": {"a0": 0, "a1": 1}, "vae beta=2.0": {"b": 0}, "ae": {"c": 0}}
+    assert comparison.group_by_recipe({"a0": recipes["a0"]}) == {"vae": {"a0": 0}}
 
 
 def test_p_is_that_of_a_loop_over_all_ways_to_deal_the_models_out():
@@ -59,7 +59,7 @@ def test_recipes_with_other_numbers_of_active_latents_are_compared_by_angles():
 
 def test_one_seed_twice_is_no_repetition_and_dead_models_come_first():
     dead = verdicts.judge(np.zeros((9, 2)), np.ones((9, 2)))
-    measured = {**models([0.1, 0.2, 0.1]), "d": Measured(dead, 0, {}, verdicts.words(dead))}
+    measured = {**models([0.1, 0.2, 0.1]), "d": Measured(dead, 0, {}, verdicts.describe(dead))}
     assert "\x1b" not in "".join(comparison.report({"A\x1b[2J": {"m0": 0}}, measured))      # clears a terminal
     lines = comparison.report({"A": {"m0": 0, "m1": 1, "m2": 0}, "B": {"d": 0}}, measured)
     assert "m2: the recipe and seed of m0" in lines[0] and "d: No latent says anything about x" in lines[1]

@@ -20,20 +20,20 @@ def test_kinds_are_decided_by_values():
     rows = np.arange(8)
     whole, fractions, recurring = rows.astype(float), rows / 3, (rows % 3).astype(float)
     with pytest.warns(UserWarning, match=r"factors \[2\] are whole numbers that recur, stored as floats"):
-        found = kinds.decided(np.column_stack([whole, fractions, recurring, np.ones(8)]))
+        found = kinds.decide(np.column_stack([whole, fractions, recurring, np.ones(8)]))
     # Whole numbers that do not recur are no labels; a constant factor is of no kind that matters, and no cause to warn.
     assert found == ("continuous", "continuous", "categorical", "categorical")
-    assert kinds.decided(np.stack([rows, rows % 2], -1)) == ("categorical", "categorical")
+    assert kinds.decide(np.stack([rows, rows % 2], -1)) == ("categorical", "categorical")
 
 
 def test_kinds_that_are_said_stand():
     factors = np.zeros((4, 2))
-    assert kinds.decided(factors, "cyclic") == ("cyclic", "cyclic")
-    assert kinds.decided(factors, np.array(["ordinal", "continuous"])) == ("ordinal", "continuous")
+    assert kinds.decide(factors, "cyclic") == ("cyclic", "cyclic")
+    assert kinds.decide(factors, np.array(["ordinal", "continuous"])) == ("ordinal", "continuous")
     for wrong in (["ordinal"], ["ordinal", "nominal"], "nominal", []):
         with pytest.raises(InputError, match="kinds: expected one of categorical, ordinal, cyclic, continuous for each "
                                              "of 2 factors; got"):
-            kinds.decided(factors, wrong)
+            kinds.decide(factors, wrong)
 
 
 def by_kind(name, codes, factors, kinds=None):

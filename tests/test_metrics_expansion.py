@@ -165,7 +165,7 @@ def test_deterministic_elbo_of_a_trained_mnist_model():
     q = model.posterior(x)
     mean, stddev = q.mean().numpy(), q.stddev().numpy()
     flat = tf.reshape(x, [64, -1])
-    output, J, H = (a.numpy() for a in derivatives.curvatures(model.decoder, None, 6)(q.mean(), flat))
+    output, J, H = (a.numpy() for a in derivatives.compile_curvatures(model.decoder, None, 6)(q.mean(), flat))
     GN = theory.gauss_newton_hessian(J, output)
     at_mean = theory.log_likelihood(flat.numpy(), output)
     np.testing.assert_allclose(at_mean, model.likelihood(q.mean()).log_prob(x).numpy(), rtol=1e-4)

@@ -85,7 +85,7 @@ def test_codes_without_a_posterior_are_judged_by_whether_they_move():
 def test_an_ivae_is_judged_against_its_own_prior():
     q = codes(0.1)
     verdict = verdicts.judge(q.mean, 0.5 * q.stddev, q.mean, 0.5 * q.stddev)
-    assert verdict.state == "dead" and "beyond what u says" in verdicts.words(verdict)
+    assert verdict.state == "dead" and "beyond what u says" in verdicts.describe(verdict)
     assert verdicts.judge(q.mean, 0.5 * q.stddev).state == "alive"
 
 

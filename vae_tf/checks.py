@@ -9,14 +9,14 @@ from vae_tf.errors import InputError
 
 
 def choice(name: str, value: Any, choices: Collection[str]) -> str:
-    """One of the names in `choices`."""
+    """Check that a value is one of the names in `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name}: expected one of {', '.join(choices)}; got {value!r}")
     return value
 
 
 def whole(name: str, value: Any, low: float, high: float = math.inf) -> Any:
-    """A whole number from low to high, Python's or NumPy's."""
+    """Check that a value is a whole number, Python's or NumPy's, from low to high."""
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high:
         to = f"to {high:,}" if high < math.inf else "or more"
@@ -25,7 +25,7 @@ def whole(name: str, value: Any, low: float, high: float = math.inf) -> Any:
 
 
 def number(name: str, value: Any, low: float = -math.inf, above: float = -math.inf) -> float:
-    """A finite number, at least `low` and more than `above`."""
+    """Check that a value is a finite number, at least `low` and more than `above`."""
     finite = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not finite or value < low or value <= above:
         bound = f", {low:g} or more" if low > -math.inf else f" above {above:g}" if above > -math.inf else ""
@@ -34,7 +34,7 @@ def number(name: str, value: Any, low: float = -math.inf, above: float = -math.i
 
 
 def shape(name: str, value: Any) -> tuple[int, ...]:
-    """The shape of an example: (H, W, C) or (n,)."""
+    """Check that a value is the shape of an example, (H, W, C) or (n,)."""
     sizes = tuple(value) if isinstance(value, tuple | list) else ()
     if len(sizes) not in (1, 3) or not all(isinstance(size, numbers.Integral) and int(size) > 0 for size in sizes):
         raise InputError(f"{name}: expected the sizes of an example, (height, width, channels) or (n,); got {value!r}")

@@ -1,4 +1,4 @@
-"""Trained models held against each other: recipes as groups, seeds as repetitions, dead models said first.
+"""Trained models compared with each other: recipes are groups, seeds are repetitions, dead models are left out.
 
 "Does A have more orthogonal decoder columns than B?" is a question about recipes, so its answer needs several seeds of
 each: the spread over x within one model says nothing about the next seed.
@@ -16,9 +16,9 @@ import scipy.stats
 from vae_tf import activity, checks, evaluation, metrics, verdicts
 from vae_tf.errors import InputError, printable
 
-VERDICT_EXAMPLES = 1_000        # that say which latents carry information, at least
-LEVEL = 0.05                    # a smaller p answers the question
-RESAMPLES = 9_999               # of the permutation test, where not all permutations are gone through
+VERDICT_EXAMPLES = 1_000        # least number that says which latents carry information
+LEVEL = 0.05                    # a p below this answers the question
+RESAMPLES = 9_999               # permutations that a test draws where there are too many to try all
 
 # Distances from orthogonality, 0 if the columns are orthogonal; dto alone looks at passive latents, too.
 MEASURES = ("dto", "dto_active", "column_cosine", "hadamard_gap", "od_score")
@@ -33,8 +33,8 @@ class Measured(NamedTuple):
     left_out: str | None = None
 
 
-def groups_of(recipes: Mapping[str, dict]) -> dict[str, dict[str, Any]]:
-    """Models by recipe: {label: {model's name: seed}}, where recipes is {name: recipe of its card}.
+def group_by_recipe(recipes: Mapping[str, dict]) -> dict[str, dict[str, Any]]:
+    """Group models by recipe: {label: {model's name: seed}}, where recipes is {name: recipe of its card}.
 
     A label is the kind of model and whatever else differs between the groups.
     """
@@ -54,7 +54,7 @@ def groups_of(recipes: Mapping[str, dict]) -> dict[str, dict[str, Any]]:
 
 def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, seed: int = 0, fitted: bool = False,
             progress: Callable[[int, int], None] | None = None) -> dict[str, Measured]:
-    """How far the decoder columns of several export.Exported are from orthogonal, around the same examples.
+    """Measure how far the decoder columns of several export.Exported are from orthogonal, around the same examples.
 
     Args:
         models: {name: model}, all of data like the dataset's.
@@ -121,7 +121,7 @@ def _distances(gram: np.ndarray, active: np.ndarray) -> dict[str, float]:
 
 def _left_out(verdict: verdicts.Verdict, active: np.ndarray) -> str | None:
     if verdict.state != "alive":
-        return verdicts.words(verdict)
+        return verdicts.describe(verdict)
     if active.sum() < 2:
         rule = activity.RULES["is_narrow"].condition
         return (f"{active.sum()} of {len(active)} latents {'has' if active.sum() == 1 else 'have'} a posterior "
@@ -137,10 +137,10 @@ def _hadamard_gap(gram: np.ndarray, active: np.ndarray) -> float:
 
 
 def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> list[str]:
-    """What a comparison found, as text: models left out first, a line per recipe, then an answer per pair of recipes.
+    """Say what a comparison found: models left out first, a line per recipe, then an answer per pair of recipes.
 
     Args:
-        groups: what `groups_of` returns.
+        groups: what `group_by_recipe` returns.
         measured: what `measure` returns.
     """
     kept, left_out = _sort_out(groups, measured)
@@ -196,7 +196,7 @@ def _short(value: float) -> str:
 
 
 def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, Measured], pairs: int = 1) -> str:
-    """Whether the columns of one recipe are more orthogonal than those of another: a sentence.
+    """Say in a sentence whether the columns of one recipe are more orthogonal than those of another.
 
     The difference of means over seeds is held against all ways to deal the models out to the two recipes, an exact
     permutation test: it asks nothing of the distribution, and with few seeds says that they are too few. Its p is

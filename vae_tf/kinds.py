@@ -10,12 +10,12 @@ from vae_tf.errors import InputError
 KINDS = ("categorical", "ordinal", "cyclic", "continuous")
 
 
-def decided(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tuple[str, ...]:
-    """The kind of each factor, a tuple of K names from KINDS.
+def decide(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tuple[str, ...]:
+    """Decide the kind of each factor: a tuple of K names from KINDS.
 
     A "continuous" factor is regressed or put into bins. The values of the other kinds are classes; they differ in what
     order the classes have, which only `disentanglement_score` looks at. A factor that nobody has named a kind for is
-    "categorical" if its values are classes (see `discrete`), else "continuous".
+    "categorical" if its values are classes (see `find_discrete`), else "continuous".
 
     Args:
         factors: [N, K].
@@ -25,7 +25,7 @@ def decided(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tu
         InputError: no such kind, or another number of them than of factors.
     """
     if kinds is None:
-        return tuple("categorical" if one else "continuous" for one in discrete(factors))
+        return tuple("categorical" if one else "continuous" for one in find_discrete(factors))
     kinds = (kinds,) * factors.shape[1] if isinstance(kinds, str) else tuple(str(kind) for kind in kinds)
     if len(kinds) != factors.shape[1] or not set(kinds) <= set(KINDS):
         raise InputError(f"kinds: expected one of {', '.join(KINDS)} for each of {factors.shape[1]} factors; "
@@ -33,7 +33,7 @@ def decided(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tu
     return kinds
 
 
-def discrete(factors: np.ndarray) -> np.ndarray:
+def find_discrete(factors: np.ndarray) -> np.ndarray:
     """Whether the values of each factor [N, K] are classes, bool [K]; warns of floats that are taken for classes.
 
     Integers are classes. Floats are classes if all are whole numbers and they recur: labels are often stored that way.

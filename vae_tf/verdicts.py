@@ -13,7 +13,7 @@ import numpy as np
 
 from vae_tf import activity, metrics
 
-EXAMPLES = 500          # that a freshly trained model is judged on
+EXAMPLES = 500          # number that a freshly trained model is judged on
 FEWEST_NATS = math.log(2)
 
 
@@ -45,7 +45,7 @@ class Verdict:
 
 def judge(mean: np.ndarray, stddev: np.ndarray | None = None, prior_mean: np.ndarray | None = None,
           prior_stddev: np.ndarray | None = None) -> Verdict:
-    """The Verdict on codes [N, d] and, if there is one, their posterior's stddev; p(z) = N(0, I) if no prior is given.
+    """Judge codes [N, d] and, if there is one, their posterior's stddev; p(z) = N(0, I) if no prior is given.
 
     Raises:
         InputError: arrays that are not finite or do not fit together.
@@ -58,7 +58,7 @@ def judge(mean: np.ndarray, stddev: np.ndarray | None = None, prior_mean: np.nda
 
 
 def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
-    """The Verdict on a models.Autoencoder, from 500 examples of a dataset."""
+    """Judge a models.Autoencoder, from 500 examples of a dataset."""
     indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.u_size else None
     posterior, prior = model.posterior(x / np.float32(255) if dataset.is_image else x, u), model.prior(u)
@@ -69,8 +69,8 @@ def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
     return judge(mean, posterior.stddev().numpy(), *learned)
 
 
-def words(verdict: Verdict) -> str:
-    """The verdict in one or two sentences."""
+def describe(verdict: Verdict) -> str:
+    """Describe a verdict in one or two sentences."""
     d, count = len(verdict.informative), verdict.count
     if verdict.kl is None:
         if not count:
@@ -97,7 +97,7 @@ def _verb(stem: str, count: int, plural: str, singular: str) -> str:
 
 
 def advice(card: Mapping[str, Any]) -> str:
-    """What may revive a dead model, from the card of its export; one sentence."""
+    """Say in one sentence what may revive a dead model, from the card of its export."""
     if not card["steps"]:
         return "It is untrained: a number of --steps above 0 trains it."
     from vae_tf import models  # TensorFlow: scoring codes does without
@@ -137,10 +137,10 @@ def closing_lines(verdicts: dict[str, Verdict], cards: dict[str, Mapping[str, An
     if not any(card["steps"] for card in cards.values()):
         return [f"{name} is untrained: its weights are random." for name in verdicts]
     worst = [name for state in ("dead", "nearly dead") for name, verdict in verdicts.items() if verdict.state == state]
-    lines = [f"{name}: {words(verdicts[name])} {advice(cards[name])}" for name in worst]
+    lines = [f"{name}: {describe(verdicts[name])} {advice(cards[name])}" for name in worst]
     alive = [name for name in verdicts if name not in worst]
     if len(alive) == 1:
-        lines.append(f"{alive[0]}: {words(verdicts[alive[0]])}")
+        lines.append(f"{alive[0]}: {describe(verdicts[alive[0]])}")
     elif alive:
         counts = sorted({verdicts[name].count for name in alive})
         lines.append(f"{len(alive)} of {len(verdicts)} models are alive: "

@@ -7,11 +7,11 @@ import time
 
 from vae_tf import extensions
 
-SECONDS = 0.5       # between looks at whether the parent is still there
+SECONDS = 0.5       # time between two looks at whether the parent is still there
 
 
 def prepare() -> None:
-    """Run first in each worker: Ctrl-C is left to the parent, and the worker ends when the parent has.
+    """Prepare a worker before its first task: Ctrl-C is left to the parent, and the worker ends when the parent has.
 
     A parent that is killed cannot end its workers, and joblib's would go on with what they are at.
     """

@@ -41,7 +41,7 @@ def from_npz(path: str) -> dataset.Dataset:
         given = arrays.get("factor_kinds")
         values = values.astype(np.int64 if np.issubdtype(values.dtype, np.integer) else np.float32)     # a copy
         factors = []
-        for k, (name, kind) in enumerate(zip(names, kinds.decided(values, given), strict=True)):
+        for k, (name, kind) in enumerate(zip(names, kinds.decide(values, given), strict=True)):
             size = None
             if kind != "continuous":
                 known, values[:, k] = np.unique(values[:, k], return_inverse=True)

@@ -22,7 +22,7 @@ class Codes(NamedTuple):
 
     mean: [N, d], of q(z|x), or any code.
     factors: [N, K], or None.
-    kinds: kinds of the factors, K names, see `vae_tf.kinds.decided`; None to decide by their values.
+    kinds: kinds of the factors, K names, see `vae_tf.kinds.decide`; None to decide by their values.
     stddev: [N, d], or None.
     prior_mean, prior_stddev: [N, d] of the iVAE's p(z|u), or None.
     independent: whether latents are independent in q(z|x); not so with a full covariance.
@@ -87,13 +87,13 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     names = found.get("factor_names")
     if names is not None and (factors is None or names.shape != factors.shape[1:]):
         raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
-    kinds = None if factors is None else factor_kinds.decided(factors, found.get("factor_kinds"))
+    kinds = None if factors is None else factor_kinds.decide(factors, found.get("factor_kinds"))
     return Codes(mean, factors, kinds, stddev,
                  factor_names=None if names is None else tuple(str(name) for name in names)).rows(rows)
 
 
 def with_factors(codes: Codes, names: Sequence[str] | None) -> Codes:
-    """Codes with the factors of these names alone, in this order; None keeps all.
+    """Leave Codes the factors of these names alone, in this order; None keeps all.
 
     Raises:
         InputError: a name that no factor has, or that comes twice.

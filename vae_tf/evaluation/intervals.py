@@ -15,7 +15,9 @@ Draw = str | int
 
 
 def interval(score: float, halves: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """A bootstrap interval from scores of half-samples: score -+ t sd(halves), Student's t of their number less one.
+    """Compute a bootstrap interval from scores of half-samples: score -+ t sd(halves).
+
+    t is Student's, with as many degrees of freedom as there are halves, less one.
 
     A half-sample is half of the rows, drawn without replacement. Given the data, the variance of a mean over m of N
     rows is (1/m - 1/N) times that of one row: at m = N/2 exactly 1/N, so half-samples spread as the score at N does
@@ -32,7 +34,7 @@ def interval(score: float, halves: Sequence[float], level: float = 0.95) -> tupl
 
 
 def list_draws(metric: metrics.Metric, rows: int, quick: bool) -> list[Draw]:
-    """What a metric is computed on: its score, shuffled codes if it looks at factors, and half-samples 0, 1, ..."""
+    """List what a metric is computed on: all rows, shuffled codes if it looks at factors, half-samples 0, 1, ..."""
     usual, slow = (SLOW_RESAMPLES, 0) if quick else (RESAMPLES, SLOW_RESAMPLES)
     resamples = usual if metric.cost == "cheap" else slow
     return ["score", *(["shuffled"] if metric.is_supervised else []),

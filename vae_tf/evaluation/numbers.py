@@ -17,7 +17,7 @@ PACKAGES = ("vae_tf", "numpy", "scipy", "scikit-learn", "joblib")
 
 
 def as_json(evaluation: "Evaluation", **about: Any) -> str:
-    """metrics.json: the verdict, and each score with noise floor, interval, parts and how it was measured.
+    """Write an Evaluation as the text of metrics.json: the verdict, and each score with how it was measured.
 
     A score that means nothing for this model stays, beside the reason as `no_meaning`.
 
@@ -31,7 +31,7 @@ def as_json(evaluation: "Evaluation", **about: Any) -> str:
         "versions": {"python": platform.python_version(), **{name: importlib.metadata.version(name)
                                                              for name in PACKAGES}},
         "verdict": None if verdict is None else {
-            "state": verdict.state, "words": verdicts.words(verdict), "informative": verdict.informative,
+            "state": verdict.state, "words": verdicts.describe(verdict), "informative": verdict.informative,
             "kl": verdict.kl},
         "metrics": {name: _entry(evaluation, name) for name in evaluation.results},
         "polarised_regime": {name: {"score": result.score, **result.parts}

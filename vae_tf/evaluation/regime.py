@@ -9,7 +9,7 @@ from vae_tf.evaluation.codes import Codes
 
 def measure_regime(codes: Codes, passive_kl: float = activity.PASSIVE_KL, seed: int = 0,
                    ) -> tuple[dict[str, metrics.Result], dict[str, str]]:
-    """metrics.polarised_regime of Codes, p(z) = N(0, I) unless they hold a prior, or why there is none."""
+    """Measure the polarised regime of Codes, or say why there is none; p(z) = N(0, I) unless they hold a prior."""
     if codes.stddev is None:
         return {}, {"polarised_regime": "there is no posterior, only codes"}
     try:
@@ -19,7 +19,7 @@ def measure_regime(codes: Codes, passive_kl: float = activity.PASSIVE_KL, seed: 
 
 
 def find_not_passive(codes: Codes, passive_kl: float = activity.PASSIVE_KL) -> np.ndarray:
-    """Indices of the latents of Codes that are active or mixed, not passive (activity.classify).
+    """Find the indices of the latents of Codes that are active or mixed, not passive (activity.classify).
 
     Raises:
         InputError: there are none, or no posterior to tell by.
@@ -33,7 +33,7 @@ def find_not_passive(codes: Codes, passive_kl: float = activity.PASSIVE_KL) -> n
 
 
 def judge(codes: Codes) -> verdicts.Verdict | None:
-    """The Verdict on Codes; None for a posterior that is not finite, which `measure_regime` says."""
+    """Judge Codes; None for a posterior that is not finite, which `measure_regime` says."""
     try:
         return verdicts.judge(codes.mean, codes.stddev, codes.prior_mean, codes.prior_stddev)
     except InputError:

@@ -156,7 +156,7 @@ def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequ
 
 
 def count_examples(names: Sequence[str], examples: int) -> int:
-    """How many examples the metrics need: half as many again for those that are tested on what they did not see."""
+    """Count the examples that the metrics need: half as many again if one is tested on what it did not see."""
     more = any(metrics.METRICS[name].takes_all_rows for name in names)
     return math.ceil(1.5 * examples) if more else examples
 
@@ -193,8 +193,8 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
     """
     asked = Options(names, **options)
     check_codes(codes)
-    if codes.factors is not None:       # once, so that a part of the rows cannot decide otherwise than the whole
-        codes = codes._replace(kinds=factor_kinds.decided(np.asarray(codes.factors), codes.kinds))
+    if codes.factors is not None:       # here, because a part of the rows might be of another kind than the whole
+        codes = codes._replace(kinds=factor_kinds.decide(np.asarray(codes.factors), codes.kinds))
     codes = with_factors(codes, asked.factors)
     mean, posterior, kept = codes.mean, codes.rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
     polarised, absent = measure_regime(posterior, asked.passive_kl, asked.seed)
@@ -251,7 +251,7 @@ def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with threadpool_limits(1):      # processes share the processors already; more threads only wait
+            with threadpool_limits(1):      # the processes share the processors already; more threads would wait
                 result = metric.measure(codes.context(asked.seed, asked.samples_per_value))
         except InputError as error:
             result = error
@@ -261,7 +261,7 @@ def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -
 def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed: int) -> None:
     """Put a metric's score, its noise floor and its interval into an Evaluation, or why it has none."""
     result, warned, seconds, rows = outcomes["score"]
-    if isinstance(result, InputError):      # such as a single factor value: say so, and score the rest
+    if isinstance(result, InputError):      # such as factors that do not vary; the other metrics are scored
         evaluation.skipped[name] = str(result)
         return
     for message in warned:

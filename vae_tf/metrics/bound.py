@@ -12,7 +12,7 @@ MEANING = {
 
 
 def elbo_terms(terms: dict[str, np.ndarray]) -> dict[str, Result]:
-    """Results for the mean of each term of the objective, and for the ELBO they make.
+    """Average each term of the objective over examples, and the ELBO that they make.
 
     Args:
         terms: per example [N], by name, in nats: reconstruction and, but for an autoencoder, kl and more.

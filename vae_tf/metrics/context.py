@@ -22,7 +22,7 @@ class Context:
 
     codes: [N, d], the means of q(z|x), or any code.
     factors: [N, K].
-    kinds: the kinds of the factors, K names, see `vae_tf.kinds.decided`; None decides by their values.
+    kinds: the kinds of the factors, K names, see `vae_tf.kinds.decide`; None decides by their values.
     stddevs: standard deviations of q(z|x) [N, d], or Cholesky factors of its covariance [N, d, d].
     independent: False where stddevs [N, d] are those of a full covariance, whose latents depend on each other.
     prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u); None for p(z) = N(0, I).
@@ -131,7 +131,7 @@ def _sampler(context: Any) -> Any:
 def _gram(context: Any) -> np.ndarray:
     from vae_tf.metrics import derivatives
 
-    return derivatives.grams(context.decoder, context.codes, lambda done, _: context.report(done))
+    return derivatives.compute_grams(context.decoder, context.codes, lambda done, _: context.report(done))
 
 
 def _narrow(context: Any) -> np.ndarray:
@@ -148,7 +148,7 @@ def _local_decoders(context: Any) -> Any:
 def _expansion(context: Any) -> Any:
     from vae_tf.metrics import expansion
 
-    return expansion.of_model(context, lambda done, _: context.report(done))
+    return expansion.expand(context, lambda done, _: context.report(done))
 
 
 def _missing(attribute: str, why: str) -> Callable[[Context], str | None]:

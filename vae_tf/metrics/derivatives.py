@@ -12,8 +12,9 @@ from vae_tf.errors import InputError
 BATCH = 64
 
 
-def grams(decoder: Callable, means: np.ndarray, progress: Callable[[int, int], None] | None = None) -> np.ndarray:
-    """J^T J [N, d, d] at posterior means [N, d]; progress is called with (done, N) after each batch.
+def compute_grams(decoder: Callable, means: np.ndarray, progress: Callable[[int, int], None] | None = None,
+                  ) -> np.ndarray:
+    """Compute J^T J [N, d, d] at posterior means [N, d]; progress is called with (done, N) after each batch.
 
     Raises:
         InputError: means that are not [N, d].
@@ -32,8 +33,8 @@ def grams(decoder: Callable, means: np.ndarray, progress: Callable[[int, int], N
     return np.concatenate(found)
 
 
-def curvatures(decoder: Callable, noise_variance: float | None, d: int) -> Callable:
-    """A program (z [B, d], x [B, n]) -> natural parameter [B, n], its Jacobian, Hessian of log p(x|z) [B, d, d].
+def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) -> Callable:
+    """Make a program (z [B, d], x [B, n]) -> natural parameter [B, n], its Jacobian, Hessian of log p(x|z) [B, d, d].
 
     Args:
         decoder: a function of z, as `vae_tf.jacobians` takes it.
@@ -45,8 +46,8 @@ def curvatures(decoder: Callable, noise_variance: float | None, d: int) -> Calla
 
     @tf.function(input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])
     def program(z: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        # The gradient's tangents, d of them per example as rows of one batch: vectorised over tangents instead, a
-        # loaded decoder computes gradients of its weights, too.
+        # The gradient's tangents, d of them per example, are rows of one batch: were they vectorised instead, a
+        # loaded decoder would compute gradients of its weights, too.
         many, directions = tf.repeat(z, d, axis=0), tf.tile(tf.eye(d), [tf.shape(z)[0], 1])
         with tf.autodiff.ForwardAccumulator(many, directions) as tangents:
             with tf.GradientTape() as tape:

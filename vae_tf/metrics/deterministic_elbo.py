@@ -10,7 +10,7 @@ from vae_tf.metrics.expansion import Expansion, posterior_covariance
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result
 
-DRAWS = 32              # of z per example, for the Monte Carlo ELBO
+DRAWS = 32              # number of draws of z per example, for the Monte Carlo ELBO
 
 
 @register(needs=("expansion", "context"), no_meaning_for=ANY_MODEL,

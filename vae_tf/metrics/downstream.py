@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf.errors import InputError
-from vae_tf.kinds import decided
+from vae_tf.kinds import decide
 from vae_tf.metrics.importance import fit_boosted
 from vae_tf.metrics.readout import fit_logistic
 from vae_tf.metrics.registry import register
@@ -78,7 +78,7 @@ def _downstream(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequen
     codes, factors = checked(codes, factors)
     if not len(sizes) or min(sizes) < 2:
         raise InputError(f"sizes: expected numbers of labels, at least 2; got {tuple(sizes)}")
-    kinds = decided(factors, kinds)
+    kinds = decide(factors, kinds)
     v = classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = varying(name, v[train])

@@ -33,8 +33,8 @@ class Expansion(NamedTuple):
     noise_variance: float | None
 
 
-def of_model(context: Any, progress: Callable[[int, int], None]) -> Expansion:
-    """The Expansion of the model of a `Context` that has one; progress is called with (done, N) after each batch.
+def expand(context: Any, progress: Callable[[int, int], None]) -> Expansion:
+    """Expand log p(x|z) of the model that a `Context` has; progress is called with (done, N) after each batch.
 
     Raises:
         InputError: the export does not say its variance, or values or derivatives that are not finite.
@@ -44,7 +44,7 @@ def of_model(context: Any, progress: Callable[[int, int], None]) -> Expansion:
     variance = noise_variance(context.model.card)
     x, posterior = encode(context.model, context.dataset, context.indices)
     mean = posterior["mean"]
-    program = derivatives.curvatures(context.model.decoder, variance, mean.shape[1])
+    program = derivatives.compile_curvatures(context.model.decoder, variance, mean.shape[1])
     found = []
     for start in range(0, len(mean), BATCH):
         rows = slice(start, start + BATCH)

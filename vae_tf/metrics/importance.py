@@ -7,7 +7,7 @@ from scipy.stats import entropy
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
-from vae_tf.kinds import decided
+from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, checked, classes, varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
@@ -27,7 +27,7 @@ def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tupl
         codes: [N, d].
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
         bins: number of bins of a continuous factor.
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the split, two thirds to one third, and of the trees.
 
     Returns:
@@ -62,7 +62,7 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str
         codes: [N, d].
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
         bins: number of bins of a continuous factor.
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the split, two thirds to one third, and of the trees.
 
     Returns:
@@ -76,7 +76,7 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str
 
 
 def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[GradientBoostingClassifier, np.ndarray]:
-    """Gradient boosted trees that predict classes v [N] from codes z [N, d], and the importance [d] of each latent."""
+    """Fit boosted trees that predict classes v [N] from codes z [N, d]; with the importance [d] of each latent."""
     learner = GradientBoostingClassifier(random_state=seed).fit(z, v)
     return learner, np.abs(learner.feature_importances_)        # rounding makes some of those that are 0 negative
 
@@ -94,12 +94,12 @@ def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int,
 def _dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None, seed: int,
          fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
     codes, factors = checked(codes, factors)
-    kinds = decided(factors, kinds)
+    kinds = decide(factors, kinds)
     v = classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = varying(name, v[train])
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
-    with threadpool_limits(1):      # on thousands of small trees, threads only wait for each other
+    with threadpool_limits(1):      # threads would only wait for each other
         for k in np.flatnonzero(varies):
             learner, importance[:, k] = fit(codes[train], v[train, k], seed)
             accuracy[:, k] = [learner.score(codes[rows], v[rows, k]) for rows in (test, train)]

@@ -11,7 +11,7 @@ from vae_tf.metrics.expansion import Expansion, is_linear, linear_decoder, poste
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result
 
-WEIGHTS = 256           # of z per example, for log p(x)
+WEIGHTS = 256           # number of draws of z per example, for log p(x)
 
 
 @register(needs=("expansion", "context"), no_meaning_for=ANY_MODEL,

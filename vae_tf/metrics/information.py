@@ -8,7 +8,7 @@ from sklearn.metrics import mutual_info_score
 
 from vae_tf import activity
 from vae_tf.errors import InputError
-from vae_tf.kinds import decided
+from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, checked, classes, discretised, varying
 
@@ -54,7 +54,7 @@ def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
         bins: number of bins of each latent.
         binning: "equal_width", in which one outlier squeezes all other codes into few bins, or "quantile".
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
 
     Returns:
         Result; parts: gap [K], latent [K] (z_a), mutual_information [d, K] and entropy [K] in nats, kinds [K].
@@ -63,7 +63,7 @@ def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "
         InputError: shapes that disagree, NaN, no such binning, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    kinds = decided(factors, kinds)
+    kinds = decide(factors, kinds)
     varies = varying("mig", factors)
     information, of_factor = factor_information(codes, factors, bins, binning, kinds)
     gap = np.divide(gaps(information), of_factor, where=varies, out=np.full(len(of_factor), np.nan))
@@ -92,7 +92,7 @@ def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
         bins: the number of bins of each latent.
         binning: "equal_width" or "quantile", as for `mig`.
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
 
     Returns:
@@ -102,7 +102,7 @@ def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str
         InputError: shapes that disagree, NaN, no such binning, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    kinds = decided(factors, kinds)
+    kinds = decide(factors, kinds)
     varies = varying("mig_sup", factors)
     information, of_factor = factor_information(codes, factors, bins, binning, kinds)
     normalised = np.divide(information, of_factor, where=varies, out=np.zeros_like(information))
@@ -134,7 +134,7 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
         codes: [N, d].
         factors: [N, K], K >= 2; discrete ones are classes, continuous ones are put into `bins` bins.
         bins: number of equal-width bins of each latent.
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
 
     Returns:
         Result; parts: per_latent [d], factor [d], active_only, mutual_information [d, K], kinds [K].
@@ -143,7 +143,7 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
         InputError: shapes that disagree, NaN, or fewer than two factors that vary.
     """
     codes, factors = checked(codes, factors)
-    kinds = decided(factors, kinds)
+    kinds = decide(factors, kinds)
     varies = varying("modularity", factors)
     if varies.sum() < 2:
         raise InputError("factors: modularity expects at least two that vary; got 1")

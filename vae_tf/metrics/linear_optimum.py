@@ -12,7 +12,7 @@ from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result
 
 AT_OPTIMUM = 0.01       # nats over beta, below which a linear network is said to be at the optimum
-EXAMPLES = 50_000       # whose covariance gives the linear optimum, at most
+EXAMPLES = 50_000       # largest number from whose covariance the linear optimum is computed
 TURNED = 5              # degrees, from which the turn of a network at the optimum is mentioned
 
 
@@ -92,7 +92,7 @@ def linear_optimum(x: np.ndarray, decoder: np.ndarray, bias: np.ndarray, mean: n
 
 def _split(C: np.ndarray, decoder: np.ndarray, optimum: theory.LinearOptimum, beta: float, noise_variance: float,
            score: float, full: bool) -> dict[str, float]:
-    """What the decoder, its turn and the encoder have of the score, and the angle of the turn."""
+    """Split the score into what the decoder, its turn and the encoder cause; with the angle of the turn."""
     noise = beta * noise_variance
     less_likely = (theory.linear_log_likelihood(C, optimum.decoder, noise)
                    - theory.linear_log_likelihood(C, decoder, noise))

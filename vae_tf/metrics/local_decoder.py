@@ -60,7 +60,7 @@ def fit_local_decoders(decoder: Callable, means: np.ndarray, stddevs: np.ndarray
     if draws <= d + 1:
         raise InputError(f"draws: expected more than the {d + 1} weights of a pixel; got {draws}")
     n = int(np.prod(jacobians.output_of(decoder(tf.constant(means[:1]))).shape[1:]))
-    program = program_of(_fit_batch, decoder, d, 2 * draws)
+    program = compile_for(_fit_batch, decoder, d, 2 * draws)
     size = max(1, ENTRIES // (n * max((d + 1) ** 2, 2 * draws)))
     batches = []
     for start in range(0, N, size):
@@ -78,8 +78,8 @@ def fit_local_decoders(decoder: Callable, means: np.ndarray, stddevs: np.ndarray
                                       for name in batches[0]})
 
 
-def program_of(function: Callable, decoder: Callable, d: int, draws: int) -> Callable:
-    """A `tf.function` of (means [B, d], factors [B, d, d], noise [B, draws, d]) that calls function(decoder, ...)."""
+def compile_for(function: Callable, decoder: Callable, d: int, draws: int) -> Callable:
+    """Make a `tf.function` of means [B, d], factors [B, d, d], noise [B, draws, d]; it calls function(decoder, ...)."""
     return tf.function(lambda *batch: function(decoder, *batch), input_signature=[
         tf.TensorSpec((None, d)), tf.TensorSpec((None, d, d)), tf.TensorSpec((None, draws, d))])
 

@@ -48,7 +48,7 @@ def log_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.nda
         exponent /= stddevs
         np.square(exponent, out=exponent)
         exponent *= -0.5
-        # z comes from one of the components, whose owner term keeps the sum away from 0.
+        # z comes from one of the components, whose own term keeps the sum away from 0.
         total[i:i + step] = np.exp(exponent, out=exponent) @ (1 / stddevs)
     return np.log(total / len(means)) - HALF_LOG_2PI
 

@@ -120,7 +120,7 @@ def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, b
         samples: number of samples of z in all; time grows with samples x N x d.
         samples_per_value: if given, so many samples for each value of the factor that has most values, and hence so
             many or more for each value of any factor, where all values are equally frequent. It replaces `samples`.
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the noise.
 
     Returns:
@@ -156,7 +156,7 @@ def mig_sup_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarra
         samples: number of samples of z in all; time grows with samples x N x d.
         samples_per_value: if given, so many samples for each value of the factor that has most values, and hence so
             many or more for each value of any factor, where all values are equally frequent. It replaces `samples`.
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u), or of N(0, I).
         seed: seed of the noise.
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from vae_tf.errors import InputError
-from vae_tf.kinds import decided
+from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, checked, classes, varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
@@ -31,7 +31,7 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
         codes: [N, d].
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
         bins: number of bins of a continuous factor.
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the split, two thirds to one third.
 
     Returns:
@@ -41,7 +41,7 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    kinds = decided(factors, kinds)
+    kinds = decide(factors, kinds)
     v = classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = varying("explicitness", v[train])
@@ -60,15 +60,15 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
 
 
 def mean_roc_area(v: np.ndarray, probability: np.ndarray, known: np.ndarray) -> float:
-    """Mean over classes of the ROC area of class against rest; v [N], probability [N, C] of classes known [C].
+    """Compute the mean over classes of the ROC area of a class against the rest.
 
-    A class that v lacks has no area. NaN where none has: v is of one class, or of unknown classes alone.
+    v are classes [N], probability is [N, C], of classes known [C]. A class that v lacks has no area. NaN where none has: v is of one class, or of unknown classes alone.
     """
     areas = [roc_auc_score(v == c, p) for c, p in zip(known, probability.T, strict=True) if 0 < (v == c).sum() < len(v)]
     return np.mean(areas) if areas else np.nan
 
 
 def fit_logistic(z: np.ndarray, v: np.ndarray) -> LogisticRegression:
-    """Logistic regression of classes v [N] on codes z [N, d]."""
+    """Fit a logistic regression of classes v [N] on codes z [N, d]."""
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return LogisticRegression(max_iter=1_000).fit(z, v)

@@ -102,12 +102,12 @@ def classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | 
     Args:
         factors: [N, K].
         bins: the number of bins of a continuous factor.
-        kinds: see `vae_tf.kinds.decided`.
+        kinds: see `vae_tf.kinds.decide`.
 
     Raises:
         InputError: a discrete factor most of whose values occur once; no class can be learned from those.
     """
-    kinds = factor_kinds.decided(factors, kinds)
+    kinds = factor_kinds.decide(factors, kinds)
     for k in np.flatnonzero([kind != "continuous" for kind in kinds]):
         if not factor_kinds.recurs(factors[:, k]):
             raise InputError(f"factors: expected classes that recur; got {len(np.unique(factors[:, k]))} distinct "

@@ -28,7 +28,7 @@ def sampler(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple
             ) -> Sampler:
     """Make a Sampler of arrays: codes [N, d], factors [N, K].
 
-    Discrete factors are classes, continuous ones are put into `bins` equal-width bins; `vae_tf.kinds.decided` has what
+    Discrete factors are classes, continuous ones are put into `bins` equal-width bins; `vae_tf.kinds.decide` has what
     `kinds` may be.
 
     Raises:

@@ -9,7 +9,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.svm import LinearSVC
 
 from vae_tf.errors import InputError
-from vae_tf.kinds import decided
+from vae_tf.kinds import decide
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, checked, classes, varying
@@ -36,7 +36,7 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     Args:
         codes: [N, d].
         factors: [N, K].
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`. The categorical ones are classified, all others
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`. The categorical ones are classified, all others
             regressed, as rolinek did for positions.
         neighbours: the number k of nearest neighbours.
         seed: seed of the split, 80/20.
@@ -48,7 +48,7 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    kinds = decided(factors, kinds)
+    kinds = decide(factors, kinds)
     train, test = split_rows(len(codes), 0.2, seed)
     if neighbours > len(train):
         raise InputError(f"neighbours: expected at most {len(train)}, the training rows; got {neighbours}")
@@ -102,7 +102,7 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
     Args:
         codes: [N, d].
         factors: [N, K].
-        kinds: kinds of the factors, see `vae_tf.kinds.decided`.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the split, two thirds to one third.
 
     Returns:
@@ -112,7 +112,7 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
     codes, factors = checked(codes, factors)
-    kinds = decided(factors, kinds)
+    kinds = decide(factors, kinds)
     v = classes(factors, kinds=kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = varying("sap", factors[train])

@@ -9,7 +9,7 @@ FEWEST_ROWS = 10
 
 
 def split_rows(rows: int, test_share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the training and of the test part, a random split of `rows` rows.
+    """Split `rows` rows at random: the indices of the training part, and those of the test part.
 
     Raises:
         InputError: too few rows to learn anything.

@@ -14,7 +14,7 @@ from vae_tf.metrics.result import Result
           meaning="share of the cross term that the split of the squared loss leaves out")
 def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.ndarray, *, draws: int = 256,
                seed: int = 0) -> Result:
-    """The squared reconstruction loss = deterministic + stochastic + cross term (rolinek (13)-(15), bhowal (7)).
+    """Split the squared loss: it is deterministic + stochastic + cross term (rolinek (13)-(15), bhowal (7)).
 
     E ||Dec(mu + eps) - x||^2 = ||Dec(mu) - x||^2 + E ||Dec(mu + eps) - Dec(mu)||^2
     + 2 E (Dec(mu + eps) - Dec(mu)) . (Dec(mu) - x). The papers drop the last term: it is zero only if the decoder is
@@ -40,7 +40,7 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
     means, factors = checked_posterior(means, stddevs)
     x = np.asarray(x, np.float64).reshape(len(x), -1)
     d = means.shape[1]
-    moved_by = local_decoder.program_of(local_decoder.response, decoder, d, draws)
+    moved_by = local_decoder.compile_for(local_decoder.response, decoder, d, draws)
     rows = []
     for i in range(len(means)):
         noise = np.random.default_rng([seed, i]).standard_normal((1, draws, d), np.float32)

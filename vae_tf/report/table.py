@@ -14,21 +14,22 @@ this many x, its bias included: more x may score outside it. Both are of this on
 of other seeds are, only other seeds tell (--compare)."""
 SAME = "same at every x"
 SAME_MEANING = "as a linear decoder's J is: there is no spread over x, and nothing is known of other seeds"
-SAME_RATIO = 1e-5       # of the score: float32 rounds the same J differently from row to row by less
+SAME_RATIO = 1e-5       # share of the score by which float32 may round the same J differently from row to row
 
 
 def table(evaluation: Evaluation, width: int = 140) -> str:
-    """The scores as text: first what the model is worth; then name, score with its spread, noise floor and meaning."""
+    """Write the scores as text: first what the model is worth, then a line for each score with its meaning."""
     lines = []
     if evaluation.verdict is not None:
-        lines += textwrap.wrap(verdicts.words(evaluation.verdict), width, initial_indent="  ", subsequent_indent="  ")
+        lines += textwrap.wrap(verdicts.describe(evaluation.verdict), width, initial_indent="  ",
+                               subsequent_indent="  ")
     lines += textwrap.wrap(SPREADS, width, initial_indent="  ", subsequent_indent="  ")
     return "\n".join([*lines, *_lines(evaluation, evaluation.results, evaluation.skipped, width), "  polarised regime",
                       *_lines(evaluation, evaluation.polarised, evaluation.absent, width)])
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with `digits` decimals, or with two significant digits where those would hide it."""
+    """Write a number with `digits` decimals, or with two significant digits where those would hide it."""
     return f"{value:.2g}" if 0 < abs(value) < 10.0 ** (1 - digits) else f"{value:.{digits}f}"
 
 
