@@ -62,7 +62,8 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
 def mean_roc_area(v: np.ndarray, probability: np.ndarray, known: np.ndarray) -> float:
     """Compute the mean over classes of the ROC area of a class against the rest.
 
-    v are classes [N], probability is [N, C], of classes known [C]. A class that v lacks has no area. NaN where none has: v is of one class, or of unknown classes alone.
+    v are classes [N], probability is [N, C], of classes known [C]. A class that v lacks has no area. The mean is NaN
+    where none has: v is of one class, or of unknown classes alone.
     """
     areas = [roc_auc_score(v == c, p) for c, p in zip(known, probability.T, strict=True) if 0 < (v == c).sum() < len(v)]
     return np.mean(areas) if areas else np.nan
