@@ -1,5 +1,6 @@
 """What code from outside of the package adds: a dataset, a model with an option and a second optimizer, a metric."""
 
+import ast
 import importlib
 import json
 import os
@@ -114,7 +115,7 @@ def test_names_that_are_taken_are_refused(registries):
     with pytest.raises(InputError, match=r"suited: expected settings of network, .*; got 'stepps' for mine"):
         data.register("mine", lambda data_dir, seed: None, suited={"stepps": 1})
     with pytest.raises(InputError, match="network: 'linear' is taken"):
-        networks.register("linear", networks.dense())
+        networks.register("linear", networks.Dense())
 
 
 def test_a_subclass_inherits_nothing_that_theory_knows_of_another_objective():
@@ -151,7 +152,7 @@ def test_an_extension_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch,
 
 def test_an_installed_package_names_its_extension_as_an_entry_point(tmp_path, monkeypatch, registries):
     (tmp_path / "installed_extension.py").write_text(
-        "from vae_tf import data, networks\nnetworks.register('tiny', networks.dense((3,), 'tanh', (3,), 'tanh'))\n")
+        "from vae_tf import data, networks\nnetworks.register('tiny', networks.Dense((3,), 'tanh', (3,), 'tanh'))\n")
     info = tmp_path / "somebody-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: somebody\nVersion: 1.0\n")
@@ -213,3 +214,27 @@ print(sorted(model.signatures), model.signatures["encode"](x=tf.zeros((2, 16, 16
     refused = subprocess.run([sys.executable, train_py, "--dataset=bars"], cwd=tmp_path, env=environment,
                              capture_output=True, text=True, timeout=600)
     assert refused.returncode == 2 and "dataset: expected one of" in refused.stderr
+
+
+ROOMS = {"models": models.MODELS, "networks": networks.NETWORKS, "data": data.DATASETS}
+
+
+def named_in(path, names):
+    """(line, string) of the strings in a file, other than docstrings, that are a name, or end in =NAME."""
+    tree = ast.parse(path.read_text())
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [(node.lineno, node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant)
+            and isinstance(node.value, str) and id(node) not in docstrings and node.value.rpartition("=")[2] in names]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_names_occur_only_where_things_are_defined(room):
+    """The package knows its own models, networks and datasets as it knows those from outside."""
+    package = ROOT / "vae_tf"
+    home = [package / f"{room}.py", *(package / room).rglob("*.py")]
+    if room == "networks":      # a dataset says the network that suits it, and an experiment the one that it takes
+        home += [*(package / "data").rglob("*.py"), *(package / "experiments" / "measured").rglob("*.py")]
+    found = {str(path.relative_to(ROOT)): hits for path in sorted(package.rglob("*.py"))
+             if path not in home and (hits := named_in(path, ROOMS[room]))}
+    assert not found
+    assert any(named_in(path, ROOMS[room]) for path in home if path.exists())

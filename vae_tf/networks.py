@@ -6,6 +6,8 @@ data's shape. Heads and outputs are always linear: bhowal Table 3 prints a relu 
 forbid negative means; its code has none.
 """
 
+import abc
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -35,60 +37,76 @@ class Pair(NamedTuple):
     decoder: keras.Model
 
 
-class Maker(NamedTuple):
+class Maker(abc.ABC):
     """How a pair of networks is made, and what else is known of it.
 
-    make: (shape, latents, heads, u_size, layer) -> Pair; see `build` for the first four. `layer(kind, *args,
-        **options)` makes a Keras layer whose initial weights depend on the seed.
-    images_only: whether it takes images alone, and not vectors.
-    faster_compiled: whether XLA makes its training steps on images faster.
-    linear: whether encoder and decoder are affine maps, so that theory of linear models applies.
+    Attributes:
+        images_only: whether it takes images alone, and not vectors.
+        faster_compiled: whether XLA makes its training steps on images faster.
+        linear: whether encoder and decoder are affine maps, so that theory of linear models applies.
     """
 
-    make: Callable[..., Pair]
     images_only: bool = False
     faster_compiled: bool = False
     linear: bool = False
 
+    @abc.abstractmethod
+    def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
+        """The two networks.
 
-def xtanh(x: Tensor) -> Tensor:
-    """tanh(x) + 0.1 x, the activation of Khemakhem 2020."""
-    return keras.ops.tanh(x) + 0.1 * x
+        Args:
+            shape, latents, heads, u_size: see `build`.
+            layer: `layer(kind, *args, **options)` makes a Keras layer whose initial weights depend on the seed.
+        """
 
 
-def dense(encoder: Sequence[int] = (), encoder_activation: Activation = None, decoder: Sequence[int] = (),
-          decoder_activation: Activation = None, net_per_head: bool = False, faster_compiled: bool = False) -> Maker:
+@dataclasses.dataclass(frozen=True)
+class Dense(Maker):
     """A fully connected pair, where u joins x at the input.
 
     Args:
-        encoder, decoder: widths of the hidden layers, front to back.
-        encoder_activation, decoder_activation: of the hidden layers.
+        encoder: widths of the encoder's hidden layers, front to back.
+        encoder_activation: of these layers.
+        decoder: widths of the decoder's hidden layers, front to back.
+        decoder_activation: of these layers.
         net_per_head: whether each head has hidden layers of its own.
         faster_compiled: see Maker.
     """
-    def pair(shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
+
+    encoder: Sequence[int] = ()
+    encoder_activation: Activation = None
+    decoder: Sequence[int] = ()
+    decoder_activation: Activation = None
+    net_per_head: bool = False
+    faster_compiled: bool = False
+
+    @property
+    def linear(self) -> bool:       # type: ignore[override]
+        """Whether there is no hidden layer."""
+        return not self.encoder and not self.decoder
+
+    def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
+        """The two networks, for data of any shape."""
         inputs, u = _inputs(shape, u_size)
         features = _join(layer, layer(layers.Flatten)(inputs), u)
 
         def hidden(h: Tensor) -> Tensor:
-            for width in encoder:
-                h = layer(layers.Dense, width, activation=encoder_activation)(h)
+            for width in self.encoder:
+                h = layer(layers.Dense, width, activation=self.encoder_activation)(h)
             return h
 
-        trunks = [hidden(features) for _ in heads] if net_per_head else [hidden(features)] * len(heads)
+        trunks = [hidden(features) for _ in heads] if self.net_per_head else [hidden(features)] * len(heads)
         outputs = [_head(layer, size, trunk) for size, trunk in zip(heads, trunks, strict=True)]
 
         z = h = keras.Input((latents,), name="z")
-        for width in decoder:
-            h = layer(layers.Dense, width, activation=decoder_activation)(h)
+        for width in self.decoder:
+            h = layer(layers.Dense, width, activation=self.decoder_activation)(h)
         decoded = layers.Reshape(shape)(_head(layer, math.prod(shape), h))
         return Pair(keras.Model(_given(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
-    return Maker(pair, faster_compiled=faster_compiled, linear=not encoder and not decoder)
 
-
-def conv(encoder: Sequence[int], encoder_dense: int, decoder_dense: int, decoder: Sequence[int],
-         widen_by_u: bool = False, dense_map: bool = False, batch_norm: bool = False) -> Maker:
+@dataclasses.dataclass(frozen=True)
+class Conv(Maker):
     """A convolutional pair. Kernels are 4x4, strides are 2, and padding is "same".
 
     It takes images of any height and width. Where these are no multiples of 2^(number of convolutions), the encoder
@@ -100,75 +118,100 @@ def conv(encoder: Sequence[int], encoder_dense: int, decoder_dense: int, decoder
             padding on a 4x4 map is the same as this dense layer.)
         decoder_dense: width of the decoder's first, dense layer.
         decoder: filters of the transposed convolutions; the last one is left out, as its filters are the channels.
-        widen_by_u: the encoder's dense layer is encoder_dense + |u| wide (bonheme Table 1: 261).
-        dense_map: a dense layer makes the first H/16 x W/16 map; otherwise a transposed convolution from 1x1.
-        batch_norm: batch normalisation before each relu.
+        widen_by_u: whether the encoder's dense layer is encoder_dense + |u| wide (bonheme Table 1: 261).
+        dense_map: whether a dense layer makes the first H/16 x W/16 map; otherwise it is a transposed convolution from
+            1x1.
+        batch_norm: whether there is a batch normalisation before each relu.
     """
-    scale = 2 ** len(encoder)
 
-    def pair(shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
+    encoder: Sequence[int]
+    encoder_dense: int
+    decoder_dense: int
+    decoder: Sequence[int]
+    widen_by_u: bool = False
+    dense_map: bool = False
+    batch_norm: bool = False
+    images_only = True
+
+    def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
+        """The two networks.
+
+        Raises:
+            InputError: the data are no images.
+        """
         if len(shape) != 3:
             others = ", ".join(name for name, maker in NETWORKS.items() if not maker.images_only)
             raise InputError(f"needs images [H, W, C]; got shape {shape}; for any shape: {others}")
-        border = [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
+        return Pair(self._encoder(shape, heads, u_size, layer), self._decoder(shape, latents, layer))
 
-        def block(kind: Any, h: Tensor, *size: Any, **options: Any) -> Tensor:
-            h = layer(kind, *size, **options)(h)
-            if batch_norm:
-                # Statistics of the whole batch, however many devices share it.
-                h = layer(layers.BatchNormalization, synchronized=True)(h)
-            return layer(layers.Activation, "relu")(h)
+    def _encoder(self, shape: Shape, heads: Sequence[int], u_size: int, layer: LayerMaker) -> keras.Model:
+        inputs, u = _inputs(shape, u_size)
+        border = self._border(shape)
+        h = layer(layers.ZeroPadding2D, border)(inputs) if np.any(border) else inputs
+        for filters in self.encoder:
+            h = self._block(layer, layers.Conv2D, h, filters, 4, strides=2, padding="same")
+        features = _join(layer, layer(layers.Flatten)(h), u)
+        h = self._block(layer, layers.Dense, features, self.encoder_dense + (u_size if self.widen_by_u else 0))
+        return keras.Model(_given(inputs, u), [_head(layer, size, h) for size in heads], name="encoder")
 
-        def encoder_network() -> keras.Model:
-            inputs, u = _inputs(shape, u_size)
-            h = layer(layers.ZeroPadding2D, border)(inputs) if np.any(border) else inputs
-            for filters in encoder:
-                h = block(layers.Conv2D, h, filters, 4, strides=2, padding="same")
-            features = _join(layer, layer(layers.Flatten)(h), u)
-            h = block(layers.Dense, features, encoder_dense + (u_size if widen_by_u else 0))
-            return keras.Model(_given(inputs, u), [_head(layer, size, h) for size in heads], name="encoder")
+    def _decoder(self, shape: Shape, latents: int, layer: LayerMaker) -> keras.Model:
+        z = keras.Input((latents,), name="z")
+        h = self._block(layer, layers.Dense, z, self.decoder_dense)
+        scale = 2 ** len(self.encoder)
+        *size, filters = first_map = -(-shape[0] // scale), -(-shape[1] // scale), self.encoder[-1]
+        if self.dense_map:
+            h = layer(layers.Reshape, first_map)(self._block(layer, layers.Dense, h, math.prod(first_map)))
+        else:
+            h = self._block(layer, layers.Conv2DTranspose, layer(layers.Reshape, (1, 1, self.decoder_dense))(h),
+                            filters, size)
+        for filters in self.decoder:
+            h = self._block(layer, layers.Conv2DTranspose, h, filters, 4, strides=2, padding="same")
+        decoded = layer(layers.Conv2DTranspose, shape[2], 4, strides=2, padding="same", dtype="float32")(h)
+        border = self._border(shape)
+        if np.any(border):
+            decoded = layer(layers.Cropping2D, border, dtype="float32")(decoded)
+        return keras.Model(z, decoded, name="decoder")
 
-        def decoder_network() -> keras.Model:
-            z = keras.Input((latents,), name="z")
-            h = block(layers.Dense, z, decoder_dense)
-            *size, filters = first_map = -(-shape[0] // scale), -(-shape[1] // scale), encoder[-1]
-            if dense_map:
-                h = layer(layers.Reshape, first_map)(block(layers.Dense, h, math.prod(first_map)))
-            else:
-                h = block(layers.Conv2DTranspose, layer(layers.Reshape, (1, 1, decoder_dense))(h), filters, size)
-            for filters in decoder:
-                h = block(layers.Conv2DTranspose, h, filters, 4, strides=2, padding="same")
-            decoded = layer(layers.Conv2DTranspose, shape[2], 4, strides=2, padding="same", dtype="float32")(h)
-            if np.any(border):
-                decoded = layer(layers.Cropping2D, border, dtype="float32")(decoded)
-            return keras.Model(z, decoded, name="decoder")
+    def _border(self, shape: Shape) -> list[tuple[int, int]]:
+        """Rows (above, below) and columns (left, right) that make the image's sizes multiples of 2^convolutions."""
+        scale = 2 ** len(self.encoder)
+        return [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
 
-        return Pair(encoder_network(), decoder_network())
+    def _block(self, layer: LayerMaker, kind: Any, h: Tensor, *size: Any, **options: Any) -> Tensor:
+        """A layer, batch normalisation if there is any, and a relu."""
+        h = layer(kind, *size, **options)(h)
+        if self.batch_norm:
+            # Statistics of the whole batch, however many devices share it.
+            h = layer(layers.BatchNormalization, synchronized=True)(h)
+        return layer(layers.Activation, "relu")(h)
 
-    return Maker(pair, images_only=True)
+
+def xtanh(x: Tensor) -> Tensor:
+    """tanh(x) + 0.1 x, the activation of Khemakhem 2020."""
+    return keras.ops.tanh(x) + 0.1 * x
 
 
 NETWORKS: dict[str, Maker] = {
     # rolinek Table S3 "Synth. Lin."; sikka IV.B: affine maps both ways.
-    "linear": dense(),
+    "linear": Dense(),
     # rolinek Table S3 "Synth. Non-Lin.".
-    "mlp_synthetic": dense((60, 40, 20), "tanh", (60, 40, 20), "tanh"),
+    "mlp_synthetic": Dense((60, 40, 20), "tanh", (60, 40, 20), "tanh"),
     # rolinek Table S3 "MNIST" and "fMNIST".
-    "mlp_mnist": dense((400,), "relu", (500, 500), "tanh", faster_compiled=True),
+    "mlp_mnist": Dense((400,), "relu", (500, 500), "tanh", faster_compiled=True),
     # rolinek Table S3 "dSprites"; Higgins 2017 Table 1.
-    "mlp_dsprites": dense((1200, 1200), "relu", (1200, 1200, 1200), "tanh", faster_compiled=True),
+    "mlp_dsprites": Dense((1200, 1200), "relu", (1200, 1200, 1200), "tanh", faster_compiled=True),
     # sikka appendix C.
-    "mlp_mixture": dense((256, 200, 200), "tanh", (200, 200, 256), "tanh"),
+    "mlp_mixture": Dense((256, 200, 200), "tanh", (200, 200, 256), "tanh"),
     # bonheme Table 1, completed from its code: the 1024 layer is missing from the print, the last layer is linear.
-    "conv_locatello": conv((32, 32, 64, 64), 256, 256, (64, 32, 32), widen_by_u=True, dense_map=True),
+    "conv_locatello": Conv((32, 32, 64, 64), 256, 256, (64, 32, 32), widen_by_u=True, dense_map=True),
     # bhowal Table 3 "3D shape" and "MPI 3D complex". The encoder is that of Higgins 2017 in the reference code of
     # Burgess 2018. The printed decoder doubles once too often, to 128x128: one stride-2 layer of 32 is taken away. The
     # print has batch norm on two layers of the encoder, the authors' code has none, and none is here.
-    "conv_bhowal": conv((32, 32, 64, 64), 256, 64, (64, 64, 32)),
+    "conv_bhowal": Conv((32, 32, 64, 64), 256, 64, (64, 64, 32)),
     # bhowal Table 3 "3DFaces", with Chen 2018's decoder: the printed one ends at 16x16.
-    "conv_faces": conv((32, 32, 64, 64), 512, 512, (64, 32, 32), batch_norm=True),
+    "conv_faces": Conv((32, 32, 64, 64), 512, 512, (64, 32, 32), batch_norm=True),
     # Khemakhem 2020, reference code: three layers, the last one linear; mean and log-variance do not share.
-    "mlp_tcl": dense((100, 100), xtanh, (100, 100), xtanh, net_per_head=True),
+    "mlp_tcl": Dense((100, 100), xtanh, (100, 100), xtanh, net_per_head=True),
 }
 
 
@@ -177,7 +220,7 @@ def register(name: str, maker: Maker) -> None:
 
     Args:
         name: of the pair.
-        maker: a Maker, such as `dense(...)` and `conv(...)` return.
+        maker: a Maker, such as `Dense(...)` or `Conv(...)`.
 
     Raises:
         InputError: the name is taken.

@@ -48,10 +48,7 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
     weight = {} if beta is None else {"beta": beta}
     make: Any = kind        # each kind has further arguments of its own
     model = make(*pair, distributions.Likelihood(likelihood, likelihood_variance), **weight, **further)
-    for option in own:
-        if not hasattr(model, option):
-            raise AttributeError(f"{kind.__name__} has an option {option!r}; expected its value as an attribute of the "
-                                 "model, got none")
+    _check_attributes(model)
     return model
 
 
@@ -63,3 +60,11 @@ def _own_options(kind: type[Autoencoder], options: Mapping[str, Any]) -> dict[st
             raise InputError(f"{name}: expected an option of a model, {', '.join(known)}; got {value!r}")
         known[name].check(value)
     return {option.name: options.get(option.name, option.default) for option in kind.options}
+
+
+def _check_attributes(model: Autoencoder) -> None:
+    """Raise AttributeError unless a model has the value of each of its options as an attribute, as replicas need."""
+    for option in model.options:
+        if not hasattr(model, option.name):
+            raise AttributeError(f"{type(model).__name__} has an option {option.name!r}; expected its value as an "
+                                 "attribute of the model, got none")
