@@ -45,6 +45,9 @@ RULES = {
                       "comparisons, and the polarised KL in a run's history"),
     "is_alive": Rule("the variance of a code over examples is more than float32's rounding",
                      "ours, for codes without a posterior", "the verdict on codes without a posterior"),
+    "LinearOptimum.active": Rule("its eigenvalue of the data's covariance is above beta s^2",
+                                 "sikka (21)-(26), allen Theorem 3",
+                                 "`theory.linear_beta_vae`, and the forecast of a linear network's training"),
     "is_moving": Rule("a code differs at two examples", "disentanglement_lib", "`udr` without KLs"),
     "has_a_vote": Rule(f"the standard deviation of a code is at least {PRUNED_STDDEV:g}", "disentanglement_lib", ""),
 }

@@ -87,7 +87,8 @@ def linear_optimum(x: np.ndarray, decoder: np.ndarray, bias: np.ndarray, mean: n
     return Result("linear_optimum", excess / beta, parts,
                   f"nats over beta above the least objective of any linear network with noise variance "
                   f"{noise_variance:.4g}; {_where(parts, excess / beta)}{_of_learned_noise(parts) if learned else ''}"
-                  f"{free}; measured (predicted): {compared}")
+                  f"{free}; measured (predicted): {compared}; active: {activity.RULES['is_informative'].condition} "
+                  f"(predicted: {activity.RULES['LinearOptimum.active'].condition})")
 
 
 def _split(C: np.ndarray, decoder: np.ndarray, optimum: theory.LinearOptimum, beta: float, noise_variance: float,
