@@ -39,7 +39,7 @@ def main(flags):
     print(report.table(scored))
     if scored.verdict and scored.verdict.state != "alive":
         print(f"  {verdicts.advice(card)}")
-    for remark in models.declared(card).remarks(card):
+    for remark in models.find_declared(card).remarks(card):
         print(f"  {remark}")
 
     # Report: numbers and pictures beside the model.
@@ -97,7 +97,7 @@ def choose_test_part(card, asked):
             raise
         raise InputError(f"{error}; the model was trained on these data; "
                          "--dataset names the data to score it on") from None
-    return held_out.test_part(whole, recipe, asked.split, seed)
+    return held_out.take_test_part(whole, recipe, asked.split, seed)
 
 
 def compare(asked):

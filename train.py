@@ -30,9 +30,9 @@ def main(flags):
                 for suffix, config in configs.items()]
     config, model = next(iter(configs.values())), models[0]
     print(f"{config.model} ({config.network}, {config.latents} latents, {model.count_params():,} weights) "
-          f"on {held_out.of_training(dataset)}: "
+          f"on {held_out.describe_training_part(dataset)}: "
           f"{config.steps:,} steps of {config.batch_size}, in {runs.list_first_to_last(run_dirs)}")
-    for line in dict.fromkeys(defaults.predicted_collapse(config, dataset) for config in configs.values()):
+    for line in dict.fromkeys(defaults.predict_collapse(config, dataset) for config in configs.values()):
         if line and chief and config.steps:
             warnings.warn(line, stacklevel=1)
 

@@ -75,7 +75,7 @@ def line(*argv, most_steps=None):
     return (f"| `{dataset.name}` | `{config.model}` | `{config.network}` | {variance} | "
             f"{config.learning_rate:g} | {last['step']:,} | {last['reconstruction']:.2f} | "
             f"{last.get('kl', 0):.2f} | {active_latents(model, dataset)} of {model.latents} | "
-            f"{defaults.predicted_collapse(config, dataset)} |")
+            f"{defaults.predict_collapse(config, dataset)} |")
 
 
 def main():

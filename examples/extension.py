@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from keras import layers
 
-from vae_tf import data, distributions, metrics, models, objectives
+from vae_tf import data, distributions, metrics, models, networks, objectives
 
 SIZE = 16       # of an image
 
@@ -55,10 +55,9 @@ class AdversarialVAE(models.VAE):
     @classmethod
     def further_arguments(cls, setting):
         """The discriminator, with weights that depend on the seed alone, and gamma."""
-        seeds = iter(range(1_000 * setting.seed, 1_000 * setting.seed + 2))
-        dense = [layers.Dense(size, activation, kernel_initializer=keras.initializers.GlorotUniform(next(seeds)))
-                 for size, activation in ((50, "leaky_relu"), (1, None))]
-        discriminator = keras.Sequential([keras.Input((setting.latents,)), *dense], name="discriminator")
+        layer = networks.seeded_layers(setting.seed, first=600)
+        discriminator = keras.Sequential([keras.Input((setting.latents,)),
+                                          layer(layers.Dense, 50, activation="leaky_relu"), layer(layers.Dense, 1)])
         return {"discriminator": discriminator, **setting.options}
 
     def __init__(self, encoder, decoder, likelihood, discriminator, gamma):

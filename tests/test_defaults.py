@@ -25,7 +25,7 @@ def configured(dataset, *argv):
 
 
 def said(dataset, *argv):
-    return defaults.predicted_collapse(configured(dataset, *argv), dataset)
+    return defaults.predict_collapse(configured(dataset, *argv), dataset)
 
 
 def test_recommended_settings_are_of_existing_things():
@@ -93,7 +93,7 @@ def test_no_model_is_predicted_to_collapse_by_default(name):
         # Were the network linear, all would be active too: beta s^2 is below every eigenvalue that matters.
         config = configured(loaded, f"--model={model}")
         level = models.find(model).weight_of_kl(config.beta) * config.likelihood_variance
-        assert defaults.eigenvalues(loaded, config.latents)[-1] > level
+        assert defaults.estimate_eigenvalues(loaded, config.latents)[-1] > level
 
 
 def test_sikka_s_second_source_dies_at_beta_4_and_it_is_said():
@@ -113,9 +113,9 @@ def test_own_vectors_of_any_scale_get_a_variance_that_suits_them(scale):
 
 
 def test_dense_networks_on_wide_images_get_smaller_steps():
-    assert defaults.learning_rate("mlp_mnist", (128, 128, 3)) == pytest.approx(1e-3 / 12, rel=0.01)
+    assert defaults.choose_learning_rate("mlp_mnist", (128, 128, 3)) == pytest.approx(1e-3 / 12, rel=0.01)
     for network, shape in (("conv_locatello", (256, 256, 3)), ("mlp_dsprites", (64, 64, 1)), ("linear", (10_000,))):
-        assert defaults.learning_rate(network, shape) == 1e-3
+        assert defaults.choose_learning_rate(network, shape) == 1e-3
 
 
 def squares(size, channels, examples=64):

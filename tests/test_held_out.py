@@ -30,7 +30,7 @@ def test_nine_tenths_are_for_training_if_asked():
     whole = numbered()
     train, validation, test = (examples(whole.split("random_90_10", part, seed=3)) for part in data.dataset.PARTS)
     assert len(train) == 90 and sorted(train + test) == list(range(100)) and validation == test
-    scored = held_out.test_part(whole, recipe(whole, "random_90_10"))
+    scored = held_out.take_test_part(whole, recipe(whole, "random_90_10"))
     assert examples(scored.dataset) == examples(whole.split("random_90_10", "test"))
     assert scored.settings["trained_on"] == 0
 
@@ -67,7 +67,7 @@ def test_too_few_examples_to_split_are_refused():
     (data.load("dsprites"), "auto", "dsprites (all 737,280 examples: a complete grid has no held-out part)"),
 ])
 def test_what_is_said_of_training(whole, how, said):
-    assert held_out.of_training(whole.split(how, "train")) == said
+    assert held_out.describe_training_part(whole.split(how, "train")) == said
 
 
 def recipe(whole, split, **changed):
@@ -95,14 +95,14 @@ def recipe(whole, split, **changed):
      "100 examples of mine, all of which training could see", 100),
 ])
 def test_what_is_said_of_scoring(whole, trained, flags, words, trained_on):
-    scored = held_out.test_part(whole, recipe(whole, **trained), *flags)
+    scored = held_out.take_test_part(whole, recipe(whole, **trained), *flags)
     assert scored.words == f"of the {words}" and scored.settings["trained_on"] == trained_on
     assert scored.settings["split"] == scored.dataset.part.how
 
 
 def test_another_seed_of_the_split_is_counted_exactly():
     whole = numbered(1_000)
-    scored = held_out.test_part(whole, recipe(whole, "random"), "random", 1)
+    scored = held_out.take_test_part(whole, recipe(whole, "random"), "random", 1)
     trained = set(examples(whole.split("random", "train", 0)))
     assert scored.settings["trained_on"] == len(trained & set(examples(scored.dataset))) not in (0, 100)
 

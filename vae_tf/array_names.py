@@ -13,7 +13,7 @@ import keras
 from vae_tf.typing import Optimizer
 
 
-def of_model(model: keras.Model) -> dict[str, Any]:
+def name_model_variables(model: keras.Model) -> dict[str, Any]:
     """The variables of a model by name, such as `encoder/dense_1/kernel` for the encoder's second dense layer."""
     named: dict[str, Any] = {}
     owners = {id(value): attribute for attribute, value in vars(model).items() if isinstance(value, keras.layers.Layer)}
@@ -29,7 +29,7 @@ def of_model(model: keras.Model) -> dict[str, Any]:
     return named
 
 
-def of_optimizer(name: str, optimizer: Optimizer, references: Mapping[str, Any]) -> dict[str, Any]:
+def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mapping[str, Any]) -> dict[str, Any]:
     """The variables of a built optimizer by name, such as `optimizer/encoder/dense_1/kernel/momentum`.
 
     Args:

@@ -11,7 +11,7 @@ import numpy as np
 
 from vae_tf import models, networks
 from vae_tf.configuration import Configuration
-from vae_tf.data import Dataset, evenly_spread
+from vae_tf.data import Dataset, sample_evenly
 from vae_tf.typing import Floats
 
 # Adam moves every weight by about the learning rate, so a unit that sums n inputs by up to n times that. Dense layers
@@ -21,21 +21,21 @@ LEARNING_RATE = 1e-3
 WIDEST = 64 * 64
 
 
-def learning_rate(network: str, shape: Sequence[int]) -> float:
+def choose_learning_rate(network: str, shape: Sequence[int]) -> float:
     """The learning rate that suits a network on examples of a shape; for datasets that have none of their own."""
     wide = len(shape) == 3 and not networks.NETWORKS[network].images_only
     return float(f"{LEARNING_RATE * min(1, WIDEST / math.prod(shape)):.2g}") if wide else LEARNING_RATE
 
 
-def eigenvalues(dataset: Dataset, count: int) -> Floats:
+def estimate_eigenvalues(dataset: Dataset, count: int) -> Floats:
     """The largest eigenvalues of the covariance of a dataset, `count` of them, estimated from some of its examples."""
-    x = evenly_spread(dataset)
+    x = sample_evenly(dataset)
     x = x - x.mean(0)
     products = x.T @ x if x.shape[1] <= len(x) else x @ x.T
     return np.maximum(np.linalg.eigvalsh(products)[::-1][:count] / len(x), 0)
 
 
-def predicted_collapse(config: Configuration, dataset: Dataset) -> str:
+def predict_collapse(config: Configuration, dataset: Dataset) -> str:
     """What theory says before training of latents that will be passive; "" if it says nothing.
 
     With a Gaussian likelihood of variance s^2 a linear model uses a direction of the data iff its eigenvalue is above
@@ -51,7 +51,7 @@ def predicted_collapse(config: Configuration, dataset: Dataset) -> str:
     beta, variance = kind.weight_of_kl(config.beta), config.likelihood_variance
     if not beta or config.likelihood != "gaussian":
         return ""
-    spread = eigenvalues(dataset, config.latents)
+    spread = estimate_eigenvalues(dataset, config.latents)
     if not networks.is_linear(config.network):
         return _likely_collapse(kind, beta, variance, spread)
     return _linear_collapse(kind, beta, variance, spread, config.latents)

@@ -258,22 +258,26 @@ def build(name: str, shape: Sequence[int], latents: int, heads: Sequence[int], u
     for setting, value in KERAS.items():
         getattr(keras.config, f"set_{setting}")(value)
     try:
-        return NETWORKS[name].make(tuple(shape), latents, tuple(heads), u_size, _layers(seed, dtype))
+        return NETWORKS[name].make(tuple(shape), latents, tuple(heads), u_size, seeded_layers(seed, dtype))
     except InputError as error:
         raise InputError(f"network: {name} {error}") from None
 
 
 def prior_network(u_size: int, outputs: int, seed: int = 0) -> keras.Model:
     """u [B, |u|] to the parameters [B, outputs] of p(z|u): three layers of 50, leaky relu 0.1 (bonheme Table 1)."""
-    layer = _layers(seed, "float32", first=500)
+    layer = seeded_layers(seed, "float32", first=500)
     u = h = keras.Input((u_size,), name="u")
     for _ in range(3):
         h = layer(layers.LeakyReLU, 0.1)(layer(layers.Dense, 50)(h))
     return keras.Model(u, _head(layer, outputs, h), name="prior_network")
 
 
-def _layers(seed: int, dtype: str, first: int = 0) -> LayerMaker:
-    """A maker of layers whose initial weights depend on nothing but the seed and the order of making."""
+def seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> LayerMaker:
+    """A maker of layers, (kind, *args, **options) -> layer, whose weights depend on the seed and their order alone.
+
+    first: number of the first layer; networks of one model whose numbers differ start with other weights. Encoder and
+        decoder count from 0 and the iVAE's prior from 500.
+    """
     seeds = itertools.count(1_000 * seed + first)
 
     def layer(kind: Any, *args: Any, **options: Any) -> Any:

@@ -111,7 +111,8 @@ class Program:
         named = dict(weights)
         for i, update in enumerate(self.updates):
             references = {names[id(variable)]: variable for variable in update.variables}
-            named.update(array_names.of_optimizer(f"optimizer_{i}" if i else "optimizer", update.optimizer, references))
+            owner = f"optimizer_{i}" if i else "optimizer"
+            named.update(array_names.name_optimizer_variables(owner, update.optimizer, references))
         return named
 
 
@@ -145,7 +146,7 @@ class Single(Program):
             variable.assign(states[0][name])
 
     def _variables(self) -> dict[str, Any]:
-        return array_names.of_model(self.models[0])
+        return array_names.name_model_variables(self.models[0])
 
 
 class Stacked(Program):
@@ -219,7 +220,7 @@ class Stacked(Program):
     def _variables(self) -> dict[str, Any]:
         model = self.models[0]
         stacks = {id(variable): stack for variable, stack in zip(model.variables, self.stacks, strict=True)}
-        return {name: stacks[id(variable)] for name, variable in array_names.of_model(model).items()}
+        return {name: stacks[id(variable)] for name, variable in array_names.name_model_variables(model).items()}
 
 
 def _build_optimizers(updates: Sequence[Update]) -> None:

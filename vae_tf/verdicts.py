@@ -102,7 +102,7 @@ def advice(card: Mapping[str, Any]) -> str:
         return "It is untrained: a number of --steps above 0 trains it."
     from vae_tf import models  # TensorFlow: scoring codes does without
 
-    kind = models.declared(card)
+    kind = models.find_declared(card)
     if not kind.has_prior:
         return "Train longer, with another --seed, or with another --network."
     weaker = kind.weaker_kl(card["beta"])

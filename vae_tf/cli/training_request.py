@@ -73,12 +73,12 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
     """
     given: dict[str, Any] = {field.name: flags[field.name].value for field in dataclasses.fields(Configuration)
                              if field.name not in OF_DATA}
-    suited = {**data.suited(dataset), **_read_init_from(given)}
+    suited = {**data.choose_settings(dataset), **_read_init_from(given)}
     if flags.epochs is not None:
         suited["steps"] = max(1, round(flags.epochs * len(dataset) / flags.batch_size))
     given.update({name: value for name, value in suited.items() if given[name] is None})
     if given["learning_rate"] is None:
-        given["learning_rate"] = defaults.learning_rate(given["network"], dataset.shape)
+        given["learning_rate"] = defaults.choose_learning_rate(given["network"], dataset.shape)
     given["split"] = dataset.part.how if dataset.part else dataset.split_of(given["split"])
     if given["likelihood"] == "bernoulli" and not dataset.is_image:
         raise InputError(f"--likelihood: bernoulli needs images; {dataset.name} has float vectors; "

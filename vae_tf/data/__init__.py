@@ -2,8 +2,8 @@
 
 from vae_tf import checks
 from vae_tf.data import arrays
-from vae_tf.data.dataset import SPLITS, Dataset, Factor, evenly_spread, from_arrays
-from vae_tf.data.registry import DATASETS, register, suited
+from vae_tf.data.dataset import SPLITS, Dataset, Factor, from_arrays, sample_evenly
+from vae_tf.data.registry import DATASETS, choose_settings, register
 from vae_tf.errors import InputError
 
 # Each of these modules registers its datasets; the order is that of --help.
@@ -26,11 +26,11 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     """
     checks.whole("seed", seed, 0)
     if str(name).endswith(".npz"):
-        return arrays.from_npz(name)
+        return arrays.read_dataset(name)
     if name not in DATASETS:
         raise InputError(f"dataset: expected one of {', '.join(DATASETS)}, or the path of an .npz file; got {name!r}")
     return DATASETS[name].load(data_dir, seed)
 
 
-__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "dsprites", "evenly_spread",
-           "from_arrays", "load", "register", "suited", "synthetic"]
+__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "choose_settings", "dsprites",
+           "from_arrays", "load", "register", "sample_evenly", "synthetic"]

@@ -13,7 +13,7 @@ from vae_tf.typing import Array, Booleans, Integers
 Arrays = dict[str, Any]         # by name
 
 
-def from_npz(path: str) -> dataset.Dataset:
+def read_dataset(path: str) -> dataset.Dataset:
     """A Dataset from `images` [N, H, W, C] or `data` [N, n], optional `factors` [N, K] and `u` [N, |u|].
 
     Images are integers (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Factors of integers are ordinal,

@@ -125,7 +125,7 @@ class Dataset:
             return self
 
         def rescaled(indices: Array) -> Floats:
-            return scaled(was_low + (was_high - was_low) * u_at(indices), low, high)
+            return scale(was_low + (was_high - was_low) * u_at(indices), low, high)
 
         return dataclasses.replace(self, u_at=rescaled, u_range=(np.asarray(low), np.asarray(high)))
 
@@ -190,7 +190,7 @@ def fingerprint(*contents: Any) -> str:
     return digest.hexdigest()
 
 
-def scaled(factors: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
+def scale(factors: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
     """u of the iVAE: factors [B, K] scaled to [0, 1] by their global range; a constant factor gives 0.
 
     The public code of bonheme scales per batch, and divides by zero when a factor is constant in one.
@@ -225,14 +225,14 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
     u_range = None
     if u is None and raw is not None:
         u_range = raw.min(0), raw.max(0)
-        u = scaled(raw, *u_range)
+        u = scale(raw, *u_range)
     return Dataset(name, len(x), x.shape[1:], x.__getitem__, tuple(factors),
                    None if values is None else values.__getitem__,
                    None if u is None else u.__getitem__, 0 if u is None else u.shape[1], u_range, parts or {},
                    complete_grid, fingerprint=identity)
 
 
-def evenly_spread(dataset: Dataset) -> Floats:
+def sample_evenly(dataset: Dataset) -> Floats:
     """Up to 2,000 images or 10,000 vectors, spread evenly over a dataset: float64 [N, n], images in [0, 1]."""
     most = 2_000 if dataset.is_image else 10_000
     x = dataset.images_at(np.unique(np.linspace(0, len(dataset) - 1, most).astype(int)))

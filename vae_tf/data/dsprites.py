@@ -107,7 +107,7 @@ def load() -> dataset.Dataset:
         name="dsprites", size=int(np.prod(SIZES)), shape=(64, 64, 1), factors=FACTORS,
         images_at=lambda indices: render(factors_at(indices)), factors_at=factors_at, complete_grid=True,
         fingerprint=dataset.fingerprint("dsprites", VERSION),
-        u_at=lambda indices: dataset.scaled(factors_at(indices), 0, high), u_size=len(SIZES),
+        u_at=lambda indices: dataset.scale(factors_at(indices), 0, high), u_size=len(SIZES),
         u_range=(np.zeros_like(high), high))
 
 

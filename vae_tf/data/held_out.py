@@ -20,29 +20,29 @@ class Scored(NamedTuple):
     words: str
 
 
-def of_training(dataset: Dataset) -> str:
+def describe_training_part(dataset: Dataset) -> str:
     """What train.py says of the part of a dataset that it trains on, such as "mine.npz (80 of 100 examples, ...)"."""
     part, size = _part(dataset), len(dataset)
     if dataset.complete_grid and part.how == "grid":
-        said = f"all {size:,} examples: a complete grid has no held-out part"
+        words = f"all {size:,} examples: a complete grid has no held-out part"
     elif size == part.whole:
-        said = f"all {size:,} examples: --split=grid holds none out"
+        words = f"all {size:,} examples: --split=grid holds none out"
     else:
         chosen = "the published train part" if part.how == "grid" else "chosen at random"
-        said = f"{size:,} of {part.whole:,} examples, {chosen}; the others are held out"
-    return f"{dataset.name} ({said})"
+        words = f"{size:,} of {part.whole:,} examples, {chosen}; the others are held out"
+    return f"{dataset.name} ({words})"
 
 
-def test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = None,
-              data_seed: int | None = None) -> Scored:
-    """What to score a model on, as a Scored.
+def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = None,
+                   data_seed: int | None = None) -> Scored:
+    """The part of a dataset to score a model on.
 
     Args:
         whole: the data.Dataset.
         recipe: of the model's card: dataset, data_seed and split, and data_fingerprint unless the card is older.
-        how: as in Dataset.indices_of; None for that of training. Data that the model was not trained on need not be
+        how: the kind of split, see Dataset.indices_of; None for that of training. Data that the model was not trained on need not be
             held out from it: None takes their published test part, or the whole.
-        data_seed: that gave `whole`, and that splits it; None for that of training.
+        data_seed: the seed that gave `whole`, and that splits it; None for that of training.
 
     Raises:
         InputError: there is no such split, or the data have too few examples for it.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from vae_tf.data.dataset import Dataset, evenly_spread
+from vae_tf.data.dataset import Dataset, sample_evenly
 from vae_tf.errors import InputError
 
 Loader = Callable[[str | None, int], Dataset]
@@ -44,21 +44,21 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
         InputError: the name is another dataset's, or there is no such setting.
     """
     there = DATASETS.get(name)
-    if there is not None and _called(there.load) != _called(load):
-        raise InputError(f"dataset: {name!r} is taken by {_called(there.load)}; expected a name of its own for "
-                         f"{_called(load)}")
+    if there is not None and _name_place(there.load) != _name_place(load):
+        raise InputError(f"dataset: {name!r} is taken by {_name_place(there.load)}; expected a name of its own for "
+                         f"{_name_place(load)}")
     unknown = sorted(set(suited or {}) - set(SETTINGS))
     if unknown:
         raise InputError(f"suited: expected settings of {', '.join(SETTINGS)}; got {unknown[0]!r} for {name}")
     DATASETS[name] = Entry(load, dict(suited or {}))
 
 
-def _called(load: Loader) -> str:
-    """Where a loader is defined."""
+def _name_place(load: Loader) -> str:
+    """The module and the name of a loader."""
     return f"{load.__module__}.{load.__qualname__}"
 
 
-def suited(dataset: Dataset) -> dict[str, Any]:
+def choose_settings(dataset: Dataset) -> dict[str, Any]:
     """The settings that suit a dataset, by flag: network, latents, steps, likelihood, likelihood_variance and, for
     some, learning_rate."""
     known = DATASETS[dataset.name].suited if dataset.name in DATASETS else {}
@@ -66,6 +66,6 @@ def suited(dataset: Dataset) -> dict[str, Any]:
         return {"likelihood": "bernoulli", "likelihood_variance": 0.5, **OTHER_IMAGES, **known}
     settings = {"likelihood": "gaussian", **OTHER_VECTORS, **known}
     if "likelihood_variance" not in settings:
-        variance = OTHER_VARIANCE * float(evenly_spread(dataset).var(0).mean())
+        variance = OTHER_VARIANCE * float(sample_evenly(dataset).var(0).mean())
         settings["likelihood_variance"] = float(f"{variance:.3g}") or 0.5
     return settings

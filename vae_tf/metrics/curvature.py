@@ -38,7 +38,7 @@ def _optimal_precision(expansion: Expansion, context: Context) -> np.ndarray:
     from vae_tf import models  # TensorFlow: scoring codes does without
 
     card = context.model.card
-    if (term := models.declared(card).beta_term) != models.KL:
+    if (term := models.find_declared(card).beta_term) != models.KL:
         raise InputError(f"beta weighs the {term}, not the KL: no optimum in closed form")
     if card["beta"] == 0:
         raise InputError("beta is 0: the optimal posterior has no width")

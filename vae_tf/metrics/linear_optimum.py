@@ -27,7 +27,7 @@ def linear_optimum_of_model(expansion: Expansion, context: Context) -> Result:
     from vae_tf import models  # TensorFlow: scoring codes does without
 
     (F, noise_variance), card = linear_decoder(expansion, context), context.model.card
-    known = models.declared(card).linear_theory
+    known = models.find_declared(card).linear_theory
     if known is None or known.optimum is None:
         raise InputError(f"the optimum of a linear {card['model']} is not known in closed form")
     rows = np.random.default_rng(context.seed).permutation(len(context.dataset))[:EXAMPLES]

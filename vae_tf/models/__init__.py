@@ -10,7 +10,7 @@ Each model overrides one of these, and declares what else the programs need to k
 
 from vae_tf.models.autoencoder import Autoencoder, unit_range
 from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
-from vae_tf.models.registry import MODELS, all_options, declared, find, register, with_beta
+from vae_tf.models.registry import MODELS, all_options, find, find_declared, register, with_beta
 
 # Each of these modules registers its models; the order is that of --help.
 from vae_tf.models.ae import AE  # isort: skip
@@ -22,5 +22,5 @@ from vae_tf.models.building import build  # isort: skip
 DEFAULT = "ivae"        # what train.py trains unless --model says otherwise
 
 __all__ = ["AE", "DEFAULT", "IVAE", "KL", "MODELS", "VAE", "Autoencoder", "BetaTCVAE", "BetaVAE", "FullCovarianceVAE",
-           "LinearTheory", "Option", "Setting", "Update", "all_options", "build", "declared", "find", "register",
+           "LinearTheory", "Option", "Setting", "Update", "all_options", "build", "find", "find_declared", "register",
            "unit_range", "with_beta"]

@@ -51,8 +51,8 @@ class Unregistered(Autoencoder):
     default_beta = 1.0
 
 
-def declared(card: Mapping) -> type[Autoencoder]:
-    """What the model of an export's card declares of itself; `Unregistered` if its kind is not registered here."""
+def find_declared(card: Mapping) -> type[Autoencoder]:
+    """The class of the model of an export's card; `Unregistered` if no class of its name is registered here."""
     return MODELS.get(card["model"], Unregistered)
 
 

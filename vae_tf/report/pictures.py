@@ -65,7 +65,7 @@ def _rows(model: Any, dataset: Any, evaluation: Evaluation, columns: int, reach:
     codes = model.encode(x, u=u)
     labels, order = _row_labels(evaluation, dataset)
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
-    if not models.declared(model.card).has_prior:       # move as far as the codes themselves do
+    if not models.find_declared(model.card).has_prior:       # move as far as the codes themselves do
         stddev = evaluation.codes.std(0)
     rows = [("data", x / np.float32(255)), ("reconstruction", model.reconstruct(x, u=u)["mean"])]
     for j in order:
