@@ -1,9 +1,8 @@
 """Encoders and decoders, one pair per paper table.
 
-`build(name, ...)` gives two Keras models. The encoder takes x (and u for conditional models) and returns
-one tensor per head, such as mean and log-variance; the decoder takes z and returns one tensor of the
-data's shape. Heads and outputs are always linear: bhowal Table 3 prints a relu on both, which would
-forbid negative means; its code has none.
+`build(name, ...)` gives two Keras models. The encoder takes x (and u for conditional models) and returns one tensor per
+head, such as mean and log-variance; the decoder takes z and returns one tensor of the data's shape. Heads and outputs
+are always linear: bhowal Table 3 prints a relu on both, which would forbid negative means; its code has none.
 """
 
 import abc
@@ -65,10 +64,8 @@ class Dense(Maker):
     """A fully connected pair, where u joins x at the input.
 
     Args:
-        encoder: widths of the encoder's hidden layers, front to back.
-        encoder_activation: of these layers.
-        decoder: widths of the decoder's hidden layers, front to back.
-        decoder_activation: of these layers.
+        encoder, decoder: widths of the hidden layers, front to back.
+        encoder_activation, decoder_activation: of these layers.
         net_per_head: whether each head has hidden layers of its own.
         faster_compiled: see Maker.
     """
@@ -114,8 +111,8 @@ class Conv(Maker):
 
     Args:
         encoder: filters of the encoder's convolutions; each halves height and width.
-        encoder_dense: width of the dense layer after flattening, where u joins. (A 4x4 convolution without
-            padding on a 4x4 map is the same as this dense layer.)
+        encoder_dense: width of the dense layer after flattening, where u joins. (A 4x4 convolution without padding on
+            a 4x4 map is the same as this dense layer.)
         decoder_dense: width of the decoder's first, dense layer.
         decoder: filters of the transposed convolutions; the last one is left out, as its filters are the channels.
         widen_by_u: whether the encoder's dense layer is encoder_dense + |u| wide (bonheme Table 1: 261).
