@@ -40,3 +40,15 @@ def test_the_walks_show_code_that_runs():
         assert f"\n{code}\n" in example, f"not in examples/extension.py: {code.splitlines()[0]} ..."
     for name in ("data.register", "models.register", "metrics.register"):
         assert any(name in code for code in shown)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_files_and_tests_that_are_named_exist(path):
+    """Of what stands in backticks: paths of the checkout, such as `tests/test_runs.py::test_name`."""
+    lost = []
+    named = r"`((?:vae_tf|tests|docs|benchmarks|examples|theory)/[\w./]*?(?:\.\w+|/))(?:::(\w+))?`"
+    for name, test in re.findall(named, path.read_text()):
+        file = ROOT / ("vae_tf" if name.startswith("theory/") else "") / name
+        if ("NAME" not in name and not file.exists()) or (test and f"def {test}(" not in file.read_text()):
+            lost.append(f"{name}::{test}" if test else name)
+    assert not lost

@@ -8,17 +8,17 @@ Reading order, each file importing only from those before it:
     recipes      flags/PAPER/NAME.flags as a dict of flags
     results      results/**/*.json: what was measured, one file per run
     listing      what a terminal shows of tables
-    summaries    a table's cells over seeds, against what the paper prints and claims
+    summaries    the cells of a table over seeds, against what the paper prints and claims
     figures      the figures of docs/results.md
     page         docs/results.md
     scheduling   tasks handed to dask.distributed
     progress     how far tasks are
-    tasks        some seeds of a recipe
-    finding      runs and exports that are there already
+    tasks        what a worker does: some seeds of a recipe
+    finding      runs and exports that exist already
     looks        what figures show of a trained model
     planning     what is left to do for a table
     running      one task: found or trained, scored, written
     measured     experiments that train nothing
 
-All before finding import neither TensorFlow nor Keras, so that a list of all tables takes a second.
+The files before `finding` import neither TensorFlow nor Keras, so that listing all tables takes a second.
 """

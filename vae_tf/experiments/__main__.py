@@ -1,6 +1,6 @@
 """Reproduce the papers' tables and figures: `python -m vae_tf.experiments` lists them, with a NAME it runs one.
 
-What is there already is reused: results, trained models and checkpoints, whoever made them.
+Results, trained models and checkpoints that exist already are reused, whoever made them.
 """
 
 if __name__ == "__main__":
@@ -31,7 +31,7 @@ def fail(message: object) -> NoReturn:
 
 
 def positive(text: str) -> int:
-    """A whole number above 0."""
+    """Parse a whole number above 0."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return int(text)
@@ -62,7 +62,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def run(table: tables.Table, asked: argparse.Namespace) -> bool:
-    """Run a table: what is left of it, after what is there. Returns whether every task came to its end."""
+    """Run what is left to do of a table; return whether every task came to its end."""
     scheduling.distributed()        # before the slow imports
     found = results.read_all(asked.results)
     console.import_tensorflow()

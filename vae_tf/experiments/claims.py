@@ -1,4 +1,4 @@
-"""What a paper claims in words, or by an order of its models, as data that can be seen to hold or not."""
+"""Claims that a paper makes in words or by an order of its models, written so that they can be tested."""
 
 import dataclasses
 from collections.abc import Collection, Sequence
@@ -10,13 +10,13 @@ from vae_tf.experiments.entries import Entries
 
 @dataclasses.dataclass(frozen=True)
 class Check:
-    """A claim that the paper makes in words, or in an order, so that it can be seen to hold or not.
+    """A claim that a paper makes in words or by an order of its models, and that the measured numbers can test.
 
     says: the claim, in a sentence.
-    metric: the name of what it is about, its mean over seeds.
-    low, high: the bounds within which it is to lie in every cell, or in those of `rows` and `columns`.
-    rising: groups of columns from group to group of which the metric is to rise, in every row or in those of `rows`;
-        no bounds then.
+    metric: the name of the metric that the claim is about; its mean over seeds is tested.
+    low, high: the bounds within which the metric must lie in every cell, or in the cells of `rows` and `columns`.
+    rising: groups of columns. The metric must rise from each group to the next, in every row or in those of `rows`;
+        such a claim has no bounds.
     """
 
     says: str
@@ -29,7 +29,7 @@ class Check:
 
 
 def read(where: str, data: Any, metrics: Collection[str], cells: Sequence[Any]) -> Check:
-    """The claim that an entry of `checks` describes; raises InputError for one that cannot be checked."""
+    """Read the claim that an entry of `checks` describes; raise InputError if it cannot be tested."""
     entries = Entries(where, data)
     check = Check(entries.take("says", str), entries.take("metric", str), entries.take("low", float, None),
                   entries.take("high", float, None), _groups(entries), entries.texts("rows"), entries.texts("columns"))

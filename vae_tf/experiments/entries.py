@@ -1,4 +1,4 @@
-"""The entries of a table in TOML, taken one by one, so that every mistake is one line that says where it is."""
+"""Entries of a file in TOML, taken one by one, so that every mistake is one line that says where it is."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ REQUIRED: Any = object()
 
 
 class Entries:
-    """The entries of one table in TOML, taken one by one; `done` refuses those that nobody took."""
+    """The entries of one table in TOML. `take` returns one of them; `done` refuses the entries that nobody took."""
 
     def __init__(self, where: str, data: Any) -> None:
         if not isinstance(data, dict):

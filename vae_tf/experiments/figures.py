@@ -1,4 +1,4 @@
-"""The figures of docs/results.md: a few kinds, drawn as the tables describe them, the same bytes each time."""
+"""The figures of docs/results.md, drawn as the tables describe them. The same results give the same bytes."""
 
 import dataclasses
 import math
@@ -31,7 +31,7 @@ Looks = dict[str, dict[str, str]]   # by label, the "color" and the "marker"
 
 
 def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path]]:
-    """Draw the figures of a table of which anything is measured; returns (title, file) of each."""
+    """Draw each figure of a table of which something is measured; return (title, file) of each."""
     drawn = []
     for i, figure in enumerate(summary.table.figures):
         name = summary.table.name + (f"-{i + 1}" if len(summary.table.figures) > 1 else "")
@@ -47,7 +47,7 @@ def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path
 
 def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]], below: str, alone: bool, title: str,
           path: pathlib.Path) -> None:
-    """Draw one figure of panels (metric, series); a series that is alone in its table needs no legend."""
+    """Draw one figure, a panel for each (metric, series). A series that is alone in its table gets no legend."""
     import matplotlib
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
@@ -65,7 +65,7 @@ def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]],
         for axis, (metric, series) in zip(axes.flat, panels, strict=False):
             KINDS[figure.kind](axis, series, looks)
             axis.set_title(textwrap.fill(metric.label, 42), loc="left")
-            # A scale that is set anew forgets its ticks, so that only a logarithm is set.
+            # Setting a linear scale again would remove the ticks of bars, so only logarithmic scales are set.
             axis.set(**{name: "log" for name, log in (("xscale", figure.log_x), ("yscale", figure.log_y)) if log})
             if figure.kind != "bars":
                 axis.set_xlabel(below)
@@ -81,7 +81,7 @@ def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]],
 
 
 def _best(axis: Any, points: Iterable[Points], better: str) -> None:
-    """A dotted line where a curve is best, if that is not at one of its ends."""
+    """Draw a dotted line where a curve is best, unless that is at one of its ends."""
     for point in points if better != "neither" else ():
         for x, y in zip(point["x"], point["y"], strict=True):
             if isinstance(y, list) and 0 < (at := y.index(max(y) if better == "higher" else min(y))) < len(y) - 1:
@@ -93,7 +93,7 @@ def _best(axis: Any, points: Iterable[Points], better: str) -> None:
 
 
 def _legend(page: Any, axes: Iterable[Any], labels: Iterable[str], width: float) -> None:
-    """What colours and marks mean, those of `labels` and of printed numbers, below all panels of a width in inches."""
+    """Draw the legend of `labels` and of printed numbers below all panels, which are `width` inches wide."""
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     shown = [label for label in (*labels, PRINTED) if label in handles]
     if shown:
@@ -107,10 +107,11 @@ def _label(table: tables.Table, name: str) -> str:
 
 
 def series_of(summary: Summary, figure: tables.Figure, y: str) -> Series:
-    """{label: points} of one panel; a point is of one cell.
+    """Return {label: points} for one panel, with one point for each cell.
 
-    It has x and y, lists of the same length: over seeds, or each a curve of a cell; x is the place of bars, and
-    `name` what stands below them. printed is (x, y, spread), as far as the paper prints them.
+    A point is a dict. Its x and y are lists of the same length, with an entry for each seed: a number, or a curve. In a
+    bar chart x is the position of the bars and `name` the label below them. printed is (x, y, spread) as far as the
+    paper prints them, else None.
     """
     cells = [cell for cell in summary.table.cells if summary.number(cell, y).values]
     names = list(dict.fromkeys(_group(cell, "column" if figure.series == "row" else "row") for cell in cells))
@@ -132,8 +133,11 @@ def series_of(summary: Summary, figure: tables.Figure, y: str) -> Series:
 
 
 def pictures_of(summary: Summary, figure: tables.Figure) -> list[tuple[tables.Metric, Series]]:
-    """A panel for each cell and y, of its first seed: (the metric, labelled by the cell if there are several;
-    {label: points} as `series_of`)."""
+    """Return a panel for each cell and y, of the first seed.
+
+    A panel is (metric, {label: points}), with points as `series_of` returns them. If there are several cells, each
+    metric has its cell as its label.
+    """
     found = [(cell, summary.table.metrics[y], summary.number(cell, y).values)
              for cell in summary.table.cells for y in figure.y]
     cells = len({id(cell) for cell, _, values in found if values})
@@ -147,12 +151,12 @@ def _group(cell: tables.Cell, by: str) -> str:
 
 
 def _flag(cell: tables.Cell, name: str) -> Any:
-    """The value of a flag of a cell's recipe."""
+    """Return the value of a flag in the recipe of a cell."""
     return recipes.read(cell.recipe, cell.flags).flags[name]
 
 
 def _scatter(axis: Any, series: Series, looks: Looks) -> None:
-    """A point for each run; a large hollow one where the paper prints both numbers."""
+    """Draw a point for each run, and a large hollow one where the paper prints both numbers."""
     for label, points in series.items():
         look = looks[label]
         axis.scatter([x for point in points for x in point["x"]], [y for point in points for y in point["y"]], s=22,
@@ -162,7 +166,7 @@ def _scatter(axis: Any, series: Series, looks: Looks) -> None:
 
 
 def _lines(axis: Any, series: Series, looks: Looks) -> None:
-    """Curves as they are; or the mean of each cell over seeds, with its standard deviation as a band."""
+    """Draw curves as they are; or the mean of each cell over seeds, with its standard deviation as a band."""
     for label, points in series.items():
         look = looks[label]
         if isinstance(points[0]["y"][0], list):
@@ -182,7 +186,7 @@ def _lines(axis: Any, series: Series, looks: Looks) -> None:
 
 
 def _bars(axis: Any, series: Series, looks: Looks) -> None:
-    """A bar for each cell, its standard deviation over seeds, and what the paper prints beside it."""
+    """Draw a bar for each cell with its standard deviation over seeds, and beside it the printed number."""
     width = 0.8 / len(looks)
     names = {point["x"][0]: point["name"] for points in series.values() for point in points}
     for i, label in enumerate(looks):
@@ -197,7 +201,7 @@ def _bars(axis: Any, series: Series, looks: Looks) -> None:
 
 
 def _histograms(axis: Any, series: Series, looks: Looks) -> None:
-    """Outlines of histograms: y are counts, x the edges of their bins."""
+    """Draw outlines of histograms: y are the counts, x the edges of the bins."""
     for label, points in series.items():
         for point in points:
             for edges, counts in zip(point["x"], point["y"], strict=True):
@@ -207,7 +211,7 @@ def _histograms(axis: Any, series: Series, looks: Looks) -> None:
 
 
 def _points(axis: Any, series: Series, looks: Looks) -> None:
-    """Points in a plane, later series above earlier ones."""
+    """Draw points in a plane; later series cover earlier ones."""
     for label, points in series.items():
         for point in points:
             for x, y in zip(point["x"], point["y"], strict=True):
@@ -217,7 +221,7 @@ def _points(axis: Any, series: Series, looks: Looks) -> None:
 
 
 def _printed(axis: Any, printed: tuple[float, float, float | None] | None, look: dict[str, str]) -> None:
-    """The paper's number, hollow, with its spread."""
+    """Draw the paper's number as a hollow mark with its spread."""
     if printed:
         x, y, spread = printed
         axis.errorbar([x], [y], yerr=spread, fmt=look["marker"], ms=9, mfc="none", mec=look["color"], mew=1.3,

@@ -1,4 +1,4 @@
-"""Runs and exports that are there already, whoever made them and whatever they are called, by their configuration."""
+"""Runs and exports that exist already, found by their configuration, whoever made them and whatever their names."""
 
 import dataclasses
 import json
@@ -13,28 +13,28 @@ from vae_tf.experiments.tasks import Places, covers, same_run
 
 
 def run_roots(places: Places) -> list[pathlib.Path]:
-    """The folders that hold runs: run_root, and runs/ of every folder to adopt from."""
+    """Return the folders that hold runs: run_root, and runs/ of every folder to adopt from."""
     return [pathlib.Path(places.run_root), *(pathlib.Path(each, "runs") for each in places.adopt)]
 
 
 def export_roots(places: Places) -> list[pathlib.Path]:
-    """The folders that hold exports: export_root, and exported/ of every folder to adopt from."""
+    """Return the folders that hold exports: export_root, and exported/ of every folder to adopt from."""
     return [pathlib.Path(places.export_root), *(pathlib.Path(each, "exported") for each in places.adopt)]
 
 
 def exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, Any]]:
-    """{exported/NAME/VERSION: its card} of every export that says how it was trained."""
+    """Return {exported/NAME/VERSION: its card} of every export whose card says how it was trained."""
     found = {}
     for path in sorted(card.parents[1] for root in roots for card in root.glob(f"*/*/{export.CARD}")):
         try:
             found[path] = export.read_card(path, ("recipe", "steps"))
-        except InputError:      # damaged, or not ours: as good as not there
+        except InputError:      # a damaged export, or one of another program, is passed over
             continue
     return found
 
 
 def export_of(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
-    """The export of a run, of its own length or else of the longest there is beyond; None if there is none."""
+    """Return the export of a run: of its own length, or else of the longest training beyond it, or else None."""
     lengths = {path: card["recipe"]["steps"] for path, card in cards.items()
                if covers(config, card["recipe"])}
     exact = [path for path, steps in lengths.items() if steps == config.steps]
@@ -42,9 +42,9 @@ def export_of(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]
 
 
 def trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> tuple[int, list[int]]:
-    """The longest training of a recipe that there is of any seed: its steps, and the seeds. (0, []) if there is none.
+    """Return the steps of the longest training of a recipe with any seed, and its seeds; (0, []) if there is none.
 
-    That of an untrained model, of no step, has steps 0 and its seeds.
+    If the recipe is of an untrained model, that is 0 steps and the seeds of untrained exports.
     """
     seeds: dict[int, set[int]] = {}
     for recipe in (card["recipe"] for card in cards.values()):
@@ -56,7 +56,7 @@ def trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]])
 
 
 def folders_of(config: Configuration, roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:
-    """The folders of a run, whatever its length there."""
+    """Return the folders of a run, however long it was trained in each."""
     found = []
     for path in sorted(path for root in roots for path in root.glob("*/config.json")):
         try:
@@ -69,7 +69,7 @@ def folders_of(config: Configuration, roots: Iterable[pathlib.Path]) -> list[pat
 
 
 def history_of(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
-    """A run's history up to some steps, and the folder it is in; no rows if no folder has them all."""
+    """Return the folder that has all of a run's history up to some step, and its rows; (None, []) if none has."""
     for folder in folders:
         rows = runs.read_history(folder, steps)
         if rows and rows[-1]["step"] == steps:
@@ -78,7 +78,7 @@ def history_of(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Pat
 
 
 def replicas_of(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
-    """How many runs were trained as one program with this one: those beside it that tell the very same rate."""
+    """Count the runs that were trained as one program with this one: those beside it that record the very same rate."""
     siblings = folder.parent.glob(f"{folder.name.rpartition('-seed')[0]}-seed*") if "-seed" in folder.name else ()
     rate, step = rows[-1]["examples_per_second"], rows[-1]["step"]
     return max(1, sum(any(row["step"] == step and row["examples_per_second"] == rate for row in
@@ -86,9 +86,9 @@ def replicas_of(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
 
 
 def bring(config: Configuration, folder: pathlib.Path, roots: Iterable[pathlib.Path]) -> None:
-    """Have a run go on in `folder` from the furthest checkpoint that any folder holds of it.
+    """Copy into `folder` the furthest checkpoint that any folder holds of a run, so that the run goes on from there.
 
-    Checkpoints are copied, never taken from where they are: that run may still be at work, or be somebody's own.
+    The folder that it comes from is not changed: its run may still be at work, or belong to somebody else.
     """
     steps = {path: max((step for step in runs.find_checkpoints(path) if step <= config.steps), default=0)
              for path in {folder, *folders_of(config, roots)}}

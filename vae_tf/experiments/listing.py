@@ -1,4 +1,4 @@
-"""What a terminal shows of tables: the list of all, and the numbers of one."""
+"""Tables as text for a terminal: the list of all tables, and the numbers of one."""
 
 import statistics
 import textwrap
@@ -12,7 +12,7 @@ WIDTH = 110
 
 
 def all_tables(found: Sequence[results.Result]) -> list[str]:
-    """Lines that say of every table what it shows, how much of it is measured, and its cost at budget "full"."""
+    """Return lines that say of every table what it shows, how much is measured, and its cost at budget "full"."""
     lines = []
     for name, table in tables.readable().items():
         numbers = table.numbers()
@@ -28,7 +28,7 @@ def all_tables(found: Sequence[results.Result]) -> list[str]:
 
 
 def tables_with_mistakes() -> list[str]:
-    """A line for every table that cannot be read."""
+    """Return a line for every table that cannot be read."""
     lines = []
     for name in sorted(set(tables.names()) - tables.readable().keys()):
         try:
@@ -39,7 +39,7 @@ def tables_with_mistakes() -> list[str]:
 
 
 def of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> list[results.Result]:
-    """The results that a cell shows, one per seed."""
+    """Return the results that a cell shows, one for each seed."""
     if not cell.recipe:
         return results.of_experiment(found, table.name)
     flags = recipes.flags_or_none(cell.recipe, cell.flags)
@@ -47,12 +47,12 @@ def of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Resu
 
 
 def values(table: tables.Table, cell: tables.Cell, name: str, found: Sequence[results.Result]) -> list[Any]:
-    """What the results of a cell hold of a metric, one per seed; see `results.values`."""
+    """Return the values of a metric in the results of a cell, one for each seed, as `results.values` does."""
     return results.values(table, cell, name, lambda other: of_cell(table, other, found))
 
 
 def cost(table: tables.Table, found: Sequence[results.Result]) -> str:
-    """What a table costs at its full length, in hours of one process, as the seconds of results tell."""
+    """Say what a table costs at its full length, in hours of one process, judged by the seconds in its results."""
     if table.measure:
         seconds = [result["seconds"]["scoring"] for result in results.of_experiment(found, table.name)]
         return f"{format_clock(seconds[0])} on {machines(table, found)}" if seconds else "its cost is not known"
@@ -67,7 +67,7 @@ def cost(table: tables.Table, found: Sequence[results.Result]) -> str:
 
 
 def seconds_of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> float | None:
-    """Seconds per seed of a cell at the length of its recipe, or None."""
+    """Return the seconds for one seed of a cell at the length of its recipe, or None if no result tells."""
     of = [result for result in of_cell(table, cell, found) if result["seconds"].get("training") is not None
           and result["epochs"]]
     if not of:
@@ -80,12 +80,12 @@ def seconds_of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[resu
 
 
 def machines(table: tables.Table, found: Sequence[results.Result]) -> str:
-    """The kinds of machines that a table's results come from."""
+    """Name the kinds of machines that the results of a table come from."""
     return " and ".join(sorted({result["machine"] for cell in table.cells for result in of_cell(table, cell, found)}))
 
 
 def numbers(table: tables.Table, found: Sequence[results.Result]) -> list[str]:
-    """A table's numbers beside the printed ones: mean, standard deviation over seeds, seeds and length."""
+    """Return a table's numbers beside the printed ones as lines: mean and deviation over seeds, seeds, length."""
     head = ("", "", "", "paper", "here", "seeds", "length")
     rows = [head]
     for cell, name in table.numbers():
@@ -100,12 +100,12 @@ def numbers(table: tables.Table, found: Sequence[results.Result]) -> list[str]:
 
 
 def mean_of(of: Sequence[float]) -> tuple[float, float | None]:
-    """(mean, standard deviation over seeds) of numbers; of one number the deviation is None."""
+    """Return the mean and the standard deviation of numbers; the deviation of one number is None."""
     return statistics.mean(of), statistics.stdev(of) if len(of) > 1 else None
 
 
 def spread(number: tuple[float, float | None] | None, decimals: int) -> str:
-    """A number and its spread as text."""
+    """Write a number and its spread as text."""
     if number is None:
         return "-"
     mean, deviation = number

@@ -1,7 +1,7 @@
-"""What a figure shows of one trained model that no metric of evaluate.py holds: points and histograms.
+"""Points and histograms that a figure shows of one trained model, and that no metric of evaluate.py holds.
 
-Each of LOOKS is a function of an exported model and its data. It returns an entry of a result's `metrics`, with parts
-{label: {"x": [...], "y": [...]}} that figures draw.
+Each function in LOOKS takes an exported model and its data, and returns an entry of the `metrics` of a result. The
+entry has parts {label: {"x": [...], "y": [...]}}, which figures draw.
 """
 
 import math
@@ -18,10 +18,10 @@ SHOWN = 2               # of how many points in the plane one is kept
 
 
 def reconstructions(model: Any, dataset: Any) -> dict[str, Any]:
-    """Points in the plane and what the model makes of their posterior means (allen's Figure 2).
+    """Points in the plane, and what the model decodes from their posterior means (allen's Figure 2).
 
-    The score is the mean squared distance of a point and its reconstruction; spread is that of the reconstructions
-    from their own mean, as a share of the data's.
+    The score is the mean squared distance of a point from its reconstruction. `spread` is the variance of the
+    reconstructions as a share of the variance of the data.
 
     Raises:
         InputError: the data are not points in the plane.
@@ -38,7 +38,7 @@ def reconstructions(model: Any, dataset: Any) -> dict[str, Any]:
 
 
 def histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
-    """Histograms of the clearest active and the clearest passive latent (bonheme's Figures 1 to 4), see `of_latents`.
+    """Histograms of the clearest active and the clearest passive latent of a model (bonheme's Figures 1 to 4).
 
     Raises:
         InputError: the model has no diagonal posterior.
@@ -57,12 +57,13 @@ def histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
 def of_latents(mean: Floats, stddev: Floats, prior_mean: Floats, prior_stddev: Floats, seed: int = 0) -> dict[str, Any]:
     """Histograms of the latents with most KL, "active", and with least, "passive".
 
-    Of each the posterior mean; the variances of posterior and prior; samples of posterior and prior, and the posterior
-    mean among them. The score is the number of latents that carry information.
+    Each has a histogram of the posterior mean; of the variances of posterior and prior; and of samples of posterior and
+    prior, beside the posterior mean. The score is the number of latents that carry information.
 
     Args:
-        mean, stddev, prior_mean, prior_stddev: [N, d].
-        seed: of the samples.
+        mean, stddev: of the posterior, [N, d].
+        prior_mean, prior_stddev: of the prior, [N, d].
+        seed: seed of the samples.
     """
     from vae_tf import activity
     from vae_tf.metrics import polarised
@@ -79,7 +80,7 @@ def of_latents(mean: Floats, stddev: Floats, prior_mean: Floats, prior_stddev: F
 
 
 def _binned(columns: dict[str, Floats]) -> dict[str, dict[str, list[float]]]:
-    """{label: {"x": edges, "y": counts}} of some columns over the same bins, each as high as its highest bin."""
+    """Return {label: {"x": edges, "y": counts}} of columns over the same bins, with counts relative to the highest."""
     low, high = np.quantile(np.concatenate(list(columns.values())), (0.001, 0.999))
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
     counts = {label: np.histogram(values, edges)[0] for label, values in columns.items()}

@@ -1,4 +1,4 @@
-"""docs/results.md: every table with the printed number beside ours, from tables/ and results/ alone."""
+"""Write docs/results.md: every table with the printed numbers beside ours, from tables/ and results/ alone."""
 
 import html
 import pathlib
@@ -39,11 +39,11 @@ nothing, and are left out of the mean; what a dead model has none the less, such
 
 
 def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAGE) -> pathlib.Path:
-    """Write the page, and its figures into a folder of its name beside it; returns its path.
+    """Write the page, and its figures into a folder of the same name beside it; return the path of the page.
 
     Args:
-        folder: of results.
-        path: of the page.
+        folder: the folder of results.
+        path: the path of the page.
     """
     path, found = pathlib.Path(path), results.read_all(folder)
     summaries = [Summary(tables.load(name), found) for name in tables.names()]
@@ -57,7 +57,7 @@ def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAG
 
 
 def overview(summaries: Sequence[Summary]) -> str:
-    """The table on top: how many printed numbers are measured, and how they compare."""
+    """Return the table at the top: how many printed numbers are measured, and how they compare."""
     printed = [(summary, cell, name) for summary in summaries for cell in summary.table.cells for name in cell.printed]
     measured = [each for each in printed if each[0].is_measured(*each[1:])]
     free = [each for each in printed if not each[1].needs]
@@ -78,17 +78,17 @@ def overview(summaries: Sequence[Summary]) -> str:
 
 
 def heading(table: tables.Table) -> str:
-    """What a table is called on the page."""
+    """Return the heading of a table on the page."""
     return f"{table.paper.split(',')[0].split(' ')[0]} {table.where}: {table.title}"
 
 
 def anchor(text: str) -> str:
-    """The anchor that GitHub gives a heading."""
+    """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
 def section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]]) -> str:
-    """All of one table."""
+    """Return the section of one table."""
     table = summary.table
     lines = [f"## {heading(table)}\n", f"{table.paper}, {table.where}. {table.shows}"
              + (f" The paper's ±: {table.spread}." if table.spread else "") + "\n",
@@ -108,13 +108,13 @@ def section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]]) -> str:
 
 
 def spoken_for(table: tables.Table) -> set[str]:
-    """The metrics that a figure or a claim shows."""
+    """Return the names of the metrics that a figure or a claim shows."""
     return {name for figure in table.figures for name in (figure.x, *figure.y)} | {
         check.metric for check in table.checks}
 
 
 def matrix(summary: Summary, name: str) -> list[str]:
-    """A metric, rows by columns."""
+    """Return a metric as a table of rows by columns."""
     cells = {(cell.row, cell.column): cell for cell in summary.table.cells}
     rows, columns = (list(dict.fromkeys(place[i] for place in cells)) for i in (0, 1))
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
@@ -125,7 +125,7 @@ def matrix(summary: Summary, name: str) -> list[str]:
 
 
 def entry(summary: Summary, cell: tables.Cell, name: str) -> str:
-    """One cell: ours, the paper's and the verdict, seeds and length."""
+    """Return one cell: our number, the paper's number with the verdict, seeds and length of training."""
     number, decimals = summary.number(cell, name), summary.table.metrics[name].decimals
     if number.mean is not None:
         ours = f"**{with_spread(number.mean, number.spread, decimals)}**"
@@ -144,14 +144,14 @@ def entry(summary: Summary, cell: tables.Cell, name: str) -> str:
 
 
 def with_spread(mean: float, spread: float | None, decimals: int) -> str:
-    """0.99 ± 0.01"""
+    """Write a number with its spread, such as 0.99 ± 0.01."""
     if spread is None:
         return shown(mean, decimals)
     return f"{shown(mean, decimals)} ± {spread:.{decimals}f}"
 
 
 def length(summary: Summary, cell: tables.Cell) -> str:
-    """How long a cell was trained, and of how long it should have been."""
+    """Say how long a cell was trained, and out of how long if it was shortened."""
     result, recipe = summary.of[cell.row, cell.column][0], recipes.read(cell.recipe or "", cell.flags)
     if not result["steps"]:
         return "untrained"
@@ -166,7 +166,7 @@ def length(summary: Summary, cell: tables.Cell) -> str:
 
 
 def claims(summary: Summary) -> list[str]:
-    """What the paper claims in words, and whether it holds."""
+    """Return the claims that the paper makes in words, and whether they hold."""
     if not summary.table.checks:
         return []
     lines = ["**Claims**\n", "| claim | measured | |", "|---|---|---|"]
@@ -178,7 +178,7 @@ def claims(summary: Summary) -> list[str]:
 
 
 def missing(summary: Summary) -> list[str]:
-    """Which data are missing for cells that nobody ran, and how to get them."""
+    """Say which data are missing for cells that nobody ran, and how to get them."""
     cells = [cell for cell in summary.table.cells if cell.needs and not summary.of[cell.row, cell.column]]
     needs = {need: [f"{cell.row}, {cell.column}" for cell in cells if cell.needs == need]
              for need in dict.fromkeys(cell.needs for cell in cells)}
@@ -186,7 +186,7 @@ def missing(summary: Summary) -> list[str]:
 
 
 def commands(summary: Summary) -> list[str]:
-    """The command of every cell, and what its training took."""
+    """Return the command of every cell, and how long its training took."""
     lines = ["<details><summary>The command of each cell</summary>\n", "| | | training | command |",
              "|---|---|---|---|"]
     for cell in summary.table.cells:
@@ -200,12 +200,12 @@ def commands(summary: Summary) -> list[str]:
 
 
 def seconds_of(result: results.Result) -> float:
-    """What a run's training took, its share of it where several seeds were trained as one program; 0 if not known."""
+    """Return the seconds of a run's training, divided among seeds that were trained as one program; 0 if unknown."""
     return (result["seconds"].get("training") or 0) / (result["seconds"].get("replicas") or 1)
 
 
 def machines(summaries: Sequence[Summary]) -> str:
-    """On what everything was measured."""
+    """Say on which machines, and with which versions, everything was measured."""
     there = {id(result): result for summary in summaries for some in summary.of.values() for result in some}.values()
     if not there:
         return "## Machines and versions\n\nNothing is measured yet.\n"

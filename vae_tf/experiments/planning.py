@@ -1,7 +1,7 @@
-"""What is left to do for some cells: their configurations, less the results that are there, as tasks.
+"""Plan what is left to do of a table: a task for each run of its cells that has no result yet.
 
-A run is known by its configuration, which holds all that it depends on. What flags leave open is filled in to suit the
-data, so this needs the data, and TensorFlow.
+A run is known by its configuration, which holds everything that it depends on. Settings that flags leave open depend on
+the data, so planning needs the data, and TensorFlow.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ ALWAYS = ("elbo", "reconstruction", "kl")      # what an evaluation gives whatev
 
 
 class Plan(NamedTuple):
-    """tasks to do; how many runs are there already; what cannot be done, in lines."""
+    """The tasks to do, the number of runs that are finished, and a line for each cell that cannot be run."""
 
     tasks: list[Task]
     finished: int
@@ -35,7 +35,7 @@ class Plan(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What a table asks of its cells; see plan."""
+    """What a command asks of a table's cells; `plan` says what each entry means."""
 
     budget: str = "full"
     seeds: int | None = None
@@ -43,15 +43,16 @@ class Asked(NamedTuple):
 
 
 def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, jobs: int, places: Places) -> Plan:
-    """What is left to do of a table.
+    """Return what is left to do of a table.
 
     Args:
-        table: see tables.
-        found: results that are there.
-        asked: budget, of tables.BUDGETS; seeds, how many per cell, None for what the budget says; score_only, to take
-            the longest trained models that there are instead, and train nothing.
-        jobs: how many tasks run at a time: so many are made, where there is so much to do.
-        places: where results go; one of a run that is known by another recipe is written there once more.
+        table: the table.
+        found: the results that exist already.
+        asked: budget is one of tables.BUDGETS; seeds is the number of seeds of each cell, None for the budget's own;
+            score_only takes the longest trained models that exist and trains nothing.
+        jobs: the number of tasks that run at a time; the work is divided into as many tasks if there is enough of it.
+        places: where runs, exports and results go. If a run has a result under the name of another recipe, that result
+            is written there once more.
 
     Raises:
         InputError: a recipe or a metric that does not exist.
@@ -91,7 +92,7 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
 
 
 def _cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, int]]:
-    """[(cell, length as a flag, number of seeds)] of the cells to run; one of those that share their runs."""
+    """Return (cell, length as a flag, number of seeds) of the cells to run; cells that share their runs count once."""
     cells: dict[str, tuple[tables.Cell, str, int]] = {}
     for cell in table.cells:
         if chosen := table.length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
@@ -101,14 +102,14 @@ def _cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, in
 
 
 def usual_jobs() -> int:
-    """How many tasks run at a time on this machine: one per processor, or one alone where there is a GPU."""
+    """Return how many tasks run at a time on this machine: one per processor, or one where there is a GPU."""
     import tensorflow as tf
 
     return 1 if tf.config.list_physical_devices("GPU") else joblib.cpu_count()
 
 
 def source_of(function: str) -> str:
-    """A digest of the file that a function "module:function" is in.
+    """Return a digest of the file that holds a function "module:function".
 
     Raises:
         InputError: there is no such module.
@@ -124,7 +125,7 @@ def source_of(function: str) -> str:
 
 
 def train_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
-    """train.py's flags, parsed.
+    """Parse flags of train.py.
 
     Raises:
         InputError: a flag that does not exist, or a value that does not fit.
@@ -133,7 +134,11 @@ def train_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
 
 
 def evaluate_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
-    """evaluate.py's flags, parsed; raises as `train_flags`."""
+    """Parse flags of evaluate.py.
+
+    Raises:
+        InputError: a flag that does not exist, or a value that does not fit.
+    """
     return _parsed(cli.define_evaluate_flags, "evaluate.py", arguments)
 
 
@@ -160,7 +165,7 @@ def configuration(recipe: str, extra: tuple[str, ...] = (), length: str = "") ->
 
 
 def training_part(values: absl_flags.FlagValues) -> data.Dataset:
-    """The part of the data that flags train on."""
+    """Load the part of the data that flags train on."""
     return _loaded(values.dataset, values.data_dir, values.data_seed).split(values.split, "train", values.data_seed)
 
 
@@ -170,7 +175,7 @@ def _loaded(name: str, data_dir: str | None, seed: int) -> data.Dataset:
 
 
 def wanted_of(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
-    """What tables read of a cell's runs. All tables are measured at once, but a result is complete for one of them."""
+    """Return what tables read of a cell's runs: names of metrics, by the flags of evaluate.py for them."""
     flags = recipes.read(cell.recipe or "", cell.flags).flags
     wanted: dict[tuple[str, ...], set[str]] = {}
     for each in among:
@@ -183,7 +188,7 @@ def wanted_of(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
 
 
 def check_metrics(table: tables.Table) -> None:
-    """Raise InputError for metrics or flags of evaluate.py that do not exist: before hours of training."""
+    """Raise InputError for metrics or flags of evaluate.py that do not exist, before hours of training."""
     for metric in {table.metric(cell, name) for cell in table.cells for name in table.metrics}:
         evaluate_flags(metric.evaluate)
         key = results.measured_as(metric)
@@ -194,9 +199,9 @@ def check_metrics(table: tables.Table) -> None:
 
 def reuse(config: Configuration, name: str, extra: tuple[str, ...], wanted: Wanted,
           found: Iterable[results.Result], places: Places) -> bool:
-    """Whether a result of this run is there, at least as long and with all metrics wanted.
+    """Say whether this run has a result that is at least as long and has all wanted metrics.
 
-    One that another recipe led to is written once more, with this recipe's flags, by which tables find it.
+    A result that another recipe led to is written once more with this recipe's flags, because tables find it by them.
     """
     keys = [" ".join([metric, *given]) for given, names in wanted for metric in names]
     for result in found:

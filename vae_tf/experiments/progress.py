@@ -1,4 +1,4 @@
-"""How far the tasks of an experiment are, and how long they will still take."""
+"""Show how far the tasks of an experiment are, and how long they will still take."""
 
 import pathlib
 import re
@@ -15,7 +15,7 @@ TAIL = 2_000    # bytes at the end of a log that say how far a task is
 
 
 class Progress:
-    """One line on a terminal, rewritten; elsewhere a line now and then. A line that stays for each task that ends."""
+    """A line that is rewritten on a terminal, or printed every 30 seconds elsewhere; and a line for each task's end."""
 
     def __init__(self, tasks: Sequence[Any], found: Iterable[results.Result]) -> None:
         self.tasks = {task.label: task for task in tasks}
@@ -27,7 +27,7 @@ class Progress:
         self.live = sys.stderr.isatty()
 
     def show(self, outcomes: Mapping[str, tuple[str, str]], logs: Mapping[str, str], workers: int) -> None:
-        """See scheduling.run."""
+        """Show the state of all tasks; `scheduling.run` says what the arguments are."""
         now = time.monotonic()
         for label in outcomes.keys() - self.ended:
             state, why = outcomes[label]
@@ -43,7 +43,7 @@ class Progress:
             self._print("; ".join(parts), stays=not self.live)
 
     def left(self, reached: Mapping[str, int], now: float, workers: int) -> str:
-        """The time left, in words, as the paces of tasks at work and of earlier results tell."""
+        """Estimate the time left, in words, from the pace of tasks at work and from earlier results."""
         seconds, unknown = [], 0
         for label, steps in reached.items():
             task = self.tasks[label]
@@ -59,7 +59,7 @@ class Progress:
         return f"{'at least ' * bool(unknown)}{format_clock(least)} left"
 
     def end(self) -> None:
-        """Leave the terminal's line."""
+        """Clear the line on the terminal."""
         if self.live:
             print(end="\r\033[K", file=sys.stderr, flush=True)
 
@@ -69,7 +69,7 @@ class Progress:
 
 
 def seconds_per_run(task: Any, found: Iterable[results.Result]) -> tuple[float | None, float | None]:
-    """Seconds per step of a task's training, all its seeds together, and of one seed's scoring; None if not known."""
+    """Return the seconds of a training step, all seeds of a task together, and of scoring one seed; None if unknown."""
     flags = recipes.read(task.recipe, task.flags).flags if task.recipe else None
     seconds = [{**result["seconds"], "steps": result["steps"]} for result in found
                if flags and result.get("flags") == flags]
@@ -81,7 +81,7 @@ def seconds_per_run(task: Any, found: Iterable[results.Result]) -> tuple[float |
 
 
 def steps_in(log: str) -> int:
-    """The step that the end of a log tells; 0 if it tells none."""
+    """Return the last step that the end of a log names, or 0."""
     try:
         with pathlib.Path(log).open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - TAIL))

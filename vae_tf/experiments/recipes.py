@@ -1,6 +1,7 @@
-"""flags/PAPER/NAME.flags, and flags after it, as a dict: what a run is, whatever the words that asked for it.
+"""Read flags/PAPER/NAME.flags, and flags after it, as a dict that is the same for all ways to write the same flags.
 
-TensorFlow is not needed, so values are told apart by their look alone: 1e-3 and 0.001 are the same number.
+This needs no TensorFlow, and knows no flags: values are compared by what they look like, so that 1e-3 and 0.001 are
+the same number.
 """
 
 import dataclasses
@@ -22,11 +23,12 @@ Value = int | float | str
 
 @dataclasses.dataclass(frozen=True)
 class Recipe:
-    """A recipe, read.
+    """A recipe that was read.
 
-    flags: {name: value} of what a run is, but for its seed and its length; steps is among them where it is 0.
-    epochs, steps: its length, at most one of them; neither where the dataset's default counts.
-    output: {name: value} of flags that say how often to log, or the like.
+    flags: {name: value} of the flags that say what a run is, without its seed and its length. Where steps is 0, it is
+        among them.
+    epochs, steps: the length, at most one of the two; neither where the dataset's default holds.
+    output: {name: value} of flags that do not change the model, such as how often to log.
     seed: the first seed.
     """
 
@@ -40,10 +42,10 @@ class Recipe:
 
 @functools.cache
 def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
-    """The recipe flags/<name>.flags with further flags after it; of flags that are given twice the last counts.
+    """Read the recipe flags/<name>.flags and further flags after it. If a flag is given twice, the last one counts.
 
     Raises:
-        InputError: there is no such recipe, or something in it is no flag.
+        InputError: there is no such recipe, or a line of it is not a flag.
     """
     if not PROGRAM.exists():
         raise InputError(f"recipes: expected a checkout of the repository, with train.py and flags/ beside vae_tf/; "
@@ -67,7 +69,7 @@ def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
 
 
 def _of_file(path: pathlib.Path) -> Iterator[tuple[str, Value]]:
-    """(name, value) of the flags in a flagfile, those of flagfiles within it in their place."""
+    """Yield (name, value) of the flags in a flagfile, and in the flagfiles that it names."""
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
@@ -82,7 +84,7 @@ def _of_file(path: pathlib.Path) -> Iterator[tuple[str, Value]]:
 
 
 def _parsed(where: str | pathlib.Path, text: str) -> tuple[str, Value]:
-    """("beta", 0.001) of "--beta=1e-3"; a flag without a value is true."""
+    """Return ("beta", 0.001) for "--beta=1e-3"; a flag without a value is true."""
     name, equals, value = text.lstrip("-").partition("=")
     if not text.startswith("-") or not name or " " in name:
         raise InputError(f"{where}: expected a flag such as --beta=4; got {text!r}")
@@ -90,7 +92,7 @@ def _parsed(where: str | pathlib.Path, text: str) -> tuple[str, Value]:
 
 
 def plain(value: str) -> Value:
-    """The number that a text stands for, a whole one as int; the text itself if it is none."""
+    """Return the number that a text stands for, as int if it is whole; or the text itself if it is no number."""
     try:
         number = float(value)
     except ValueError:
@@ -99,7 +101,7 @@ def plain(value: str) -> Value:
 
 
 def flags_or_none(name: str, extra: tuple[str, ...] = ()) -> Mapping[str, Value] | None:
-    """The flags of a recipe, or None if it cannot be read."""
+    """Return the flags of a recipe, or None if it cannot be read."""
     try:
         return read(name, extra).flags
     except InputError:
@@ -107,9 +109,9 @@ def flags_or_none(name: str, extra: tuple[str, ...] = ()) -> Mapping[str, Value]
 
 
 def arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> list[str]:
-    """All flags that train.py gets for a recipe, without its flagfiles: they work in any folder.
+    """Return all flags of a recipe for train.py without its flagfiles, so that they work in any folder.
 
-    length: a flag that says how long, "" for the recipe's own.
+    length: a flag that says how long to train, "" for the recipe's own length.
     """
     recipe = read(name, extra)
     length = "" if "steps" in recipe.flags else length
@@ -120,6 +122,6 @@ def arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> list[
 
 
 def command(name: str, extra: tuple[str, ...] = (), *, seed: int, length: str = "") -> str:
-    """What a person types to train one run of a recipe."""
+    """Return the command that a person types to train one run of a recipe."""
     given = [f"--flagfile=flags/{name}.flags", *extra, *[length] * bool(length), f"--seed={seed}"]
     return shlex.join(["python", "train.py", *given])

@@ -1,4 +1,4 @@
-"""results/**/*.json: what was measured, one small file per run, named for people and found by its content.
+"""Results: what was measured of each run, in one small file of results/ that is found by its content.
 
 A result is a dict:
 
@@ -45,7 +45,7 @@ OF_EXPERIMENT: dict[str, Any] = {"experiment": str, "source": str}
 
 
 def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
-    """Write a result, whole or not at all, in place of an older one of the same run; returns its path."""
+    """Write a result, whole or not at all, in place of an older one of the same run; return its path."""
     path = pathlib.Path(folder) / place(result)
     text = json.dumps({"schema": SCHEMA, **result}, indent=1, allow_nan=False) + "\n"
     text = re.sub(r"\[[^][{}\"]+\]", lambda numbers: " ".join(numbers[0].split()), text)      # a list per line
@@ -54,7 +54,7 @@ def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
 
 
 def place(result: Result) -> pathlib.Path:
-    """Where a result lies below results/: PAPER/RECIPE-DIGEST-seedS-STEPS.json, or NAME.json of an experiment."""
+    """Return where a result is below results/: PAPER/RECIPE-DIGEST-seedS-STEPS.json, or NAME.json of an experiment."""
     if "experiment" in result:
         return pathlib.Path(f"{result['experiment']}.json")
     told = json.dumps(result["flags"], sort_keys=True)
@@ -63,7 +63,7 @@ def place(result: Result) -> pathlib.Path:
 
 
 def read_all(folder: str | pathlib.Path) -> list[Result]:
-    """Every result below a folder, in the order of their paths; a damaged file is passed over with a warning."""
+    """Read every result below a folder, in the order of paths; a damaged file is passed over with a warning."""
     found = []
     for path in sorted(pathlib.Path(folder).rglob("*.json")):
         if path.name.startswith("."):       # being written
@@ -81,7 +81,7 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
 
 
 def _wrong(result: Any) -> str | None:
-    """What is wrong with a result, or None."""
+    """Say what is wrong with a result; None if nothing is."""
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         return f"expected a result of schema {SCHEMA}"
     for name, kind in {**REQUIRED, **(OF_EXPERIMENT if "experiment" in result else OF_RUN)}.items():
@@ -91,28 +91,28 @@ def _wrong(result: Any) -> str | None:
 
 
 def of_cell(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS) -> list[Result]:
-    """The results of a recipe's flags, by seed: those of the longest training of which there are any."""
+    """Return the results of a recipe's flags, ordered by seed: those of the longest training that any seed has."""
     same = [result for result in found if result.get("flags") == flags and result["numerics"] == numerics]
     longest = max((result["steps"] for result in same), default=None)
     return sorted((result for result in same if result["steps"] == longest), key=lambda result: result["seed"])
 
 
 def of_experiment(found: Iterable[Result], name: str) -> list[Result]:
-    """The result of an experiment that trains nothing: one, or none."""
+    """Return the result of an experiment that trains nothing, in a list of one or none."""
     return [result for result in found if result.get("experiment") == name and result["numerics"] == NUMERICS]
 
 
 def measured_as(metric: Metric) -> str | None:
-    """The key in a result's `metrics` of what a metric reads; None if it reads something else, such as history."""
+    """Return the key in a result's `metrics` that a metric reads; None if it reads something else, such as history."""
     head, _, rest = metric.read.partition(".")
     return " ".join([rest.partition(".")[0], *sorted(metric.evaluate)]) if head == "metrics" else None
 
 
 def value(result: Result, metric: Metric) -> Any:
-    """What a metric reads in a result: a number, a list of numbers, or None where it was not measured.
+    """Return what a metric reads in a result: a number, a list of numbers, or None where it was not measured.
 
-    metric.read is a path of dotted names; a whole number counts in a list, from the end if it is negative. What has
-    no meaning for the model that was measured (see `verdicts`) is None too.
+    metric.read is a path of names with dots between them; a whole number is an index into a list, from the end if it is
+    negative. A score that has no meaning for the model (see `verdicts`) is None too.
     """
     parts = metric.read.split(".")
     if key := measured_as(metric):
@@ -131,12 +131,13 @@ def value(result: Result, metric: Metric) -> Any:
 
 
 def values(table: Table, cell: Cell, name: str, of: Callable[[Cell], list[Result]]) -> list[Any]:
-    """What the results of a cell hold of a metric, one per seed; None where it was not measured.
+    """Return the values of a metric in the results of a cell, one for each seed; None where it was not measured.
 
-    One that is over_largest (see `tables.Metric`) needs results of every model in the cell's row.
+    A metric with over_largest (see `tables.Metric`) needs results of every model in the cell's row.
 
     Args:
-        of: the results of a cell, by seed.
+        table, cell, name: the table, its cell, and the name of its metric.
+        of: a function that returns the results of a cell, ordered by seed.
     """
     metric = table.metric(cell, name)
     if not metric.over_largest:

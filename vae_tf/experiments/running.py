@@ -1,4 +1,4 @@
-"""One task, in a process of its own: the runs of some seeds found or trained, scored, and written to results/.
+"""Perform one task in a process of its own: find or train the runs of some seeds, score them, write their results.
 
 `python -m vae_tf.experiments.running TASK` gets a tasks.Task as JSON; scheduling starts it.
 """
@@ -37,7 +37,7 @@ LARGEST_PART = 64       # numbers of a metric's part that a result keeps
 
 
 def perform(task: tasks.Task) -> bool:
-    """Find, train and score the runs of a task; returns whether it came to its end.
+    """Find, train and score the runs of a task; return whether it came to its end.
 
     Raises:
         InputError: this process comes to other configurations than the command did.
@@ -66,12 +66,12 @@ def perform(task: tasks.Task) -> bool:
 
 
 def folder_of(task: tasks.Task, seed: int) -> pathlib.Path:
-    """The folder in which a task trains a seed."""
+    """Return the folder in which a task trains a seed."""
     return pathlib.Path(task.places.run_root, f"{task.name}-seed{seed}")
 
 
 def train_missing(task: tasks.Task, configs: Mapping[int, Configuration]) -> bool:
-    """Train the runs of which there is no export; returns False if the process was asked to stop."""
+    """Train the runs that have no export; return False if the process was asked to stop."""
     cards = finding.exports(finding.export_roots(task.places))
     missing = {seed: config for seed, config in configs.items() if not finding.export_of(config, cards)}
     for seed, config in missing.items():
@@ -85,7 +85,7 @@ def train_missing(task: tasks.Task, configs: Mapping[int, Configuration]) -> boo
 
 
 def side_by_side(folders: Mapping[int, pathlib.Path]) -> list[list[int]]:
-    """Lists of seeds that can be trained as one program: in a row, and from a common step."""
+    """Divide seeds into lists that can be trained as one program: consecutive seeds that start from a common step."""
     steps = {seed: set(runs.find_checkpoints(folder)) for seed, folder in folders.items()}
     together = not any(steps.values()) or (steps and set.intersection(*steps.values()))
     groups: list[list[int]] = []
@@ -100,7 +100,7 @@ def side_by_side(folders: Mapping[int, pathlib.Path]) -> list[list[int]]:
 
 
 def train(task: tasks.Task, seeds: Sequence[int]) -> None:
-    """Train some seeds in a row, with train.py."""
+    """Train consecutive seeds as one program, with train.py."""
     values = planning.train_flags([
         *recipes.arguments(task.recipe, task.flags, task.length), f"--seed={seeds[0]}", f"--replicas={len(seeds)}",
         f"--name={task.name}", f"--run_root={task.places.run_root}", f"--export_root={task.places.export_root}"])
@@ -108,7 +108,7 @@ def train(task: tasks.Task, seeds: Sequence[int]) -> None:
 
 
 def program(name: str) -> ModuleType:
-    """The module of a program of the checkout, train.py or evaluate.py."""
+    """Import a program of the checkout, train.py or evaluate.py."""
     if str(recipes.CHECKOUT) not in sys.path:
         sys.path.insert(0, str(recipes.CHECKOUT))
     return importlib.import_module(name)
@@ -140,7 +140,7 @@ def write_result(task: tasks.Task, config: Configuration, examples: int) -> None
 
 
 def learned(task: tasks.Task, config: Configuration, steps: int, scoring: float) -> dict[str, Any]:
-    """What a run's folder tells, for its result: seconds and a thinned history, as far as they are known."""
+    """Read from a run's folder what its result needs: seconds and a thinned history, as far as they are known."""
     folders = finding.folders_of(config, finding.run_roots(task.places))
     folder, rows = finding.history_of(steps, folders)
     seconds = {"training": None, "replicas": None, "scoring": float(f"{scoring:.3g}")}
@@ -156,7 +156,7 @@ def learned(task: tasks.Task, config: Configuration, steps: int, scoring: float)
 
 
 def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) -> dict[str, Any]:
-    """verdict, metrics, polarised_regime and scored_on of an export, for its result; those of `there` are kept."""
+    """Measure verdict, metrics, polarised_regime and scored_on of an export; keep the metrics in `there`."""
     model = export.load(path)
     whole = {"metrics": dict(there)}
     for given, names in wanted or (((), ()),):
@@ -177,7 +177,7 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
 
 
 def evaluated(model: export.Exported, dataset: data.Dataset, names: Sequence[str], values: flags.FlagValues) -> str:
-    """metrics.json of an export for some metrics, as evaluate.py measures them with these flags."""
+    """Measure some metrics of an export as evaluate.py does with these flags; return the text of metrics.json."""
     options = {**vars(cli.read_options(values)), "names": [name for name in names if name in metrics.METRICS],
                "jobs": int(os.environ.get("OMP_NUM_THREADS", 1))}
     return evaluation.as_json(evaluation.evaluate(model, dataset, **options))
@@ -196,19 +196,19 @@ def measure_function(task: tasks.Task) -> None:
 
 
 def slim(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of metrics.json without its long lists."""
+    """Return an entry of metrics.json without its long lists."""
     return {name: rounded(part) for name, part in entry.items() if count(part) <= LARGEST_PART}
 
 
 def count(value: Any) -> int:
-    """How many numbers there are in nested lists and dicts."""
+    """Count the numbers in nested lists and dicts."""
     if isinstance(value, dict):
         return sum(map(count, value.values()))
     return sum(map(count, value)) if isinstance(value, list) else 1
 
 
 def rounded(value: Any) -> Any:
-    """Numbers of nested lists, arrays and dicts to six digits; those that are not finite are None."""
+    """Round the numbers in nested lists, arrays and dicts to six digits; replace those that are not finite by None."""
     if isinstance(value, dict):
         return {name: rounded(part) for name, part in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
@@ -219,7 +219,7 @@ def rounded(value: Any) -> Any:
 
 
 def machine() -> str:
-    """The kind of machine this is: its processor and how many cores this process may use."""
+    """Name the kind of this machine: its processor and the number of its cores."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError, StopIteration):
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -228,7 +228,7 @@ def machine() -> str:
 
 
 def stop_with(parent: int) -> None:
-    """Stop this process, as a signal would, when the one that started it has ended: nobody else could."""
+    """Stop this process, as a signal would, when the process that started it has ended, because nobody else can."""
     while os.getppid() == parent:
         time.sleep(workers.SECONDS)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Tasks handed to dask.distributed: a local cluster, or one that is there already; see docs/experiments.md.
+"""Hand tasks to dask.distributed, on a local cluster or on one that exists already; see docs/experiments.md.
 
 A worker does nothing but start a process per task and wait for it. So a task gets a main thread of its own, which
 signals reach, and a worker that dies takes no training with it: its process notices, writes a checkpoint and ends, and
@@ -32,7 +32,7 @@ _processes: dict[str, subprocess.Popen] = {}        # of this worker, by key
 
 
 def distributed() -> Any:
-    """The module dask.distributed.
+    """Import and return the module dask.distributed.
 
     Raises:
         InputError: it is not installed.
@@ -47,11 +47,11 @@ def distributed() -> Any:
 
 @contextlib.contextmanager
 def client(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
-    """A client of a cluster, how many workers it has, and how many of them share a machine.
+    """Connect to a cluster; yield a client, the number of workers, and the largest number that share a machine.
 
     Args:
         scheduler: the address of a scheduler, or None for a cluster of processes on this machine.
-        jobs: how many workers a local cluster gets.
+        jobs: the number of workers of a local cluster.
 
     Raises:
         InputError: nothing answers at the address, or it has no workers.
@@ -79,14 +79,14 @@ def client(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
 
 
 def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
-    """On a worker: run a task in a process of its own, and wait for it.
+    """On a worker: run a task in a process of its own, wait for it, and return its outcome.
 
     Args:
         task: a tasks.Task as JSON.
-        name: what it is called.
+        name: the name of the task.
         log: the file that takes what the process prints.
-        key: by which `stop` finds the process.
-        sharing: how many workers share this machine's processors.
+        key: the key by which `stop` finds the process.
+        sharing: the number of workers that share the processors of this machine.
     """
     threads = str(max(1, (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
                       // sharing))
@@ -111,7 +111,7 @@ def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
 
 
 def stop(command: str) -> None:
-    """On a worker: have the processes of a command write their checkpoints and end."""
+    """On a worker: tell the processes of a command to write their checkpoints and end, and wait for them."""
     mine = [process for key, process in list(_processes.items()) if key.startswith(command)]
     for process in mine:
         process.send_signal(signal.SIGTERM)
@@ -123,19 +123,19 @@ def stop(command: str) -> None:
 
 def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
         show: Callable[[dict[str, Outcome], dict[str, str], int], None]) -> dict[str, Outcome]:
-    """Have all tasks done.
+    """Have workers do all tasks, and wait for them.
 
     Args:
-        tasks: tasks.Task.
-        scheduler, jobs: see `client`.
-        show: called twice a second with the outcomes so far, the logs of all tasks, both by task, and the number of
-            workers.
+        tasks: the tasks, each a tasks.Task.
+        scheduler, jobs: as for `client`.
+        show: a function that is called twice a second with the outcomes so far and the logs of all tasks, both by the
+            label of the task, and with the number of workers.
 
     Returns:
         {label of a task: its outcome}.
 
     Raises:
-        KeyboardInterrupt: the process was asked to stop; by then every task has.
+        KeyboardInterrupt: the process was asked to stop. By then every task has stopped.
         InputError: see `client`.
     """
     command = uuid.uuid4().hex
@@ -162,7 +162,7 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
 
 
 def outcome_of(future: Any) -> Outcome:
-    """The outcome of a future that is done."""
+    """Return the outcome of a future that is done."""
     if future.status == "finished":
         return future.result()
     if future.status == "error":        # such as workers that died again and again

@@ -1,4 +1,4 @@
-"""What was measured of a table's cells, over seeds, against what the paper prints and claims."""
+"""Summarise what was measured of a table's cells over seeds, and compare it with what the paper prints and claims."""
 
 import dataclasses
 import itertools
@@ -18,8 +18,10 @@ DEAD = ("dead", "nearly dead")
 class Number:
     """A metric of a cell over seeds.
 
-    values: of each seed that has one, numbers or lists; a dead model has none of what means nothing there.
-    dead: how many models are dead, or nearly. runs: how many there are.
+    values: the value of each seed that has one, a number or a list. A dead model has no value of a metric that means
+        nothing for it.
+    dead: the number of models that are dead or nearly dead.
+    runs: the number of models.
     """
 
     values: tuple[Any, ...]
@@ -32,12 +34,12 @@ class Number:
 
     @property
     def mean(self) -> float | None:
-        """None where nothing was measured, or a list."""
+        """The mean over seeds; None where nothing was measured, or lists were."""
         return statistics.fmean(self.values) if self.is_scalar else None
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation over seeds; None of fewer than two."""
+        """The standard deviation over seeds; None for fewer than two."""
         return statistics.stdev(self.values) if self.is_scalar and len(self.values) > 1 else None
 
 
@@ -54,37 +56,37 @@ class Summary:
         self.of = {(cell.row, cell.column): listing.of_cell(table, cell, found) for cell in table.cells}
 
     def number(self, cell: tables.Cell, name: str) -> Number:
-        """A metric of a cell."""
+        """Return a metric of a cell over seeds."""
         there = self.of[cell.row, cell.column]
         values = self._values(cell, name)
         dead = sum((result.get("verdict") or {}).get("state") in DEAD for result in there)
         return Number(tuple(value for value in values if value is not None), dead, len(there))
 
     def pairs(self, cell: tables.Cell, x: str, y: str) -> tuple[list[Any], list[Any]]:
-        """Two metrics of a cell, of each seed that has both."""
+        """Return two metrics of a cell, of each seed that has both."""
         both = [pair for pair in zip(self._values(cell, x), self._values(cell, y), strict=True) if None not in pair]
         return [pair[0] for pair in both], [pair[1] for pair in both]
 
     def _values(self, cell: tables.Cell, name: str) -> list[Any]:
-        """A metric of a cell by seed, None where there is none."""
+        """Return a metric of a cell for each seed, None where it has no value."""
         return results.values(self.table, cell, name, lambda other: self.of[other.row, other.column])
 
     def is_measured(self, cell: tables.Cell, name: str) -> bool:
-        """Whether a number was measured, if only to say that the models are dead."""
+        """Say whether a number was measured, if only to say that the models are dead."""
         number = self.number(cell, name)
         return bool(number.values or number.dead)
 
     def why_none(self, cell: tables.Cell, name: str) -> str:
-        """Why the runs of a cell have no value of a metric."""
+        """Say why the runs of a cell have no value of a metric."""
         key = results.measured_as(self.table.metric(cell, name))
         entries = [result["metrics"].get(key) or {} for result in self.of[cell.row, cell.column]]
         told = [why for entry in entries if (why := entry.get("no_meaning") or entry.get("skipped"))]
         return told[0] if told else "it was not measured"
 
     def verdict(self, cell: tables.Cell, name: str) -> str | None:
-        """INSIDE, ORDER, NEITHER or ALONE for a number that the paper prints and that was measured, else None.
+        """Return INSIDE, ORDER, NEITHER or ALONE for a number that is printed and measured, else None.
 
-        See page.RULE.
+        page.RULE says what they mean.
         """
         mean = self.number(cell, name).mean
         if name not in cell.printed or mean is None:
@@ -98,14 +100,14 @@ class Summary:
         return ALONE if not ordered else ORDER if all(ordered) else NEITHER
 
     def _peers(self, cell: tables.Cell, name: str) -> list[tuple[float, Number]]:
-        """(printed number, Number) of the models that a cell is compared with: of its row, or else of its column."""
+        """Return (printed number, Number) of the models in a cell's row, or else in its column."""
         others = [each for each in self.table.cells if each is not cell and name in each.printed]
         row = [each for each in others if each.row == cell.row]
         return [(each.printed[name][0], self.number(each, name))
                 for each in row or [each for each in others if each.column == cell.column]]
 
     def check(self, check: claims.Check) -> tuple[str, list[str]]:
-        """Whether a claim holds, and what was measured, a line for each cell or row: (HOLDS or ..., lines)."""
+        """Say whether a claim holds (HOLDS, FAILS, SO_FAR or UNKNOWN), with a line for each cell or row measured."""
         rows = check.rows or tuple(dict.fromkeys(cell.row for cell in self.table.cells))
         cells = [cell for cell in self.table.cells
                  if cell.row in rows and (not check.columns or cell.column in check.columns)]
@@ -117,7 +119,7 @@ class Summary:
         return state, [line for _, _, line in judged if line]
 
     def _bounded(self, check: claims.Check, cell: tables.Cell) -> tuple[bool | None, bool, str]:
-        """(whether a number is within bounds, or None; whether it was measured; a line)."""
+        """Return whether a number is within bounds (None if not measured), whether it was measured, and a line."""
         mean = self.number(cell, check.metric).mean
         if mean is None:
             return None, False, ""
@@ -127,7 +129,7 @@ class Summary:
         return inside, True, place + shown(mean, self.table.metrics[check.metric].decimals)
 
     def _ordered(self, check: claims.Check, row: str) -> tuple[bool | None, bool, str]:
-        """(whether the columns of a row rise from group to group, or None; whether all are measured; a line)."""
+        """Return whether a row's columns rise from group to group, or None; whether all are measured; and a line."""
         decimals, groups, complete = self.table.metrics[check.metric].decimals, [], True
         for group in check.rising:
             means = [(cell.column, self.number(cell, check.metric).mean) for cell in self.table.cells
@@ -143,7 +145,7 @@ class Summary:
 
 
 def shown(value: float, decimals: int = 2) -> str:
-    """A number as text: so many decimals, or two significant digits where those would hide it."""
+    """Write a number with so many decimals, or with two significant digits where decimals would hide it."""
     if value and (abs(value) < 10.0 ** -decimals or abs(value) >= 1e5):
         return f"{value:.2g}"
     return f"{value:.{decimals}f}"

@@ -1,6 +1,6 @@
-"""tables/NAME.toml: what a paper prints in a table or figure, and how each of its cells is measured here.
+"""Tables and figures of papers, tables/NAME.toml: what is printed, and how each cell is measured here.
 
-A table is data alone, so adding one needs no code. `read` gives a Table, and names the mistake in a file that is none.
+A table is data alone, so adding one needs no code. `read` returns a Table, or names the mistake in its file.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ class Metric:
 
 @dataclasses.dataclass(frozen=True)
 class Budget:
-    """How a cell is shortened: passes over the data or steps (None: as the recipe says), and how many seeds."""
+    """How a cell is shortened: its epochs or steps (None for those of the recipe), and the number of seeds."""
 
     epochs: float | None = None
     steps: int | None = None
@@ -121,11 +121,11 @@ class Table:
     notes: tuple[str, ...] = ()
 
     def numbers(self) -> list[tuple[Cell, str]]:
-        """(cell, name of a metric) of every number to measure: those printed, or all metrics where none is."""
+        """Return (cell, name of a metric) of every number to measure: the printed ones, or all if none is."""
         return [(cell, name) for cell in self.cells for name in (cell.printed or self.metrics)]
 
     def length(self, cell: Cell, budget: str, seeds: int | None = None) -> tuple[str, int] | None:
-        """A cell's length as a flag of train.py, "" for the recipe's own, and its number of seeds; None: not run."""
+        """Return a cell's length as a flag ("" for the recipe's own) and its number of seeds; None if it is not run."""
         chosen = Budget() if budget == "full" else cell.budgets.get(budget)
         if chosen is None:
             return None
@@ -133,20 +133,20 @@ class Table:
         return flag, seeds or chosen.seeds or self.seeds
 
     def metric(self, cell: Cell, name: str) -> Metric:
-        """A metric as a cell reads it."""
+        """Return a metric with the path from which a cell reads it."""
         return dataclasses.replace(self.metrics[name], read=cell.read.get(name, self.metrics[name].read))
 
 
 def names() -> list[str]:
-    """The names of all tables, sorted."""
+    """Return the names of all tables, sorted."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
 def load(name: str) -> Table:
-    """The table of a name, or of a file of one's own whose path ends in .toml.
+    """Load a table by its name, or from a file whose path ends in .toml.
 
     Raises:
-        InputError: there is no such table, or its file is none.
+        InputError: there is no such table, or its file has a mistake.
     """
     if name.endswith(".toml"):
         return read(name)
@@ -157,7 +157,7 @@ def load(name: str) -> Table:
 
 
 def readable() -> dict[str, Table]:
-    """All tables that can be read, by name; for what a mistake in one must not keep others from."""
+    """Return all tables that can be read, by name, so that a mistake in one does not hide the others."""
     found = {}
     for name in names():
         with contextlib.suppress(InputError):
@@ -166,10 +166,10 @@ def readable() -> dict[str, Table]:
 
 
 def read(path: str | pathlib.Path) -> Table:
-    """The table that a file describes.
+    """Read the table that a file describes.
 
     Raises:
-        InputError: the file and the entry, what was expected, what came.
+        InputError: the line names the file and the entry, what was expected and what came.
     """
     path = pathlib.Path(path)
     try:

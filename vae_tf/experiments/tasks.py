@@ -1,4 +1,4 @@
-"""A task: some seeds of a recipe; and when two configurations are of the same run."""
+"""Tasks, each of some seeds of a recipe; and the rule by which two configurations are of the same run."""
 
 import dataclasses
 import hashlib
@@ -11,7 +11,7 @@ from vae_tf.configuration import Configuration
 
 
 class Places(NamedTuple):
-    """Where runs, exports and results go, and further folders whose runs and exports are taken but not changed."""
+    """The folders of runs, exports and results, and further folders whose runs and exports are used but not changed."""
 
     run_root: str = "runs"
     export_root: str = "exported"
@@ -19,7 +19,7 @@ class Places(NamedTuple):
     adopt: tuple[str, ...] = ()
 
     def absolute(self) -> "Places":
-        """The same places for a process in any folder."""
+        """Return the same places as absolute paths, for a process in any folder."""
         def absolute(path: str) -> str:
             return str(pathlib.Path(path).absolute())
 
@@ -32,15 +32,15 @@ Wanted = tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]       # ((flags of 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """Some seeds of a recipe, trained side by side, and scored.
+    """Some seeds of a recipe, which are trained together and scored.
 
-    name: of their runs and exports, before "-seedS"; a digest in it tells recipes apart, whatever they are called.
-    places: where they are.
-    length: the flag that says how long, "" for the recipe's own.
-    steps: in all.
-    digest: of the configuration, which a worker must come to as well.
-    wanted: what is measured.
-    function: "module:function", of an experiment that trains nothing; the recipe is empty then.
+    name: the name of their runs and exports before "-seedS". A digest in it tells recipes of one name apart.
+    places: the folders of runs, exports and results.
+    length: the flag that says how long to train, "" for the recipe's own length.
+    steps: the number of steps in all.
+    digest: a digest of the configuration, which a worker must come to as well.
+    wanted: the metrics to measure.
+    function: "module:function" of an experiment that trains nothing; the recipe is then empty.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Task:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The name of the task for people."""
         if not self.seeds:
             return self.name
         seeds = f"{self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else str(self.seeds[0])
@@ -76,7 +76,7 @@ def _tuples(value: Any) -> Any:
 
 
 def digest(config: Configuration) -> str:
-    """A digest of a configuration, the same for all seeds and lengths."""
+    """Return a digest of a configuration that is the same for all seeds and lengths."""
     kept = {name: value for name, value in config.as_json().items() if name not in ("seed", "steps")}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
