@@ -15,13 +15,14 @@ import scipy.stats
 
 from vae_tf import activity, checks, evaluation, metrics, verdicts
 from vae_tf.errors import InputError, printable
+from vae_tf.metrics import orthogonality
 
 VERDICT_EXAMPLES = 1_000        # least number that says which latents carry information
 LEVEL = 0.05                    # a p below this answers the question
 RESAMPLES = 9_999               # permutations that a test draws where there are too many to try all
 
-# Distances from orthogonality, 0 if the columns are orthogonal; dto alone looks at passive latents, too.
-MEASURES = ("dto", "dto_active", "column_cosine", "hadamard_gap", "od_score")
+# Distances from orthogonality, 0 if the columns are orthogonal; the last is relative to the other models.
+MEASURES = (*orthogonality.DISTANCES, metrics.od_score.__name__)
 
 
 class Measured(NamedTuple):
@@ -85,12 +86,13 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
         if found[name].left_out is None:
             around = metrics.Context(posterior["mean"][:examples], decoder=model.decoder, seed=seed,
                                      stddevs=None if verdict.kl is None else _width(posterior)[:examples])
-            found[name].scores.update(_distances(around.value("gram"), active))
+            found[name].scores.update({distance: of(around.value("gram"), active)
+                                       for distance, of in orthogonality.DISTANCES.items()})
             grams[name] = around.value("local_decoders").gram if fitted else around.value("gram")
         if progress:
             progress(done, len(models))
     for name, result in (metrics.od_score(grams) if grams else {}).items():
-        found[name].scores["od_score"] = result.score
+        found[name].scores[result.name] = result.score
     return found
 
 
@@ -113,12 +115,6 @@ def _judge(posterior: dict[str, np.ndarray]) -> tuple[verdicts.Verdict, np.ndarr
     return verdict, activity.is_narrow(width, posterior.get("prior_stddev", 1.0))
 
 
-def _distances(gram: np.ndarray, active: np.ndarray) -> dict[str, float]:
-    """Distances from orthogonality by name, of MEASURES but for the OD-score; gram is [N, d, d], active [d]."""
-    return {"dto": metrics.dto(gram).score, "dto_active": metrics.dto(gram, active).score,
-            "column_cosine": metrics.column_cosine(gram, active).score, "hadamard_gap": _hadamard_gap(gram, active)}
-
-
 def _left_out(verdict: verdicts.Verdict, active: np.ndarray) -> str | None:
     if verdict.state != "alive":
         return verdicts.describe(verdict)
@@ -127,13 +123,6 @@ def _left_out(verdict: verdicts.Verdict, active: np.ndarray) -> str | None:
         return (f"{active.sum()} of {len(active)} latents {'has' if active.sum() == 1 else 'have'} a posterior "
                 f"narrower than the prior ({rule}): there are no two columns to compare.")
     return None
-
-
-def _hadamard_gap(gram: np.ndarray, active: np.ndarray) -> float:
-    try:
-        return metrics.hadamard_gap(gram, active).score
-    except InputError:          # more active latents than data dimensions
-        return math.inf
 
 
 def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> list[str]:
@@ -214,8 +203,8 @@ def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, 
         if not count:
             return f"{question} It cannot be told: no model of {label} has columns that mean anything."
     counts = {model.active for model in (*models.values(), *others.values())}
-    name, why = (("dto_active", "") if len(counts) == 1 else
-                 ("column_cosine", ", as DtO grows with the number of active latents, which differs"))
+    name, why = ((orthogonality.OF_EQUAL_NUMBERS, "") if len(counts) == 1 else
+                 (orthogonality.OF_ANY_NUMBERS, ", as DtO grows with the number of active latents, which differs"))
     values = [np.array([model.scores[name] for model in of.values()]) for of in (models, others)]
     compared = f"{_mean_and_spread(values[0])} against {_mean_and_spread(values[1])} by {name}{why}"
     least = min(1.0, pairs * 2 / math.comb(a + b, a))

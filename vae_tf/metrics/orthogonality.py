@@ -8,6 +8,7 @@ that example. `active` leaves out, in all examples, the latents that the posteri
 
 import dataclasses
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -269,3 +270,21 @@ def _check_two_columns(gram: np.ndarray, narrow: np.ndarray) -> None:
 def _say_which_latents(result: Result, narrow: np.ndarray) -> Result:
     which = f"over the {narrow.sum()} of {len(narrow)} latents with {activity.RULES['is_narrow'].condition}"
     return dataclasses.replace(result, meaning=f"{result.meaning}; {which}")
+
+
+def _hadamard_gap_or_infinity(gram: np.ndarray, active: np.ndarray) -> float:
+    try:
+        return hadamard_gap(gram, active).score
+    except InputError:          # more active latents than data dimensions
+        return np.inf
+
+
+# What comparisons of models look at, as functions of gram [N, d, d] and of which latents are active, bool [d].
+DISTANCES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+    "dto": lambda gram, active: dto(gram).score,        # of passive latents, too
+    "dto_active": lambda gram, active: dto(gram, active).score,
+    "column_cosine": lambda gram, active: column_cosine(gram, active).score,
+    "hadamard_gap": _hadamard_gap_or_infinity,
+}
+# The distances that decide between models with equal numbers of active latents, and with any.
+OF_EQUAL_NUMBERS, OF_ANY_NUMBERS = "dto_active", "column_cosine"
