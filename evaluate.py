@@ -60,7 +60,7 @@ def write_numbers(scored, model, settings, options):
     text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
                               **settings)
     files.write_text(model.path / "metrics.json", text)
-    export.describe(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
+    export.update_card(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
                                          if "no_meaning" not in score},
                     evaluated={**settings, "examples": len(scored.codes), "seed": options.seed,
                                "factors": scored.factors})

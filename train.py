@@ -58,7 +58,7 @@ def main(flags):
         print("At the end, nats per training example:")
     for config, model, name, card, history in zip(configs.values(), models, names, cards, histories, strict=True):
         folder = pathlib.Path(settings.export_root, name)
-        there = export.existing(folder, model, card)
+        there = export.find_existing(folder, model, card)
         path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark)
         last = ", ".join(f"{name} {value:.2f}" for name, value in card["final_terms"].items()
                          if name in ("reconstruction", "kl")) or "untrained"

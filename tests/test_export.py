@@ -303,11 +303,11 @@ def test_the_newest_version_is_the_highest_of_the_model_written_last(tmp_path):
     for name, version in (("a", "9"), ("a", "10"), ("b", "1")):
         (tmp_path / name).mkdir(exist_ok=True)
         saved(tmp_path, SMALLEST)[2].rename(tmp_path / name / version)
-    assert export.newest(tmp_path) == tmp_path / "b" / "1"
-    export.describe(tmp_path / "a" / "9", metrics={"mig": 0.5})
+    assert export.find_newest(tmp_path) == tmp_path / "b" / "1"
+    export.update_card(tmp_path / "a" / "9", metrics={"mig": 0.5})
     (tmp_path / "a" / "9" / "metrics.json").write_text("{}")           # evaluating an old version does not renew it
-    assert export.newest(tmp_path) == tmp_path / "b" / "1"
-    assert export.newest(tmp_path / "a") == tmp_path / "a" / "10"
+    assert export.find_newest(tmp_path) == tmp_path / "b" / "1"
+    assert export.find_newest(tmp_path / "a") == tmp_path / "a" / "10"
     card = export.load(tmp_path / "a" / "9").card
     assert card["metrics"] == {"mig": 0.5} and card["model"] == "vae"
 
@@ -357,12 +357,12 @@ def test_an_export_killed_at_any_moment_leaves_no_half_version(tmp_path, process
         process.join()
         assert process.exitcode == -9
         killed_aside += len(list(folder.glob(".writing-*")))
-        for version in export.versions(folder):
+        for version in export.list_versions(folder):
             assert files_in(folder / str(version)) == whole
             np.testing.assert_array_equal(export.load(folder / str(version)).encode(x)["mean"], codes)
     assert killed_aside >= 3        # they were killed while writing
     last = saved(tmp_path, SMALLEST)[2]
-    assert not [name for name in os.listdir(folder) if name.startswith(".")] and export.newest(folder) == last
+    assert not [name for name in os.listdir(folder) if name.startswith(".")] and export.find_newest(folder) == last
 
 
 def test_exports_at_once_get_a_version_each(tmp_path, processes):

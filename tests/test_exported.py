@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from vae_tf import data, evaluation, export, models
 from vae_tf.errors import InputError
-from vae_tf.export import signatures
+from vae_tf.export import limits
 
 LATENTS, ROWS, SHAPE = 3, 512, (4, 4, 1)
 RNG = np.random.default_rng(0)
@@ -41,7 +41,7 @@ def exported(folder, model="ivae", x=X, **options):
 def served(tmp_path_factory):
     """A linear iVAE of 4x4 images whose signatures take 512 rows, as those of a large one, and its folder."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(signatures, "BUDGET", 0)
+        patch.setattr(limits, "BUDGET", 0)
         model, path = exported(tmp_path_factory.mktemp("served") / "model")
     return model, path
 
@@ -53,15 +53,15 @@ def loaded(served):
 
 def test_limits_follow_from_what_a_row_takes():
     def of(network, shape, latents=10):
-        return signatures.limits(models.build("vae", shape, network=network, latents=latents))
+        return limits.compute_limits(models.build("vae", shape, network=network, latents=latents))
 
     # 2 (16 + 16 + 3) + ... floats would allow more than the bound; 64x64 images through convolutions do not.
-    assert of("linear", SHAPE) == {"rows": signatures.MOST_ROWS, "jacobian_rows": signatures.MOST_ROWS}
+    assert of("linear", SHAPE) == {"rows": limits.MOST_ROWS, "jacobian_rows": limits.MOST_ROWS}
     small, large = of("conv_locatello", (64, 64, 1)), of("conv_locatello", (256, 256, 3))
     model = models.build("vae", (64, 64, 1), network="conv_locatello", latents=10)
     floats = sum(np.prod(layer.output.shape[1:]) for layer in model.decoder.layers)
-    assert signatures.FEWEST_ROWS < small["rows"] < signatures.BUDGET / (4 * floats)
-    assert small["jacobian_rows"] == small["rows"] // 11 and large["rows"] == signatures.FEWEST_ROWS
+    assert limits.FEWEST_ROWS < small["rows"] < limits.BUDGET / (4 * floats)
+    assert small["jacobian_rows"] == small["rows"] // 11 and large["rows"] == limits.FEWEST_ROWS
 
 
 def test_floats_and_raw_factors_encode_as_pixels_and_u(served):

@@ -65,7 +65,7 @@ def test_graphs_that_reach_outside_are_refused_unless_trusted(tmp_path, function
     tf.saved_model.save(module, str(path), signatures={"encode": module.encode})
     (path / export.EXTRA).mkdir()
     (path / export.CARD).write_text(json.dumps({"model": "vae", "u_size": 0}))
-    operations = export.suspicious(path)
+    operations = export.find_suspicious(path)
     assert (found in operations) if found else not operations
     if not found:
         assert export.load(path).encode([[1.0, 2.0, 3.0]])["mean"].shape == (1, 3)

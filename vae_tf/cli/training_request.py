@@ -100,7 +100,7 @@ def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
     if not given["init_from"]:
         return {}
     try:
-        given["init_from"] = str(export.newest(given["init_from"]))
+        given["init_from"] = str(export.find_newest(given["init_from"]))
     except InputError as error:
         raise InputError(f"--init_from: {error}") from None
     recipe = export.read_card(given["init_from"], export.TRAINED_FURTHER)["recipe"]

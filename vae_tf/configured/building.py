@@ -16,8 +16,8 @@ def scale_as_init_from(config: Configuration, dataset: data.Dataset) -> data.Dat
     if not config.init_from or not models.find(config.model).conditional:
         return dataset
     card = export.read_card(config.init_from)
-    scaled = export.scaled_as_trained(dataset, card, "init_from")
-    if outside := export.outside_of_training(dataset, card):
+    scaled = export.scale_as_trained(dataset, card, "init_from")
+    if outside := export.describe_outside(dataset, card):
         warnings.warn(outside, stacklevel=2)
     return scaled
 

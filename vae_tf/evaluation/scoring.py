@@ -288,6 +288,6 @@ def check_dataset(model: Any, dataset: Any) -> None:
         raise InputError(f"dataset: the model takes examples of shape {shape}"
                          + (f" and u of size {u_size}" if u_size else "")
                          + f"; got {dataset.name} with shape {dataset.shape} and u of size {dataset.u_size}")
-    export.scaled_as_trained(dataset, card)
-    if outside := export.outside_of_training(dataset, card):
+    export.scale_as_trained(dataset, card)
+    if outside := export.describe_outside(dataset, card):
         warnings.warn(outside, stacklevel=3)

@@ -3,9 +3,13 @@
 NAME/ is laid out as TensorFlow Serving watches it. assets.extra/ holds what TensorFlow itself does not need: the card,
 the requests that warm a server up, and the Keras weights to go on training with.
 
-    signatures      what the graph computes, what it refuses, and how much one request may ask
+    checking        checks that are a part of a graph
+    limits          how much one request may ask
+    functions       what the graph computes, and what it refuses
+    signatures      what a server offers: functions within those limits
     card            what an export says of itself, and the scale of its factors
-    folders         the versions: written, found, pruned
+    versions        exported/NAME/VERSION: written, found, pruned
+    weights         the Keras weights beside a SavedModel
     operations      whether a stranger's graph touches files
     exported        a SavedModel as NumPy functions
 """
@@ -16,15 +20,16 @@ from vae_tf.export.card import (
     SCORED,
     TRAINED_FURTHER,
     WEIGHTS,
-    describe,
-    outside_of_training,
+    describe_outside,
     read_card,
-    scaled_as_trained,
+    scale_as_trained,
+    update_card,
 )
 from vae_tf.export.exported import Exported, load
-from vae_tf.export.folders import check_writable, existing, load_weights, newest, save, versions
-from vae_tf.export.operations import suspicious
+from vae_tf.export.operations import find_suspicious
+from vae_tf.export.versions import check_writable, find_existing, find_newest, list_versions, save
+from vae_tf.export.weights import load_weights
 
-__all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_writable", "describe",
-           "existing", "load", "load_weights", "newest", "outside_of_training", "read_card", "save",
-           "scaled_as_trained", "suspicious", "versions"]
+__all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_writable", "describe_outside",
+           "find_existing", "find_newest", "find_suspicious", "list_versions", "load", "load_weights", "read_card",
+           "save", "scale_as_trained", "update_card"]

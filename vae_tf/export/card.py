@@ -6,10 +6,13 @@ A card may come from anybody. So it is data alone, checked entry by entry, and i
 import json
 import numbers
 import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
 from vae_tf import files
+from vae_tf.data import Dataset
 from vae_tf.errors import InputError, printable
 
 EXTRA = pathlib.Path("assets.extra")
@@ -36,7 +39,7 @@ SCORED = ("latents", "beta", "likelihood", "steps", "data.name", "data.shape", "
 TRAINED_FURTHER = ("data.shape", "recipe.model", "recipe.network", "recipe.latents", "recipe.likelihood")
 
 
-def read_card(path, also=()):
+def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, Any]:
     """What exported/NAME/VERSION says of itself, a dict; control characters of its text are escaped.
 
     Args:
@@ -49,16 +52,16 @@ def read_card(path, also=()):
     file = pathlib.Path(path) / CARD
     try:
         card = json.loads(file.read_text())
-        wrong = _wrong(card, (*NEEDED, *also))
+        wrong = _find_mistake(card, (*NEEDED, *also))
     except (OSError, ValueError, RecursionError) as error:        # JSON and Unicode errors are ValueErrors
         reason = error.strerror if isinstance(error, OSError) else f"not JSON: {error}"
         wrong = f"it cannot be read ({reason})"
     if wrong:
         raise InputError(f"{file}: {wrong}; restore the file, or export the model again with train.py")
-    return _printable(card)
+    return _escape(card)
 
 
-def _wrong(card, needed):
+def _find_mistake(card: Any, needed: Iterable[str]) -> str | None:
     """What is wrong with a card, or None."""
     if not isinstance(card, dict):
         return f"expected a JSON object; got {CALLED.get(type(card), type(card).__name__)}"
@@ -82,21 +85,22 @@ def _wrong(card, needed):
     return None
 
 
-def _printable(value):
+def _escape(value: Any) -> Any:
+    """The value with the control characters of all its text escaped."""
     if isinstance(value, dict):
-        return {printable(key): _printable(item) for key, item in value.items()}
+        return {printable(key): _escape(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_printable(item) for item in value]
+        return [_escape(item) for item in value]
     return printable(value) if isinstance(value, str) else value
 
 
-def describe(path, **more):
+def update_card(path: str | pathlib.Path, **more: Any) -> None:
     """Add to the card of exported/NAME/VERSION, or replace what it says of the same."""
     card = {**read_card(path), **more}
     files.write_text(pathlib.Path(path) / CARD, json.dumps(card, indent=2))
 
 
-def scale_of(dataset):
+def describe_scale(dataset: Dataset) -> dict[str, Any] | None:
     """How a dataset's factors became its u, for the card: names, low and high; None if u is not made of factors."""
     if dataset.u_range is None:
         return None
@@ -104,14 +108,14 @@ def scale_of(dataset):
     return {"names": [printable(name) for name in dataset.factor_names], "low": low, "high": high}
 
 
-def scaled_as_trained(dataset, card, argument="dataset"):
+def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = "dataset") -> Dataset:
     """The dataset with u on the scale that the model of a card was trained with.
 
     Without that, the same factors would be another u wherever the range of a file's factors is another. u that is the
     data's own, rather than made of factors, stays as it is.
 
     Args:
-        dataset: a data.Dataset.
+        dataset: gives the factors.
         card: of an export.
         argument: what named the dataset, for the error.
 
@@ -131,7 +135,7 @@ def scaled_as_trained(dataset, card, argument="dataset"):
     return dataset.with_u_range(np.array(scale["low"]), np.array(scale["high"]))
 
 
-def outside_of_training(dataset, card):
+def describe_outside(dataset: Dataset, card: Mapping[str, Any]) -> str | None:
     """What to say of factors beyond the range that the model of a card was trained on, or None."""
     scale = card.get("u")
     if not scale or dataset.u_range is None:

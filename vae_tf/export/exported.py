@@ -2,14 +2,20 @@
 
 import pathlib
 import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from vae_tf.data import Dataset
 from vae_tf.errors import InputError, printable
 from vae_tf.export import operations
-from vae_tf.export.card import read_card, scaled_as_trained
-from vae_tf.export.folders import newest
+from vae_tf.export.card import read_card, scale_as_trained
+from vae_tf.export.versions import find_newest
+from vae_tf.typing import Array, ArrayLike, Floats, Integers, Tensor
+
+Outputs = dict[str, Array]
 
 # Inputs with a row per example.
 BY_ROW = ("x", "z", "u", "factors")
@@ -24,117 +30,121 @@ class Exported:
     inputs that do not fit.
     """
 
-    def __init__(self, path, trust=False):
+    def __init__(self, path: str | pathlib.Path, trust: bool = False) -> None:
         self.path = pathlib.Path(path)
         self.card = read_card(self.path)
         if not trust:
-            operations.check(self.path)
+            operations.check_operations(self.path)
         try:
             self._loaded = tf.saved_model.load(str(self.path))
         except (OSError, ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:
-            raise InputError(f"{self.path} is damaged, and TensorFlow cannot load it ({_said(error)}); "
+            raise InputError(f"{self.path} is damaged, and TensorFlow cannot load it ({_explain(error)}); "
                              "export the model again") from None
         self._specs = {"seed": tf.TensorSpec((), tf.int32)}          # objective takes one, and is no signature
         for name, signature in self._loaded.signatures.items():
             if name != "encode_floats":        # its x is the floats
                 self._specs.update(signature.structured_input_signature[1])
 
-    def _call(self, name, **inputs):
+    def _call(self, name: str, **inputs: Any) -> Outputs:
         """A signature on arrays by name, as many requests as their rows need."""
         function = self._loaded.signatures.get(name)
         if function is None:
             raise InputError(f"{name}: a model of kind {self.card['model']} has none")
         specs = {**self._specs, **function.structured_input_signature[1]}
-        tensors = {key: _array(key, value, specs[key]) for key, value in inputs.items()}
+        tensors = {key: _convert(key, value, specs[key]) for key, value in inputs.items()}
         rows = max((len(value) for key, value in tensors.items() if key in ("x", "z")), default=0)
         parts = [_run(name, function, {key: value[start:start + step] if key in BY_ROW else value
                                        for key, value in tensors.items()})
-                 for step in [self._step(name, tensors)] for start in range(0, max(rows, 1), step)]
+                 for step in [self._count_rows(name, tensors)] for start in range(0, max(rows, 1), step)]
         return {key: np.concatenate([part[key] for part in parts]) if len(parts) > 1 else parts[0][key]
                 for key in parts[0]}
 
-    def _step(self, name, tensors):
-        """How many rows of x or z go into one request."""
+    def _count_rows(self, name: str, tensors: Mapping[str, Array]) -> int:
+        """The number of rows of x or z that go into one request."""
         most = self.card.get("limits", {}).get("jacobian_rows" if name == "jacobian" else "rows")
         if most is None or name == "sample" or len({len(tensors[key]) for key in tensors if key in BY_ROW}) > 1:
             return 2**31        # as one request, which is refused if need be
         return max(1, most // max(1, len(tensors["values"])) if name == "traverse" else most)
 
-    def _call_with(self, name, u, **inputs):
+    def _call_with(self, name: str, u: ArrayLike | None, **inputs: Any) -> Outputs:
         """A signature that takes u too if the model is an iVAE."""
-        return self._call(name, **inputs, **self._with_u(u))
+        return self._call(name, **inputs, **self._name_u(u))
 
-    def _with_u(self, u):
+    def _name_u(self, u: ArrayLike | None) -> dict[str, ArrayLike]:
+        """u by its name, or nothing for a model that takes none."""
         if (u is not None) != bool(self.card["u_size"]):
             expected = f"[B, {self.card['u_size']}]" if self.card["u_size"] else "none"
             raise InputError(f"u: a model of kind {self.card['model']} takes {expected}; "
-                             f"got {'none' if u is None else _described(u)}")
+                             f"got {'none' if u is None else _describe(u)}")
         return {} if u is None else {"u": u}
 
-    def u_at(self, dataset, indices):
+    def u_at(self, dataset: Dataset, indices: Integers) -> Floats | None:
         """u [B, |u|] of a dataset's examples on the scale that the model was trained with; None if it takes no u.
 
         Raises:
             InputError: the model's u cannot be made of this dataset's factors.
         """
-        return scaled_as_trained(dataset, self.card).u_at(indices) if self.card["u_size"] else None
+        if not self.card["u_size"]:
+            return None
+        u_at = scale_as_trained(dataset, self.card).u_at
+        return u_at(indices) if u_at else None
 
-    def encode(self, x, u=None):
+    def encode(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
         """q(z|x): mean [B, d], and stddev [B, d] or scale_tril [B, d, d]; prior_mean and prior_stddev with u."""
         return self._call_with("encode", u, x=x)
 
-    def encode_floats(self, x, u=None):
+    def encode_floats(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
         """`encode` of images as floats in [0, 1]."""
         return self._call_with("encode_floats", u, x=x)
 
-    def encode_factors(self, x, factors):
+    def encode_factors(self, x: ArrayLike, factors: ArrayLike) -> Outputs:
         """`encode` with factors [B, K] as the data have them instead of u; see card["u"] for their names and ranges."""
         return self._call("encode_factors", x=x, factors=factors)
 
-    def decode(self, z):
+    def decode(self, z: ArrayLike) -> Outputs:
         """mean [B, ...] of p(x|z), and logits if it is Bernoulli."""
         return self._call("decode", z=z)
 
     @property
-    def decoder(self):
+    def decoder(self) -> Callable[[Tensor], dict[str, Tensor]]:
         """`decode` as a function of tensors, of any number of rows, which gradients and `jacobians` go through."""
         return self._loaded.decode
 
-    def reconstruct(self, x, u=None):
+    def reconstruct(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
         """mean [B, ...] decoded from the posterior mean."""
         return self._call_with("reconstruct", u, x=x)
 
-    def sample(self, n, seed=0, u=None):
+    def sample(self, n: int, seed: int = 0, u: ArrayLike | None = None) -> Outputs:
         """n draws from the prior: images [n, ...], z [n, d]; u is [n, |u|] or [1, |u|]."""
         return self._call_with("sample", u, n=n, seed=seed)
 
-    def traverse(self, x, latent, values, u=None):
+    def traverse(self, x: ArrayLike, latent: int, values: ArrayLike, u: ArrayLike | None = None) -> Outputs:
         """images [B, T, ...] decoded from the posterior mean with one latent, 0 to d-1, set to each of `values` [T]."""
         return self._call_with("traverse", u, x=x, latent=latent, values=values)
 
-    def jacobian(self, z):
+    def jacobian(self, z: ArrayLike) -> Outputs:
         """jacobian [B, n, d] of decode's mean, in data units per latent unit; see jacobians.jacobian."""
         return self._call("jacobian", z=z)
 
-    def objective(self, x, seed=0, u=None):
+    def objective(self, x: ArrayLike, seed: int = 0, u: ArrayLike | None = None) -> Outputs:
         """The terms of the training objective per example [B], in nats, for one z each."""
-        inputs = {"x": x, "seed": seed, **self._with_u(u)}
+        inputs = {"x": x, "seed": seed, **self._name_u(u)}
         return _run("objective", self._loaded.objective,
-                    {key: _array(key, value, self._specs[key]) for key, value in inputs.items()})
+                    {key: _convert(key, value, self._specs[key]) for key, value in inputs.items()})
 
 
-def _run(name, function, arrays):
+def _run(name: str, function: Callable[..., Any], arrays: Mapping[str, Array]) -> Outputs:
     try:
         return {key: value.numpy() for key, value in
                 function(**{key: tf.constant(value) for key, value in arrays.items()}).items()}
     except (TypeError, ValueError, tf.errors.OpError) as error:
-        raise InputError(f"{name}: {_said(error)}") from None
+        raise InputError(f"{name}: {_explain(error)}") from None
 
 
-def _array(name, value, spec):
+def _convert(name: str, value: Any, spec: tf.TensorSpec) -> Array:
     """value in the shape and dtype of a TensorSpec, or an InputError."""
     dtype, hint = spec.dtype.as_numpy_dtype, ""
-    array = _numbers(value)
+    array = _make_array(value)
     if spec.dtype == tf.uint8:
         fits = array.dtype == np.uint8
         hint = "; floats in [0, 1] go to encode_floats" if array.dtype.kind == "f" else ""
@@ -142,7 +152,7 @@ def _array(name, value, spec):
         fits = array.dtype.kind in "uif" and np.can_cast(array.dtype, dtype, "same_kind")
     if not (fits and spec.shape.is_compatible_with(array.shape)):
         raise InputError(f"{name}: expected {spec.dtype.name} of shape {tuple(spec.shape)}; "
-                         f"got {_described(value)}{hint}")
+                         f"got {_describe(value)}{hint}")
     if not np.isfinite(array).all():
         raise InputError(f"{name}: expected finite numbers; got {np.sum(~np.isfinite(array))} NaN or infinite")
     holds = np.iinfo(dtype) if spec.dtype.is_integer else np.finfo(dtype)
@@ -152,7 +162,7 @@ def _array(name, value, spec):
     return array.astype(dtype, copy=False)
 
 
-def _numbers(value):
+def _make_array(value: Any) -> Any:
     """value as an array; of Python objects where it is none, such as rows of several lengths."""
     try:
         return np.asarray(value)
@@ -160,13 +170,14 @@ def _numbers(value):
         return np.array(None)
 
 
-def _described(value):
-    array = _numbers(value)
+def _describe(value: Any) -> str:
+    """The dtype and shape of what was given, in words."""
+    array = _make_array(value)
     return (f"a {type(value).__name__} that is no array of numbers" if array.dtype.kind == "O"
             else f"{array.dtype} of shape {array.shape}")
 
 
-def _said(error):
+def _explain(error: Exception) -> str:
     """What TensorFlow says is wrong, as one line: without the node, the trace, and the brackets around each part."""
     text = getattr(error, "message", None) or str(error)
     found = re.search(r"assertion failed: \[(.*)\]", text)
@@ -174,10 +185,10 @@ def _said(error):
     return printable(said)
 
 
-def load(root, trust=False):
-    """The newest model in `root` as an Exported; see `newest`.
+def load(root: str | pathlib.Path, trust: bool = False) -> Exported:
+    """The newest model in `root` as an Exported; see `find_newest`.
 
     A SavedModel is a program. One whose graph reads or writes files, or runs Python, is refused unless `trust` says
     that it comes from somebody trusted.
     """
-    return Exported(newest(root), trust)
+    return Exported(find_newest(root), trust)

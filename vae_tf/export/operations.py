@@ -6,6 +6,8 @@ is, and TensorFlow is not proof against a graph made to attack it.
 """
 
 import pathlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
@@ -24,7 +26,7 @@ SAVER = ("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename", "Static
 TEXT = 7        # tensorflow.DataType.DT_STRING; a file's name comes as text
 
 
-def suspicious(path):
+def find_suspicious(path: str | pathlib.Path) -> list[str]:
     """The operations of exported/NAME/VERSION that could reach outside of the model, [name, ...], sorted.
 
     Operations that TensorFlow's registry does not know count. So do those that have a state or handle text, but for
@@ -39,16 +41,16 @@ def suspicious(path):
     except (OSError, DecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a SavedModel"
         raise InputError(f"{file} cannot be read ({reason}); export the model again") from None
-    found = set()
+    found: set[str] = set()
     for meta_graph in saved.meta_graphs:
         graph, saver = meta_graph.graph_def, meta_graph.saver_def
         functions = {function.signature.name: function.node_def for function in graph.library.function}
         of_saver = {name.split(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
-        saving = _reached([node for node in graph.node if node.name in of_saver], functions)
+        saving = _find_reached([node for node in graph.node if node.name in of_saver], functions)
         # A function that anything but the saver calls gets no exception.
         rest = [node for node in graph.node if node.name not in of_saver]
         rest += [node for name, nodes in functions.items() if name not in saving for node in nodes]
-        elsewhere = _reached(rest, functions)
+        elsewhere = _find_reached(rest, functions)
         found |= {node.op for node in graph.node if _reaches_out(node.op, functions)}
         for name, nodes in functions.items():
             allowed = SAVER if name in saving and name not in elsewhere else ()
@@ -56,33 +58,34 @@ def suspicious(path):
     return sorted(found)
 
 
-def check(path):
+def check_operations(path: str | pathlib.Path) -> None:
     """Raise InputError if a SavedModel has operations that could reach outside of it; the line lists them."""
-    found = suspicious(path)
+    found = find_suspicious(path)
     if found:
         raise InputError(f"{printable(path)}: its graph could reach outside of the model, by the operations "
                          f"{printable(', '.join(found))}; a SavedModel is a program: load it only if you trust where "
                          "it comes from, with --trust_export, in Python with trust=True")
 
 
-def _reached(nodes, functions):
+def _find_reached(nodes: Iterable[Any], functions: Mapping[str, Any]) -> set[str]:
     """Names of the functions that nodes call, and those that these call in turn."""
-    reached, waiting = set(), list(nodes)
+    reached: set[str] = set()
+    waiting = list(nodes)
     while waiting:
-        for name in _called(waiting.pop()):
+        for name in _list_called(waiting.pop()):
             if name in functions and name not in reached:
                 reached.add(name)
                 waiting += functions[name]
     return reached
 
 
-def _called(node):
+def _list_called(node: Any) -> Iterator[str]:
     yield node.op       # a function may be called as if it were an operation
     for attribute in node.attr.values():
         yield from [attribute.func.name, *(function.name for function in attribute.list.func)]
 
 
-def _reaches_out(name, functions):
+def _reaches_out(name: str, functions: Mapping[str, Any]) -> bool:
     operation = op_def_registry.get(name)
     if operation is None:
         return name not in functions        # whose own operations are looked at

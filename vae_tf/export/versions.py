@@ -1,33 +1,39 @@
 """Folders of versions, exported/NAME/VERSION/: written whole or not at all, found, pruned."""
 
 import errno
-import hashlib
 import json
 import os
 import pathlib
 import tempfile
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
 from vae_tf import files
+from vae_tf.data import Dataset
 from vae_tf.errors import InputError
-from vae_tf.export import signatures
-from vae_tf.export.card import CARD, EXTRA, FORMAT, TRAINED_FURTHER, WEIGHTS, read_card, scale_of
+from vae_tf.export.card import CARD, EXTRA, FORMAT, WEIGHTS, describe_scale, read_card
+from vae_tf.export.functions import Functions, has_dark
+from vae_tf.export.limits import compute_limits
+from vae_tf.export.signatures import make_signatures
+from vae_tf.export.weights import compute_checksum
+from vae_tf.models import Autoencoder
+
+PathLike = str | pathlib.Path
 
 WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks for this name
 
-# What gives the weights their shapes and their meaning; all else of a recipe may change from run to run.
-ARCHITECTURE = ("model", "network", "latents", "likelihood")
 
-
-def save(folder, model, dataset, card, keep=None, accept_dark=False):
+def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[str, Any], keep: int | None = None,
+         accept_dark: bool = False) -> pathlib.Path:
     """Write the next version of `folder`; returns its path, exported/NAME/VERSION.
 
     Args:
         folder: exported/NAME.
-        model: a models.Autoencoder.
+        model: a trained or untrained model.
         dataset: what it was trained on, for the input's shape and dtype, and the scale of its factors.
         card: a dict that describes model, data and recipe, kept in assets.extra/card.json with what the export itself
             adds: limits of a request, the scale of u, a checksum of the weights.
@@ -40,16 +46,16 @@ def save(folder, model, dataset, card, keep=None, accept_dark=False):
     """
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    refuse_dark = dataset.is_image and not accept_dark and not signatures.has_dark(dataset)
-    functions, limits = signatures.Functions(model, dataset, refuse_dark), signatures.limits(model)
-    named = signatures.served(functions, limits)
-    card = {"format": FORMAT, **card, "limits": limits, "refuses_dark_batches": refuse_dark,
-            "u": scale_of(dataset) if model.u_size else None, "weights_sha256": checksum(model)}
+    refuse_dark = dataset.is_image and not accept_dark and not has_dark(dataset)
+    functions, limits = Functions(model, dataset, refuse_dark), compute_limits(model)
+    named = make_signatures(functions, limits)
+    whole_card = {"format": FORMAT, **card, "limits": limits, "refuses_dark_batches": refuse_dark,
+                  "u": describe_scale(dataset) if model.u_size else None, "weights_sha256": compute_checksum(model)}
     with files.write_folder_aside(folder) as aside:
         try:
             tf.saved_model.save(functions, str(aside), signatures=named)
             (aside / EXTRA).mkdir()
-            (aside / CARD).write_text(json.dumps(card, indent=2))
+            (aside / CARD).write_text(json.dumps(whole_card, indent=2))
             model.save_weights(aside / WEIGHTS)
             _write_warmup(aside / WARMUP, folder.name, named, dataset)
             aside.chmod(0o755)
@@ -59,27 +65,23 @@ def save(folder, model, dataset, card, keep=None, accept_dark=False):
             raise OSError(getattr(error, "errno", None) or errno.EIO,
                           f"{folder}: the model could not be exported ({reason}); nothing was left there") from error
     if keep:
-        older = (version for version in versions(folder) if version < int(path.name))
-        for old in sorted(older, reverse=True)[keep - 1:]:
-            files.remove_folder(folder / str(old))
+        _prune(path, keep)
     return path
 
 
-def checksum(model):
-    """SHA-256 over a model's weights, their shapes and types, as hexadecimal digits."""
-    digest = hashlib.sha256()
-    for variable in model.variables:
-        array = np.ascontiguousarray(variable)
-        digest.update(f"{array.dtype} {array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
+def _prune(newest: pathlib.Path, keep: int) -> None:
+    """Delete the versions before the newest, but for so many with it."""
+    older = (version for version in list_versions(newest.parent) if version < int(newest.name))
+    for old in sorted(older, reverse=True)[keep - 1:]:
+        files.remove_folder(newest.with_name(str(old)))
 
 
-def existing(folder, model, card):
+def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any]) -> pathlib.Path | None:
     """The newest version of exported/NAME if it is this model already, so that a server need not load it again.
 
     It is, if it has the same weights and its card says the same of model, data and training. None otherwise.
     """
-    newest_version = max(versions(folder), default=None)
+    newest_version = max(list_versions(folder), default=None)
     if newest_version is None:
         return None
     path = pathlib.Path(folder) / str(newest_version)
@@ -87,15 +89,15 @@ def existing(folder, model, card):
         there = read_card(path)
     except InputError:      # damaged: a whole one takes its place
         return None
-    same = there.get("weights_sha256") == checksum(model) and all(
+    same = there.get("weights_sha256") == compute_checksum(model) and all(
         there.get(name) == value for name, value in json.loads(json.dumps(card)).items() if name != "final_terms")
     return path if same else None
 
 
-def _claim(folder, aside):
+def _claim(folder: pathlib.Path, aside: pathlib.Path) -> pathlib.Path:
     """Rename `aside` to the next free version; returns its path."""
     while True:
-        path = folder / str(max(versions(folder), default=0) + 1)
+        path = folder / str(max(list_versions(folder), default=0) + 1)
         try:
             os.rename(aside, path)
             return path
@@ -104,7 +106,7 @@ def _claim(folder, aside):
                 raise
 
 
-def _write_warmup(path, name, named, dataset):
+def _write_warmup(path: pathlib.Path, name: str, named: Mapping[str, Any], dataset: Dataset) -> None:
     """A request per signature, of one example, which a server runs before it lets clients at the version."""
     with tf.io.TFRecordWriter(str(path)) as records:
         for signature, function in named.items():
@@ -114,49 +116,18 @@ def _write_warmup(path, name, named, dataset):
             for spec in function.input_signature:
                 shape, dtype = [size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype
                 value = {"n": 1, "x": 128 if spec.dtype == tf.uint8 else 0}.get(spec.name, 0)
-                some = np.full(shape, dataset.u_range[0] if spec.name == "factors" else value, dtype)
-                request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(some))
+                low = dataset.u_range[0] if spec.name == "factors" and dataset.u_range else value
+                array = np.full(shape, low, dtype)
+                request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(array))
             records.write(log.SerializeToString())
 
 
-def versions(folder):
+def list_versions(folder: PathLike) -> list[int]:
     """The version numbers in exported/NAME, in no order."""
     return [int(path.name) for path in pathlib.Path(folder).glob("[0-9]*") if path.name.isdigit()]
 
 
-def load_weights(model, path, config, dataset):
-    """Set a freshly built model's weights to those of exported/NAME/VERSION.
-
-    Args:
-        model: a models.Autoencoder.
-        path: the version.
-        config: the configuration that the model was built from.
-        dataset: what it is going to be trained on.
-
-    Raises:
-        InputError: the export is of another kind of model, naming what differs, or has no weights beside it.
-    """
-    path, card = pathlib.Path(path), read_card(path, TRAINED_FURTHER)
-    architecture = (*ARCHITECTURE, *(option.name for option in model.options if option.shapes_weights))
-    there = {**{f"--{name}": card["recipe"].get(name) for name in architecture},
-             "shape of an example": tuple(card["data"]["shape"]), "size of u": card["u_size"]}
-    entries = config.as_json()
-    here = {**{f"--{name}": entries[name] for name in architecture},
-            "shape of an example": dataset.shape, "size of u": model.u_size}
-    differ = [f"{name}: {there[name]} there, {here[name]} now" for name in here if there[name] != here[name]]
-    if differ:
-        raise InputError(f"init_from: expected an export of the same kind of model; {path} differs "
-                         f"({'; '.join(differ)})")
-    if not (path / WEIGHTS).exists():
-        raise InputError(f"init_from: expected an export with its Keras weights; {path} has no {WEIGHTS}")
-    try:
-        model.load_weights(path / WEIGHTS)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"init_from: {path / WEIGHTS} is damaged ({str(error).splitlines()[0]}); "
-                         "name another version") from None
-
-
-def check_writable(folder):
+def check_writable(folder: PathLike) -> None:
     """Raise InputError unless `folder` could be written, leaving nothing behind."""
     folder = pathlib.Path(folder)
     existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
@@ -168,7 +139,7 @@ def check_writable(folder):
                          ) from None
 
 
-def newest(root):
+def find_newest(root: PathLike) -> pathlib.Path:
     """The newest version in `root`: exported/ (of the model written last), exported/NAME or exported/NAME/VERSION.
 
     Raises:

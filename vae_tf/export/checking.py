@@ -1,0 +1,23 @@
+"""Checks that are a part of a graph: a served model refuses what it cannot compute with."""
+
+import tensorflow as tf
+
+from vae_tf.typing import Tensor
+
+
+def require(value: Tensor, condition: Tensor, *message: str | Tensor) -> Tensor:
+    """The value, or an error of these words and numbers before anything is computed from it."""
+    words = [tf.convert_to_tensor(part) for part in message]
+    with tf.control_dependencies([tf.raw_ops.Assert(condition=condition, data=words)]):     # vectorized_map takes it
+        return tf.identity(value)
+
+
+def check(spec: tf.TensorSpec, value: Tensor) -> Tensor:
+    """The value, or an error that names it: it has another shape than the spec, no rows, or NaN or infinity."""
+    value = tf.ensure_shape(value, spec.shape, name=f"expected_shape_of_{spec.name}")
+    value = require(value, tf.shape(value)[0] > 0, f"{spec.name}: expected at least one row; got none")
+    if value.dtype.is_floating:      # not check_numerics: that checks gradients too
+        finite = tf.math.is_finite(value)
+        value = require(value, tf.reduce_all(finite), f"{spec.name}: expected finite numbers; got NaN or infinity in",
+                        tf.math.count_nonzero(~finite), "places")
+    return value

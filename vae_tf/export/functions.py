@@ -1,0 +1,187 @@
+"""A model's functions with fixed signatures: what they compute and what they refuse.
+
+Inputs are what a client has, uint8 images or float32 vectors; preprocessing is inside.
+"""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tensorflow_probability as tfp
+
+from vae_tf import distributions, jacobians, models
+from vae_tf.data import Dataset
+from vae_tf.export.checking import check, require
+from vae_tf.models import Autoencoder
+from vae_tf.typing import Tensor
+
+tfd = tfp.distributions
+
+# Training examples that are looked at to see whether an image may be dark.
+LOOKED_AT = 1_000
+
+# A factor may be this share of its range's largest number outside of it, which float32 rounding explains.
+ROUNDING = 1e-6
+
+Outputs = dict[str, Tensor]
+
+
+def has_dark(dataset: Dataset) -> bool:
+    """Whether some of the training images, of up to 1,000 looked at, has no pixel above 1."""
+    looked_at = np.unique(np.linspace(0, len(dataset) - 1, LOOKED_AT).astype(int))
+    return bool((dataset.images_at(looked_at).reshape(len(looked_at), -1).max(1) <= 1).any())
+
+
+class Functions(tf.Module):
+    """A model's functions with fixed signatures, and the variables they read.
+
+    Args:
+        model: gives the functions.
+        dataset: what the model was trained on, for the shapes and dtypes of inputs and the scale of factors.
+        refuse_dark: whether a batch of images of which no pixel is above 1 is refused. TensorFlow casts a NumPy array
+            of floats in [0, 1] to such a batch without a word.
+    """
+
+    def __init__(self, model: Autoencoder, dataset: Dataset, refuse_dark: bool) -> None:
+        super().__init__()
+        self.weights = [variable.value for variable in model.variables]
+        inputs = _Inputs(model, dataset, refuse_dark)
+        for define in (_define_encoding, _define_decoding, _define_sampling, _define_traversal, _define_objective):
+            for name, function in define(model, dataset, inputs).items():
+                setattr(self, name, function)
+
+
+class _Inputs:
+    """What the functions of a model take, checked."""
+
+    def __init__(self, model: Autoencoder, dataset: Dataset, refuse_dark: bool) -> None:
+        self.refuse_dark = refuse_dark
+        self.x = tf.TensorSpec((None, *dataset.shape), tf.uint8 if dataset.is_image else tf.float32, name="x")
+        self.floats = tf.TensorSpec((None, *dataset.shape), tf.float32, name="x")
+        self.z = tf.TensorSpec((None, model.latents), tf.float32, name="z")
+        self.u = tf.TensorSpec((None, model.u_size), tf.float32, name="u")
+        self.with_u = [self.u] if model.u_size else []
+        self.factors = tf.TensorSpec((None, model.u_size), tf.float64, name="factors")
+        self.values = tf.TensorSpec((None,), tf.float32, name="values")
+        self.n, self.seed, self.latent = (tf.TensorSpec((), tf.int32, name=name) for name in ("n", "seed", "latent"))
+
+    def check_rows(self, spec: tf.TensorSpec, value: Tensor, x: Tensor) -> Tensor:
+        """u or factors, checked, one row per example."""
+        rows, expected = tf.shape(value)[0], tf.shape(x)[0]
+        return require(check(spec, value), rows == expected, f"{spec.name}: expected as many rows as x has,", expected,
+                       "; got", rows)
+
+    def prepare(self, x: Tensor, u: Tensor | None) -> list[Tensor]:
+        """x, and u where there is one, as the model takes them."""
+        x = check(self.x, x)
+        if self.refuse_dark:
+            x = require(x, tf.reduce_any(x > 1), "x: expected uint8 pixels from 0 to 255; got none above 1, as "
+                        "when floats in [0, 1] or masks of 0 and 1 are sent, which encode_floats takes")
+        return [models.unit_range(x), *([] if u is None else [self.check_rows(self.u, u, x)])]
+
+
+def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
+    # Distributions' loc and scale: their mean() and stddev() broadcast, which other runtimes cannot convert.
+    @tf.function(input_signature=[inputs.floats, *inputs.with_u])        # traced once for all signatures that encode
+    def compute_posterior(x: Tensor, u: Tensor | None = None) -> Outputs:
+        posterior: Any = model.posterior(x, u)
+        prior: Any = model.prior(u)
+        outputs = {"mean": posterior.loc}
+        if isinstance(posterior, tfd.MultivariateNormalTriL):
+            outputs["scale_tril"] = posterior.scale_tril
+        elif prior is not None:
+            outputs["stddev"] = posterior.scale.diag_part()
+        if model.u_size:
+            outputs.update(prior_mean=prior.loc, prior_stddev=prior.scale.diag_part())
+        return outputs
+
+    def encode(x: Tensor, u: Tensor | None = None) -> Outputs:
+        return compute_posterior(*inputs.prepare(x, u))
+
+    def encode_floats(x: Tensor, u: Tensor | None = None) -> Outputs:
+        x = check(inputs.floats, x)
+        low, high = tf.reduce_min(x), tf.reduce_max(x)
+        x = require(x, (low >= 0) & (high <= 1), "x: expected floats in [0, 1]; got", low, "to", high)
+        return compute_posterior(x, *([] if u is None else [inputs.check_rows(inputs.u, u, x)]))
+
+    def encode_factors(x: Tensor, factors: Tensor) -> Outputs:
+        return encode(x, _scale_factors(dataset, inputs.check_rows(inputs.factors, factors, x)))
+
+    defined = {"encode": tf.function(encode, input_signature=[inputs.x, *inputs.with_u])}
+    if dataset.is_image:
+        defined["encode_floats"] = tf.function(encode_floats, input_signature=[inputs.floats, *inputs.with_u])
+    if model.u_size and dataset.u_range is not None:
+        defined["encode_factors"] = tf.function(encode_factors, input_signature=[inputs.x, inputs.factors])
+    return defined
+
+
+def _scale_factors(dataset: Dataset, factors: Tensor) -> Tensor:
+    """u of factors [B, K], or an error for factors outside of their range in training."""
+    assert dataset.u_range is not None
+    low, high = (tf.constant(end, tf.float64) for end in dataset.u_range)
+    slack = ROUNDING * tf.maximum(abs(low), abs(high))
+    factors = require(factors, tf.reduce_all((factors >= low - slack) & (factors <= high + slack)),
+                      "factors: expected", ", ".join(
+                          f"{factor.name} in [{start:g}, {end:g}]" for factor, start, end in
+                          zip(dataset.factors, *dataset.u_range, strict=True)),
+                      "as in training; got from", tf.reduce_min(factors, 0), "to", tf.reduce_max(factors, 0))
+    span = tf.where(high == low, tf.ones_like(low), high - low)
+    return tf.cast((factors - low) / span, tf.float32)
+
+
+def _define_decoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
+    def decode(z: Tensor) -> Outputs:
+        likelihood = model.likelihood(check(inputs.z, z))
+        outputs = {"mean": likelihood.mean()}
+        if model.likelihood_layer.kind == "bernoulli":
+            outputs["logits"] = likelihood.distribution.logits
+        return outputs
+
+    def reconstruct(x: Tensor, u: Tensor | None = None) -> Outputs:
+        return {"mean": model.likelihood(model.posterior(*inputs.prepare(x, u)).loc).mean()}
+
+    def jacobian(z: Tensor) -> Outputs:
+        return {"jacobian": jacobians.jacobian(model.likelihood, check(inputs.z, z))}
+
+    return {"decode": tf.function(decode, input_signature=[inputs.z]),
+            "reconstruct": tf.function(reconstruct, input_signature=[inputs.x, *inputs.with_u]),
+            "jacobian": tf.function(jacobian, input_signature=[inputs.z])}
+
+
+def _define_sampling(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
+    def sample(n: Tensor, seed: Tensor, u: Tensor | None = None) -> Outputs:
+        n = require(n, n > 0, "n: expected at least 1; got", n)
+        if u is None:
+            prior: Any = model.prior()
+            z = prior.sample(n, seed=tf.stack([seed, 0]))
+        else:
+            rows = tf.shape(u)[0]
+            u = require(check(inputs.u, u), (rows == 1) | (rows == n), "u: expected 1 row or", n, "; got", rows)
+            prior = model.prior(tf.broadcast_to(u, [n, model.u_size]))
+            z = prior.sample(seed=tf.stack([seed, 0]))
+        return {"images": model.likelihood(z).mean(), "z": z}
+
+    if not model.has_prior:
+        return {}
+    return {"sample": tf.function(sample, input_signature=[inputs.n, inputs.seed, *inputs.with_u])}
+
+
+def _define_traversal(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
+    def traverse(x: Tensor, latent: Tensor, values: Tensor, u: Tensor | None = None) -> Outputs:
+        latent = require(latent, (latent >= 0) & (latent < model.latents),
+                         f"latent: expected 0 to {model.latents - 1}; got", latent)
+        z = model.posterior(*inputs.prepare(x, u)).loc[:, tf.newaxis]                                   # [B, 1, d]
+        moved = tf.where(tf.range(model.latents) == latent, check(inputs.values, values)[:, tf.newaxis], z)
+        images = model.likelihood(tf.reshape(moved, [-1, model.latents])).mean()                        # [B T, ...]
+        return {"images": tf.reshape(images, tf.concat([tf.shape(moved)[:2], dataset.shape], 0))}
+
+    return {"traverse": tf.function(traverse,
+                                    input_signature=[inputs.x, inputs.latent, inputs.values, *inputs.with_u])}
+
+
+def _define_objective(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
+    def objective(x: Tensor, seed: Tensor, u: Tensor | None = None) -> Outputs:
+        noise = distributions.noise(tf.stack([seed, 0]), tf.shape(x)[0], model.noise_size)
+        return model.objective(*inputs.prepare(x, u), noise=noise)
+
+    return {"objective": tf.function(objective, input_signature=[inputs.x, inputs.seed, *inputs.with_u])}

@@ -1,0 +1,50 @@
+"""How much one request may ask of a served model."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from vae_tf.export.checking import require
+from vae_tf.models import Autoencoder
+from vae_tf.typing import Tensor
+
+# Bytes that a request may take, as the outputs of all layers count; and the bounds on rows whatever a row takes.
+# evaluate.py sends 500 rows at a time.
+BUDGET, FEWEST_ROWS, MOST_ROWS = 2**30, 512, 65_536
+
+BY_ROW = ("x", "z", "u", "factors", "values")       # inputs of which a request's rows count
+
+
+def compute_limits(model: Autoencoder) -> dict[str, int]:
+    """How many rows one request may ask, by name: jacobian_rows of `jacobian`, rows of all other signatures."""
+    tensors = [tensor for network in (model.encoder, model.decoder) for layer in network.layers
+               for tensor in keras.tree.flatten(layer.output)]
+    rows = BUDGET // (4 * sum(math.prod(tensor.shape[1:]) for tensor in tensors))
+    return {"rows": min(max(rows, FEWEST_ROWS), MOST_ROWS),
+            "jacobian_rows": min(max(rows // (1 + model.latents), 1), MOST_ROWS)}
+
+
+def check_bounds(name: str, inputs: dict[str, Tensor], limits: Mapping[str, int]) -> dict[str, Any]:
+    """The inputs of a signature by name, or an error that names the one that asks too much and the limit.
+
+    Args:
+        name: of the signature.
+        inputs: tensors by name.
+        limits: see `compute_limits`.
+    """
+    limit = limits["jacobian_rows" if name == "jacobian" else "rows"]
+    bounded = dict(inputs)
+    for key, value in inputs.items():
+        if key in BY_ROW:
+            rows = tf.shape(value)[0]
+            bounded[key] = require(value, rows <= limit, f"{key}: expected at most {limit} rows; got", rows)
+        elif key == "n":
+            bounded[key] = require(value, value <= limit, f"n: expected at most {limit}; got", value)
+    if name == "traverse":
+        asked = tf.shape(inputs["x"], tf.int64)[0] * tf.shape(inputs["values"], tf.int64)[0]
+        bounded["values"] = require(bounded["values"], asked <= limit, "values: expected at most "
+                                    f"{limit} images, rows of x times values; got", asked)
+    return bounded
