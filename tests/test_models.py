@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from cases import CASES, FACTORS, IDS, LATENTS, build, dataset
+from tensorflow.python.autograph.utils import ag_logging
 
 from vae_tf import distributions, models, objectives
 from vae_tf.errors import InputError
@@ -183,3 +184,19 @@ def test_models_are_keras_models_that_save_weights(tmp_path):
 def test_bad_arguments_name_the_choices(arguments, message):
     with pytest.raises(InputError, match=message):
         models.build(**{"shape": (3,), "network": "linear", "latents": 2, "u_size": 2, **arguments})
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_every_distribution_becomes_a_graph_without_a_warning(name, monkeypatch):
+    warned = []
+    monkeypatch.setattr(ag_logging, "warning", lambda message, *args: warned.append(message % args))
+    model = vector_model(name)
+    x, u = batch()
+
+    @tf.function
+    def means(x, u):
+        posterior, prior = model.posterior(x, u), model.prior(u)
+        return posterior.mean(), model.likelihood(posterior.mean()).mean(), None if prior is None else prior.mean()
+
+    means(x, u)
+    assert not warned
