@@ -39,10 +39,9 @@ class Pair(NamedTuple):
 class Maker(abc.ABC):
     """How a pair of networks is made, and what else is known of it.
 
-    Attributes:
-        images_only: whether it takes images alone, and not vectors.
-        faster_compiled: whether XLA makes its training steps on images faster.
-        linear: whether encoder and decoder are affine maps, so that theory of linear models applies.
+    images_only: whether it takes images alone, and not vectors.
+    faster_compiled: whether XLA makes its training steps on images faster.
+    linear: whether encoder and decoder are affine maps, so that theory of linear models applies.
     """
 
     images_only: bool = False
@@ -205,7 +204,7 @@ NETWORKS: dict[str, Maker] = {
     # Burgess 2018. The printed decoder doubles once too often, to 128x128: one stride-2 layer of 32 is taken away. The
     # print has batch norm on two layers of the encoder, the authors' code has none, and none is here.
     "conv_bhowal": Conv((32, 32, 64, 64), 256, 64, (64, 64, 32)),
-    # bhowal Table 3 "3DFaces", with Chen 2018's decoder: the printed one ends at 16x16.
+    # bhowal Table 3 "3DFaces", with Chen 2018's decoder, as the printed one ends at 16x16.
     "conv_faces": Conv((32, 32, 64, 64), 512, 512, (64, 32, 32), batch_norm=True),
     # Khemakhem 2020, reference code: three layers, the last one linear; mean and log-variance do not share.
     "mlp_tcl": Dense((100, 100), xtanh, (100, 100), xtanh, net_per_head=True),
