@@ -42,21 +42,28 @@ def main(flags):
     if (histories[0][-1]["step"] if histories[0] else 0) < config.steps:
         print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. The same command goes on from there.")
         return
-    if not chief:
-        return
+    if chief:
+        print(f"\nTrained in {time.perf_counter() - started:.0f} s." if config.steps else "")
+        names = [run_dir.name for run_dir in run_dirs]
+        path = finish(list(configs.values()), models, dataset, histories, names, settings)
+        if config.steps:
+            print(f"  history    {runs.list_first_to_last(run_dirs, '/history.csv')}, "
+                  f"or: tensorboard --logdir={settings.run_root}")
+        print(f"Next, see what it {'learned' if config.steps else 'is'}:\n  python evaluate.py --export={path}")
 
+
+def finish(configs, models, dataset, histories, names, settings):
+    """Print the verdict over trained models and export them; returns the path of the last export."""
     # Verdict: how many latents carry information, before any number.
-    print(f"\nTrained in {time.perf_counter() - started:.0f} s." if config.steps else "")
-    cards = [configured.make_card(*parts) for parts in zip(configs.values(), models, [dataset] * len(models), histories,
-                                               strict=True)]
-    names = [run_dir.name for run_dir in run_dirs]
+    cards = [configured.make_card(config, model, dataset, history)
+             for config, model, history in zip(configs, models, histories, strict=True)]
     judged = {name: verdicts.judge_model(model, dataset) for name, model in zip(names, models, strict=True)}
     print("\n".join(verdicts.closing_lines(judged, dict(zip(names, cards, strict=True)))))
 
     # Export: a SavedModel that a server loads.
-    if config.steps:
+    if configs[0].steps:
         print("At the end, nats per training example:")
-    for config, model, name, card, history in zip(configs.values(), models, names, cards, histories, strict=True):
+    for config, model, name, card, history in zip(configs, models, names, cards, histories, strict=True):
         folder = pathlib.Path(settings.export_root, name)
         there = export.find_existing(folder, model, card)
         path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark)
@@ -64,10 +71,7 @@ def main(flags):
                          if name in ("reconstruction", "kl")) or "untrained"
         polarised = configured.describe_polarised(config.active_threshold, history)
         print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{polarised}")
-    if config.steps:
-        print(f"  history    {runs.list_first_to_last(run_dirs, '/history.csv')}, "
-              f"or: tensorboard --logdir={settings.run_root}")
-    print(f"Next, see what it {'learned' if config.steps else 'is'}:\n  python evaluate.py --export={path}")
+    return path
 
 
 if __name__ == "__main__":

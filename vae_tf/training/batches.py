@@ -56,19 +56,17 @@ def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], s
         shares: (first, how many, of how many): every batch is cut into shares, and each step yields these, one by one.
         failures: a list that collects what went wrong with the data; TensorFlow passes on its text alone.
     """
-    columns = [(dataset.images_at, dataset.shape, tf.uint8 if dataset.is_image else tf.float32)]
-    if with_u and dataset.u_at:
-        columns.append((dataset.u_at, (dataset.u_size,), tf.float32))
+    columns = _list_columns(dataset, with_u)
     dtypes = [dtype for _, _, dtype in columns]
     first, per_step, of = shares
     size = batch_size // of
     remembered = functools.lru_cache(maxsize=2 * len(seeds))(draw_permutation)      # two epochs meet in a batch
 
     def read_examples(step: int, share: int) -> list[Array]:
+        rows = slice(share * size, (share + 1) * size)
+        indices = np.concatenate([draw_indices(len(dataset), batch_size, seed, step, remembered)[rows]
+                                  for seed in seeds])
         try:
-            rows = slice(share * size, (share + 1) * size)
-            indices = np.concatenate([draw_indices(len(dataset), batch_size, seed, step, remembered)[rows]
-                                      for seed in seeds])
             return [read(indices) for read, _, _ in columns]
         except Exception as error:
             if failures is not None:
@@ -89,6 +87,15 @@ def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], s
     # Some at a time: a call of Python costs more than a small batch.
     numbers = tf.data.Dataset.range(start * per_step, stop * per_step).batch(FETCHED)
     return numbers.map(fetch, num_parallel_calls=2).prefetch(2).unbatch().prefetch(2)
+
+
+def _list_columns(dataset: data.Dataset, with_u: bool) -> list[tuple[Any, tuple[int, ...], Any]]:
+    """(function of indices, shape of an example, dtype) of x and, with u, of u."""
+    columns: list[tuple[Any, tuple[int, ...], Any]] = [
+        (dataset.images_at, dataset.shape, tf.uint8 if dataset.is_image else tf.float32)]
+    if with_u and dataset.u_at:
+        columns.append((dataset.u_at, (dataset.u_size,), tf.float32))
+    return columns
 
 
 def distribute_batches(strategy: tf.distribute.Strategy, batch_size: int,
