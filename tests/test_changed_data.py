@@ -5,7 +5,7 @@ import os
 
 import numpy as np
 import pytest
-from test_cli import program, run_evaluate, run_train
+from commands import run_evaluate, run_program, run_train
 
 from vae_tf.errors import InputError
 
@@ -26,12 +26,12 @@ def mine(folder, n=40, sign=1.0):
 
 def test_a_run_does_not_go_on_with_changed_data(tmp_path):
     mine(tmp_path)
-    done = program("train.py", *FLAGS, "--steps=2", folder=tmp_path)
+    done = run_program("train.py", *FLAGS, "--steps=2", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "on mine.npz (32 of 40 examples, chosen at random; the others are held out)" in done.stdout
     mine(tmp_path, sign=-1.0)
     before = sorted(tmp_path.rglob("*"))
-    done = program("train.py", *FLAGS, "--steps=4", folder=tmp_path)
+    done = run_program("train.py", *FLAGS, "--steps=4", folder=tmp_path)
     assert done.returncode == 2 and not done.stdout
     assert done.stderr.count("\n") == 1, done.stderr
     line = done.stderr
@@ -101,7 +101,7 @@ def test_a_catalogue_that_cannot_be_reached_is_one_line(tmp_path, monkeypatch):
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")          # nothing listens there
         monkeypatch.setenv(name.upper(), "http://127.0.0.1:9")
-    done = program("train.py", "--dataset=mnist", folder=tmp_path)
+    done = run_program("train.py", "--dataset=mnist", folder=tmp_path)
     assert done.returncode == 2 and not done.stdout
     assert done.stderr.count("\n") == 1, done.stderr
     line = done.stderr

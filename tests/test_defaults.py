@@ -8,7 +8,7 @@ import rounding
 import tensorflow as tf
 from absl import flags
 from cases import NEEDS_MNIST, build, dataset
-from test_cli import run_train
+from commands import run_train
 
 from vae_tf import cli, data, defaults, devices, models, networks, replicas, theory, training
 from vae_tf.data import registry

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
-from test_cli import ROOT, program
+from commands import ROOT, run_program
 
 SCORED = ("--metrics=active_units", "--geometry=", "--theory=", "--jobs=1")
 
@@ -23,6 +23,6 @@ def test_a_planted_link_is_not_followed_and_seven_channels_do_not_end_an_evaluat
     said, _ = training.communicate(timeout=300)
     assert training.returncode == 0, said
     assert other.read_text() == "somebody else's"
-    done = program("evaluate.py", *SCORED, folder=tmp_path)
+    done = run_program("evaluate.py", *SCORED, folder=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "exported/planted/1/overview.png").exists()
