@@ -1,8 +1,8 @@
-"""Closed forms in float64 NumPy, readable beside the papers; no Keras, no TensorFlow.
+"""Closed forms in float64 NumPy, written to be read beside the papers. They need neither Keras nor TensorFlow.
 
 Reading order:
 
-    checks          covariances and positive numbers, or one line that says what is wrong
+    checks          checks of covariances and of positive numbers
     inference       KL of Gaussians, model and true inference error
     linear          PPCA and the linear beta-VAE
     pca             the linear autoencoder, PPCA by EM

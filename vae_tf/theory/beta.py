@@ -1,4 +1,4 @@
-"""What beta does: it is the variance of the likelihood, a temperature, and the price of the KL in a trade-off."""
+"""What beta does: it acts as the variance of the likelihood, as a temperature, and as the price of the KL."""
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -11,11 +11,12 @@ from vae_tf.typing import ArrayLike, Floats, Integers
 def beta_as_noise_variance(size: int, beta: float, noise_variance: float) -> tuple[float, float]:
     """beta is likelihood variance: objective(beta, s^2) / beta = objective(1, beta s^2) + constant (allen Theorem 3).
 
-    For a Gaussian likelihood. `dispersed_log_likelihood` has the other families of which the theorem holds.
+    This is for a Gaussian likelihood; `dispersed_log_likelihood` covers the other families for which the theorem holds.
 
     Args:
-        size: n, of an example.
-        beta, noise_variance: of the beta-VAE.
+        size: n, the number of entries of an example.
+        beta: the weight of the KL.
+        noise_variance: s^2, the variance of the beta-VAE's likelihood.
 
     Returns:
         (beta s^2, the constant in nats).
@@ -26,7 +27,7 @@ def beta_as_noise_variance(size: int, beta: float, noise_variance: float) -> tup
 
 def dispersed_log_likelihood(family: str, x: ArrayLike, mean: ArrayLike, beta: float = 1.0,
                              dispersion: float = 1.0) -> Floats:
-    """log p(x; mean) of the member of a family whose variance is beta times as large (allen Theorem 3), nats.
+    """log p(x; mean) under the member of a family whose variance is beta times as large (allen Theorem 3), nats.
 
     p(x; mean)^{1/beta} is that member's density times a factor without the mean, so that a beta-VAE with the one
     likelihood has the gradients of a VAE with the other, times beta. This holds exactly for exponential dispersion
@@ -36,10 +37,10 @@ def dispersed_log_likelihood(family: str, x: ArrayLike, mean: ArrayLike, beta: f
     Args:
         family: "gaussian", "gamma" or "bernoulli".
         x: data [...]; above 0 for a Gamma, multiples of beta from 0 to 1 for a Bernoulli.
-        mean: [...], what the decoder says.
-        beta: how much larger the variance is.
-        dispersion: the variance over that of the unit family at beta = 1: a Gaussian's variance, a Gamma's variance
-            over mean^2; 1 for a Bernoulli, whose variance is mean (1 - mean).
+        mean: the mean [...] that the decoder gives.
+        beta: the factor by which the variance is larger.
+        dispersion: the variance at beta = 1, relative to that of the unit family: the variance of a Gaussian, and the
+            variance of a Gamma divided by mean^2. It is 1 for a Bernoulli, whose variance is mean (1 - mean).
 
     Raises:
         InputError: another family, or a Bernoulli whose beta is not 1/k.
@@ -63,15 +64,15 @@ def dispersed_log_likelihood(family: str, x: ArrayLike, mean: ArrayLike, beta: f
 
 
 def tempered_posterior(log_likelihood: ArrayLike, log_prior: ArrayLike, beta: float = 1.0) -> tuple[Floats, Floats]:
-    """The q(z|x) that maximises the beta-ELBO of all distributions: p(x|z)^{1/beta} p(z), normalised (allen 3.3).
+    """The best q(z|x) of all distributions for the beta-ELBO: p(x|z)^{1/beta} p(z), normalised (allen 3.3).
 
-    beta is a temperature: a large one takes the posterior to the prior, a small one to the best z. For z in a finite
-    set, such as a grid.
+    beta is a temperature: as it grows the posterior goes to the prior, and as it shrinks to the best z. Here z is in a
+    finite set, such as a grid.
 
     Args:
         log_likelihood: log p(x|z) [..., Z].
-        log_prior: log p(z) [Z], of probabilities that add up to 1.
-        beta: weight of the KL.
+        log_prior: log p(z) [Z]; the probabilities add up to 1.
+        beta: the weight of the KL.
 
     Returns:
         (log q(z|x) [..., Z], the beta-ELBO there [...]: beta log sum_z p(z) p(x|z)^{1/beta}), nats.
@@ -85,12 +86,18 @@ def tempered_posterior(log_likelihood: ArrayLike, log_prior: ArrayLike, beta: fl
 def collapse_beta(covariance: ArrayLike, noise_variance: float | None = None) -> float:
     """The beta from which on every latent of the linear beta-VAE's optimum is passive (allen Corollary 3.1).
 
-    l_1 / s^2 with a noise variance s^2. If it is learned, n l_1 / tr C: at least 1, so that below 1 nothing collapses
-    whatever the data are.
+    It is l_1 / s^2 for a fixed noise variance s^2. For a learned one it is n l_1 / tr C, which is at least 1, so that
+    with a beta below 1 nothing collapses, whatever the data are.
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         noise_variance: s^2, or None for a learned one (`linear_noise_variance`).
+
+    Returns:
+        The beta.
+
+    Raises:
+        InputError: not a covariance, or a noise variance that is not above 0.
     """
     C = check_covariance("covariance", covariance)
     if noise_variance is None:
@@ -102,16 +109,17 @@ def collapse_beta(covariance: ArrayLike, noise_variance: float | None = None) ->
 def best_trade_off(reward: ArrayLike, cost: ArrayLike, betas: ArrayLike) -> Integers:
     """Which of M choices maximises reward - beta cost, for each beta (sikka Proposition 4).
 
-    The cost of the best one never rises with beta, whatever the choices: so must the KL of models that are each at
-    the optimum of their beta. With models trained at several betas as the choices, -reconstruction as the reward and
-    KL as the cost, a model that is not the best at its own beta is not at its optimum.
+    The cost of the best choice never rises with beta, whatever the choices are. So the KL of models that are each at
+    the optimum of their beta never rises with beta either. Take models trained at several betas as the choices,
+    -reconstruction as the reward and the KL as the cost: a model that is not the best at its own beta is not at its
+    optimum.
 
     Args:
-        reward, cost: A and B [M].
-        betas: [K].
+        reward, cost: A and B [M], of each choice.
+        betas: the values of beta [K].
 
     Returns:
-        Indices [K] of the best choice; of equal ones the one that costs less.
+        Indices [K] of the best choice at each beta; among equals, of the choice that costs least.
     """
     reward, cost = np.asarray(reward, np.float64), np.asarray(cost, np.float64)
     cheapest = np.argsort(cost, kind="stable")

@@ -1,4 +1,4 @@
-"""Checks of what theory takes, covariances and positive numbers: one line that says what is wrong."""
+"""Checks of covariances and of positive numbers. An error is one line that says what is wrong."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from vae_tf.typing import ArrayLike, Floats
 
 
 def check_positive(**numbers: ArrayLike) -> None:
-    """Raise InputError for a number, or an array with an element, that is not finite and above 0."""
+    """Raise InputError unless every number, and every element of an array, is finite and above 0."""
     for name, value in numbers.items():
         wrong = np.asarray(value)[~((np.asarray(value) > 0) & (np.asarray(value) < np.inf))]
         if wrong.size:
@@ -15,10 +15,10 @@ def check_positive(**numbers: ArrayLike) -> None:
 
 
 def check_covariance(name: str, value: ArrayLike, sizes: str = "[n, n]") -> Floats:
-    """A covariance [..., n, n], which may be singular, in float64.
+    """Return a covariance [..., n, n] in float64; it may be singular.
 
-    An asymmetry or a negative eigenvalue of half the digits of its type is taken for rounding: entries are sums over
-    many examples. The matrix with an eigenvalue of 0 in place of such a negative one would be as good.
+    An asymmetry or a negative eigenvalue counts as rounding if it is below half the digits of the type, because the
+    entries are sums over many examples. Zero in place of such an eigenvalue would do as well.
 
     Raises:
         InputError: not square, not finite, not symmetric, or with a negative eigenvalue.
@@ -42,10 +42,10 @@ def check_covariance(name: str, value: ArrayLike, sizes: str = "[n, n]") -> Floa
 
 
 def check_positive_definite(name: str, value: ArrayLike) -> Floats:
-    """The covariance or precision of a density [..., d, d] in float64.
+    """Return the covariance or precision of a density [..., d, d] in float64.
 
     Raises:
-        InputError: as `check_covariance`; or an eigenvalue is not above 0.
+        InputError: not square, not finite or not symmetric; or an eigenvalue is not above 0.
     """
     C = check_covariance(name, value, "[..., d, d]")
     least = np.linalg.eigvalsh(C)[..., 0]

@@ -38,9 +38,9 @@ def gaussian_kl(mean: Floats, covariance: ArrayLike, other_mean: ArrayLike, othe
 def model_inference_error(log_weights: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """MIE = E_x [log p(x) - ELBO(x)] (sikka (2), (4)) by importance sampling of p(x).
 
-    log p(x) is the logarithm of the mean weight, which is too low on average; so is the error. To first order it is
-    too low by Var(w) / (2 S (E w)^2). With the effective sample size (sum w)^2 / sum w^2, which estimates
-    S / (1 + Var(w) / (E w)^2), that is 1 / (2 effective sample size) - 1 / (2 S): nothing where all weights are equal.
+    log p(x) is estimated by the logarithm of the mean weight. On average that is too low, and so is the error: to first
+    order by Var(w) / (2 S (E w)^2). The effective sample size (sum w)^2 / sum w^2 estimates S / (1 + Var(w) / (E w)^2),
+    so that the error is too low by 1 / (2 effective sample size) - 1 / (2 S), which is 0 if all weights are equal.
 
     Args:
         log_weights: log p(x|z) + log p(z) - log q(z|x) [N, S] for S draws of z ~ q(z|x) per x, nats.
@@ -60,18 +60,18 @@ def true_inference_error(mean: ArrayLike, covariance: ArrayLike, true_mean: Arra
                          true_covariance: ArrayLike) -> tuple[Floats, Floats, Floats]:
     """TIE = E_x KL(q(z|x) || p(s|x)) (sikka (3)), as printed and after the best signed permutation of the latents.
 
-    As printed, latent j is held against source j; a model cannot know the sources' order and signs. Nor can one whose
-    latents share an eigenvalue know their rotation, which is not undone here.
+    The printed formula compares latent j with source j, but a model cannot know the order and the signs of the sources.
+    A model whose latents share an eigenvalue cannot know their rotation either; that is not undone here.
 
     Args:
-        mean, covariance: of q(z|x), [N, k] and [N, k, k].
-        true_mean, true_covariance: of p(s|x), [N, k] and [k, k].
+        mean, covariance: mean [N, k] and covariance [N, k, k] of q(z|x).
+        true_mean, true_covariance: mean [N, k] and covariance [k, k] of p(s|x).
 
     Returns:
-        (as printed [N], matched [N], P [k, k]): nats per example, and P z matched with s.
+        (as printed [N], matched [N], P [k, k]): the errors in nats per example, and the P for which P z matches s.
 
     Raises:
-        InputError: as many latents as sources are needed, and covariances that are positive definite.
+        InputError: the number of latents is not that of the sources, or a covariance is not positive definite.
     """
     mean, covariance, true_mean = (np.asarray(array, np.float64) for array in (mean, covariance, true_mean))
     if mean.shape != true_mean.shape:
@@ -88,10 +88,10 @@ def true_inference_error(mean: ArrayLike, covariance: ArrayLike, true_mean: Arra
 def best_signed_permutation(second_moment: ArrayLike, cross_moment: ArrayLike, precision: ArrayLike) -> Floats:
     """The signed permutation P of latents z that minimises E KL(q(P z|x) || p(s|x)) for a fixed posterior precision.
 
-    What depends on P is tr(Lambda P S P^T) / 2 - tr(Lambda P C). With uncorrelated latents (S diagonal) it is a linear
-    assignment; in general a quadratic one. Up to 5 latents every P is tried. Beyond, the assignment that takes S for
-    diagonal is improved by swaps and sign flips until none helps: exact for uncorrelated latents, such as those of the
-    linear beta-VAE's optimum, else a minimum among neighbours.
+    The part that depends on P is tr(Lambda P S P^T) / 2 - tr(Lambda P C). For uncorrelated latents (S diagonal) it is a
+    linear assignment, and a quadratic one in general. With up to 5 latents every P is tried. With more, the search
+    starts at the assignment for a diagonal S and makes swaps and sign flips until none helps. That is exact for
+    uncorrelated latents, such as those of the linear beta-VAE's optimum; otherwise it ends at a local minimum.
 
     Args:
         second_moment: S = E_x E_q z z^T [k, k].

@@ -64,7 +64,7 @@ def ppca(covariance: ArrayLike, latents: int, noise_variance: float | None = Non
     out, unless given. A column is 0 where l_j is s^2 or less, up to rounding.
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         latents: k <= n; k < n when the noise variance is to be found.
         noise_variance: s^2, or None for its maximum-likelihood value.
 
@@ -128,9 +128,9 @@ def linear_terms(covariance: ArrayLike, decoder: Floats, encoder: Floats, varian
     """E reconstruction and E KL of a linear VAE without biases, in nats per example (sikka (21), W_sigma = 0).
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         decoder, encoder, variances: D [n, k], W [k, n], v [k], as LinearOptimum.
-        noise_variance: s^2, of the likelihood.
+        noise_variance: s^2, the variance of the likelihood.
 
     Returns:
         (reconstruction, kl).
@@ -154,10 +154,10 @@ def linear_inference_error(covariance: ArrayLike, encoder: Floats, variances: Fl
     With the decoder's own posterior it is the MIE (26), with the true posterior of the sources the TIE (27).
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         encoder, variances: W [k, n], v [k].
         posterior: LinearPosterior.
-        matched: after the best signed permutation of the latents, rather than latent j against source j.
+        matched: whether latents are first brought into the best order and signs, or compared as they are.
 
     Raises:
         InputError: not a covariance, variances that are not above 0, or a posterior that is not positive definite.
@@ -175,7 +175,7 @@ def linear_inference_error(covariance: ArrayLike, encoder: Floats, variances: Fl
 
 
 def critical_betas(covariance: ArrayLike, latents: int, noise_variance: float = 1.0) -> Floats:
-    """The beta [k] at which each latent of the linear beta-VAE dies: l_j / s^2, the most lasting first.
+    """The beta [k] at which each latent of the linear beta-VAE becomes passive: l_j / s^2, the largest first.
 
     At beta >= l_j / s^2, up to rounding, latent j is passive: its column is 0, its posterior the prior.
     """
@@ -193,10 +193,10 @@ def linear_beta_vae(covariance: ArrayLike, latents: int, beta: float = 1.0,
     the optimum up to signs and order of the latents where eigenvalues differ, see LinearOptimum.multiplicity.
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         latents: k <= n.
-        beta: weight of the KL.
-        noise_variance: s^2, of the likelihood.
+        beta: the weight of the KL.
+        noise_variance: s^2, the variance of the likelihood.
 
     Returns:
         LinearOptimum.
@@ -223,9 +223,9 @@ def linear_noise_variance(covariance: ArrayLike, latents: int, beta: float = 1.0
     n / beta - sum_{j <= k} min(1, l_j / c) - sum_{j > k} l_j / c, which rises with c. At beta = 1 it is PPCA's.
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         latents: k <= n.
-        beta: weight of the KL.
+        beta: the weight of the KL.
 
     Raises:
         InputError: not a covariance, or an argument out of range; or the objective falls without bound as s^2 goes to
@@ -245,7 +245,7 @@ def linear_noise_variance(covariance: ArrayLike, latents: int, beta: float = 1.0
 
 
 def turn_angle(covariance: ArrayLike, decoder: Floats, beta: float = 1.0, noise_variance: float = 1.0) -> float:
-    """By how much the latents of a linear decoder are turned from the optimum's, in degrees: 0 to 90.
+    """The angle by which the latents of a linear decoder are turned from the optimum's, in degrees: 0 to 90.
 
     At the optimum each active latent moves x within one eigenspace of the covariance, and an eigenspace belongs to as
     many latents as it has directions there. The angle of an eigenspace is arccos sqrt of the share that this many
@@ -253,9 +253,9 @@ def turn_angle(covariance: ArrayLike, decoder: Floats, beta: float = 1.0, noise_
     eigenvalue do not count, nor do directions that the decoder hardly uses (1 % of the optimum's variance or less).
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         decoder: D [n, k].
-        beta, noise_variance: of the linear beta-VAE.
+        beta, noise_variance: the weight of the KL and the likelihood's variance of the linear beta-VAE.
     """
     k = decoder.shape[1]
     C = _checked(covariance, k, beta=beta, noise_variance=noise_variance)
@@ -271,19 +271,19 @@ def turn_angle(covariance: ArrayLike, decoder: Floats, beta: float = 1.0, noise_
 
 
 def _groups(eigenvalues: Floats, rounding: float) -> Integers:
-    """A number for each eigenvalue, the same for those that differ by rounding; eigenvalues come sorted."""
+    """Number the groups of sorted eigenvalues that are equal but for rounding; return the group of each."""
     return np.cumsum(np.append(0, -np.diff(eigenvalues) > rounding))
 
 
 def _spectrum(C: Floats) -> tuple[Floats, Floats, float]:
-    """Eigenvalues, the largest first, eigenvectors as columns, and the differences that are taken for rounding."""
+    """Return eigenvalues, the largest first; eigenvectors as columns; and the size of differences that are rounding."""
     eigenvalues, Q = np.linalg.eigh(C)
     rounding = ROUNDINGS * len(C) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0)
     return eigenvalues[::-1], Q[:, ::-1], rounding
 
 
 def _checked(covariance: ArrayLike, latents: int, **positive: float | None) -> Floats:
-    """The covariance in float64; raises InputError for what is not one, or for numbers out of range."""
+    """Return the covariance in float64; raise InputError if it is none, or if a number is out of range."""
     C = check_covariance("covariance", covariance)
     if not 1 <= latents <= len(C):
         raise InputError(f"latents: expected 1 to {len(C)}, the size of the data; got {latents}")

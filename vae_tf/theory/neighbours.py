@@ -28,30 +28,30 @@ def stochastic_loss(matrix: ArrayLike, variances: ArrayLike, value: ArrayLike, s
 
 
 def nearest_neighbours(x: ArrayLike, neighbours: int) -> Integers:
-    """Indices of the nearest examples [N, k], the nearest first, none its own neighbour.
+    """Find the indices [N, k] of the nearest examples, nearest first; no example is its own neighbour.
 
     Args:
         x: data [N, n].
-        neighbours: k < N.
+        neighbours: k, the number of neighbours, below N.
 
     Raises:
-        InputError: k out of range.
+        InputError: k is out of range.
     """
     x = np.asarray(x, np.float64)
     if not 1 <= neighbours < len(x):
         raise InputError(f"neighbours: expected 1 to {len(x) - 1}, fewer than there are examples; got {neighbours}")
     found = cKDTree(x).query(x, neighbours + 1)[1]
     own = found == np.arange(len(x))[:, np.newaxis]
-    own[~own.any(1), -1] = True                 # among more than k copies of x: the last one goes instead
+    own[~own.any(1), -1] = True                 # x has more than k copies: drop the last neighbour instead
     return found[~own].reshape(len(x), neighbours)
 
 
 def confusion_loss(x: ArrayLike, confused: Integers) -> Floats:
-    """sum_k ||x_k - x_i||^2 [N]: what it costs to rebuild x_i as the examples it is confused with (bhowal (59)).
+    """sum_k ||x_k - x_i||^2 [N]: the cost of rebuilding x_i as the examples that it is confused with (bhowal (59)).
 
-    For an ideal encoder and decoder, which err only where posteriors overlap. It is least for the nearest neighbours
-    (Proposition 6, Lemma 13): a bound on what Theorem 2 (a) says is reached, which takes a latent space in which all of
-    them overlap and nobody else does.
+    This holds for an ideal encoder and decoder, which err only where posteriors overlap. The cost is least for the
+    nearest neighbours (Proposition 6, Lemma 13). That is a bound: to reach it, as Theorem 2 (a) says, the posteriors of
+    all neighbours must overlap in latent space, and no others.
 
     Args:
         x: data [N, n].
@@ -62,7 +62,7 @@ def confusion_loss(x: ArrayLike, confused: Integers) -> Floats:
 
 
 def neighbour_distance(mean: ArrayLike, variance: ArrayLike, confused: Integers) -> Floats:
-    """E sum_k ||z_i - z_k||^2 [N] for z ~ q(z|x) drawn apart: Dist of bhowal Theorem 2.
+    """E sum_k ||z_i - z_k||^2 [N] for independent samples z ~ q(z|x): Dist of bhowal Theorem 2.
 
     sum_k ||mu_i - mu_k||^2 + sum_j (s_ij^2 + s_kj^2). Theorem 2 (b) says that it falls with the KL. That holds for the
     means, not for the variances, which rise to 1 as the KL falls: it falls where neighbours' means are far apart

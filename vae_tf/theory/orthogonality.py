@@ -1,4 +1,4 @@
-"""Why orthogonal columns pay, and what they identify: rolinek's joint problem, bhowal's Lemma 5, allen's corollaries.
+"""What orthogonal columns save and identify: rolinek's joint problem, bhowal's Lemma 5, allen's corollaries.
 
 J [..., n, d] is a decoder's Jacobian, with columns c_j.
 """
@@ -14,7 +14,7 @@ from vae_tf.typing import ArrayLike, Booleans, Floats
 
 
 class Components(NamedTuple):
-    """What a decoder's Jacobian J = U S V^T makes of independent normal latents, the largest first.
+    """The components that a Jacobian J = U S V^T makes of independent normal latents, the largest first.
 
     directions [..., n, d] are the columns of U, scales [..., d] the singular values: along direction j, latents vary x
     as N(0, scale_j^2) for a linear decoder. identified [..., d] says which scales differ from all others; directions
@@ -88,10 +88,10 @@ def rotated(mean: Floats, covariance: Floats, jacobian: Floats, rotation: Floats
     """Posterior and Jacobian when the encoder is followed by U and the decoder preceded by U^T (rolinek (8), (9)).
 
     Args:
-        mean, covariance: of q(z|x), [..., d] and [..., d, d].
+        mean, covariance: mean [..., d] and covariance [..., d, d] of q(z|x).
         jacobian: J [..., n, d].
         rotation: U [d, d], orthogonal.
-        diagonal: keep of U Sigma U^T what a diagonal encoder can express: its diagonal.
+        diagonal: whether to keep only the diagonal of U Sigma U^T, which is all that a diagonal encoder can express.
 
     Returns:
         (U mean, U Sigma U^T, J U^T).

@@ -10,13 +10,13 @@ from vae_tf.typing import ArrayLike, Floats
 
 def linear_autoencoder(covariance: ArrayLike, latents: int, mixing: ArrayLike | None = None) -> tuple[Floats, Floats,
                        float]:
-    """A minimiser of E ||x - Y Y' x||^2: the PCA of the data, latents mixed as one likes (rolinek (6), (7), Example 1).
+    """A minimiser of E ||x - Y Y' x||^2: the PCA of the data, latents mixed by any G (rolinek (6), (7), Example 1).
 
-    With P_d the d leading eigenvectors as rows, Y' = G^-1 P_d and Y = P_d^T G for any invertible G: what the encoder
-    does to the latents the decoder undoes. rolinek's example is G = Sigma Q.
+    With P_d the d leading eigenvectors as rows, Y' = G^-1 P_d and Y = P_d^T G for any invertible G: the decoder undoes
+    what the encoder does to the latents. rolinek's example is G = Sigma Q.
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         latents: d <= n.
         mixing: G [d, d], invertible; None for PCA itself.
 
@@ -42,7 +42,7 @@ def autoencoder_loss(covariance: ArrayLike, decoder: Floats, encoder: Floats) ->
     """E ||x - Y Y' x||^2 of a linear autoencoder without noise, squared data units (rolinek (6)).
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         decoder, encoder: Y [n, d] and Y' [d, n].
     """
     C = check_covariance("covariance", covariance)
@@ -59,11 +59,11 @@ def ppca_by_em(covariance: ArrayLike, latents: int, steps: int = 10_000, toleran
     latents that depends on the start: a posterior with a full covariance does not see it.
 
     Args:
-        covariance: of the data, C [n, n].
+        covariance: covariance C [n, n] of the data.
         latents: k < n.
-        steps: at most.
-        tolerance: it ends when a step gains less than this share of the log-likelihood.
-        seed: of the first weights.
+        steps: the largest number of steps.
+        tolerance: EM ends when a step gains less than this share of the log-likelihood.
+        seed: seed of the first weights.
 
     Returns:
         (PPCA, log-likelihood before each step and at the end [steps + 1]).

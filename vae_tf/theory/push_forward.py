@@ -28,7 +28,8 @@ def push_forward_factors(z: ArrayLike, jacobian: ArrayLike) -> Floats:
     `split_error`.
 
     Args:
-        z, jacobian: as `push_forward_log_density`.
+        z: [..., d].
+        jacobian: of the decoder's mean at z, J [..., n, d], of full column rank.
     """
     return _log_normal(z) - np.log((np.asarray(jacobian, np.float64) ** 2).sum(-2)) / 2
 
@@ -36,7 +37,8 @@ def push_forward_factors(z: ArrayLike, jacobian: ArrayLike) -> Floats:
 def split_error(z: ArrayLike, jacobian: ArrayLike) -> Floats:
     """Push-forward log density less the sum of its factors [...] >= 0, nats: sum_j log ||c_j|| - 1/2 log det J^T J.
 
-    The same at every z for a linear decoder; `metrics.hadamard_gap` is its mean over x. 0 iff columns are orthogonal.
+    It is 0 if and only if the columns are orthogonal, and the same at every z for a linear decoder.
+    `metrics.hadamard_gap` is its mean over x.
     """
     return push_forward_log_density(z, jacobian) - push_forward_factors(z, jacobian).sum(-1)
 

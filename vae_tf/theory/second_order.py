@@ -1,7 +1,8 @@
 """The ELBO around a posterior mean, expanded to second order in z, and the covariance that maximises it.
 
-Everywhere `output` is what the decoder returns, the natural parameter: with a noise_variance the mean of a Gaussian,
-without one the logits of a Bernoulli. J is its Jacobian. All is per example, in nats.
+`output` is always what the decoder returns, the natural parameter of the likelihood: the mean of a Gaussian if a
+noise_variance is given, else the logits of a Bernoulli. J is the Jacobian of the output. Results are per example, in
+nats.
 """
 
 import numpy as np
@@ -36,7 +37,8 @@ def gauss_newton_hessian(jacobian: ArrayLike, output: ArrayLike, noise_variance:
 
     Args:
         jacobian: J [..., n, d].
-        output, noise_variance: see the module.
+        output: the decoder's output [..., n].
+        noise_variance: the variance of a Gaussian likelihood, or None for a Bernoulli.
     """
     J = np.asarray(jacobian, np.float64)
     return -np.einsum("...ni,...n,...nj->...ij", J, curvature(output, noise_variance), J, optimize=True)
@@ -52,7 +54,8 @@ def hessian(jacobian: ArrayLike, second: Floats, x: Floats, output: Floats,
         jacobian: J [..., n, d].
         second: second derivatives of the output by z, [..., n, d, d].
         x: data [..., n].
-        output, noise_variance: see the module.
+        output: the decoder's output [..., n].
+        noise_variance: the variance of a Gaussian likelihood, or None for a Bernoulli.
     """
     residual = x - expit(output) if noise_variance is None else (np.asarray(x, np.float64) - output) / noise_variance
     return gauss_newton_hessian(jacobian, output, noise_variance) + np.einsum("...n,...nij->...ij", residual, second)
@@ -67,9 +70,9 @@ def deterministic_elbo(log_likelihood: Floats | float, hessian: Floats, mean: Fl
     Args:
         log_likelihood: log p(x|mu) [...].
         hessian: H [..., d, d], of log p(x|z) by z at mu: exact, or by Gauss-Newton.
-        mean, covariance: of q(z|x), [..., d] and [..., d, d].
-        beta: weight of the KL.
-        prior_mean, prior_variance: of p(z) or p(z|u), broadcast to [..., d].
+        mean, covariance: mean [..., d] and covariance [..., d, d] of q(z|x).
+        beta: the weight of the KL.
+        prior_mean, prior_variance: mean and variances of p(z) or p(z|u), broadcast to [..., d].
 
     Raises:
         InputError: the covariance is not positive definite, or the prior variance not above 0.
@@ -88,8 +91,8 @@ def optimal_precision(hessian: ArrayLike, beta: float = 1.0, prior_variance: Arr
 
     Args:
         hessian: H [..., d, d]; -J^T A J by Gauss-Newton.
-        beta: weight of the KL.
-        prior_variance: of p(z) or p(z|u), broadcast to [..., d].
+        beta: the weight of the KL.
+        prior_variance: variances of p(z) or p(z|u), broadcast to [..., d].
 
     Raises:
         InputError: beta or the prior variance is not above 0; or an exact Hessian curves upwards more than the prior
@@ -109,7 +112,8 @@ def optimal_precision(hessian: ArrayLike, beta: float = 1.0, prior_variance: Arr
 def diagonal_cost(precision: ArrayLike) -> Floats:
     """What the best diagonal posterior costs [...], nats: (sum_j log P_jj - log det P) / 2 >= 0 (allen Theorem 5).
 
-    beta times it is how far the deterministic ELBO stays below that of the full covariance P^-1. 0 iff P is diagonal.
+    The deterministic ELBO stays below that of the full covariance P^-1 by beta times this cost, which is 0 if and only
+    if P is diagonal.
 
     Raises:
         InputError: the precision is not positive definite.
@@ -145,7 +149,7 @@ def precise_limit(jacobian: ArrayLike, prior_variance: ArrayLike = 1.0) -> tuple
 
     Args:
         jacobian: J [n, d], of any rank.
-        prior_variance: of p(z|u), broadcast to [d].
+        prior_variance: variances of p(z|u), broadcast to [d].
 
     Returns:
         (rate [d, d]: P Sigma P / gamma, P the projection on what the decoder sees; limit [d, d]: Sigma at gamma = 0).
@@ -168,7 +172,7 @@ def posterior_eigenvalue_bounds(jacobian: ArrayLike, prior_variance: ArrayLike, 
 
     Args:
         jacobian: J [n, d].
-        prior_variance: of p(z|u), broadcast to [d].
+        prior_variance: variances of p(z|u), broadcast to [d].
         gamma: noise variance.
 
     Returns:
