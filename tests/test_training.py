@@ -9,7 +9,7 @@ import tensorflow as tf
 from cases import CASES, IDS, NEEDS_MNIST, build, dataset
 
 from vae_tf import console, data, distributions, models, runs, training
-from vae_tf.training import batches, loop, rows
+from vae_tf.training import loop, rows
 
 
 def fit(model, steps, run_dir=None, seed=0, shape=(3,), batch_size=16, rate=1e-2, **more):
@@ -61,26 +61,6 @@ def test_same_seed_same_numbers_other_seed_other_numbers(jit_compile):
 def test_convolutions_repeat_too():
     one, same = (fit(build("ivae", "conv_locatello", (16, 16, 1), "bernoulli", {}), 6, shape=(16, 16, 1)) for _ in "ab")
     assert_equal(one[1], same[1])
-
-
-def test_every_epoch_is_a_permutation_of_its_own():
-    n, batch_size = 12, 5
-    drawn = np.concatenate([batches.draw_indices(n, batch_size, 0, step) for step in range(12)])     # 5 epochs
-    epochs = drawn.reshape(5, n)
-    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(np.arange(n), (5, 1)))
-    assert len({tuple(epoch) for epoch in epochs}) == 5
-    np.testing.assert_array_equal(batches.draw_indices(n, batch_size, 0, 7), drawn[35:40])
-    assert not np.array_equal(batches.draw_indices(n, batch_size, 1, 7), drawn[35:40])
-    assert len(batches.draw_indices(3, 8, 0, 0)) == 8           # a batch larger than the data
-
-
-def test_batches_start_anywhere():
-    ds = data.load("dsprites")
-    for (step, x, u), expected in zip(batches.make_batches(ds, 4, [5], 2, 4, with_u=True), (2, 3), strict=True):
-        indices = batches.draw_indices(len(ds), 4, 5, expected)
-        assert int(step) == expected and x.dtype == tf.uint8
-        np.testing.assert_array_equal(x, ds.images_at(indices))
-        np.testing.assert_array_equal(u, ds.u_at(indices))
 
 
 def test_noise_differs_from_step_to_step():

@@ -181,8 +181,8 @@ def _explain(error: Exception) -> str:
     """What TensorFlow says is wrong, as one line: without the node, the trace, and the brackets around each part."""
     text = getattr(error, "message", None) or str(error)
     found = re.search(r"assertion failed: \[(.*)\]", text)
-    said = found[1].replace("] [; ", "; ").replace("] [", " ") if found else text.strip().splitlines()[0]
-    return printable(said)
+    reason = found[1].replace("] [; ", "; ").replace("] [", " ") if found else text.strip().splitlines()[0]
+    return printable(reason)
 
 
 def load(root: str | pathlib.Path, trust: bool = False) -> Exported:
