@@ -8,6 +8,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 WIDTH = 120
 GENERATED = ("results.md",)
+SUFFIXES = ("py", "md", "csv", "json", "png", "flags")
 DOCUMENTS = [path for pattern in ("*.md", "docs/*.md", "exported/*.md", "tests/fixtures/*.md")
              for path in sorted(ROOT.glob(pattern))]
 
@@ -51,4 +52,21 @@ def test_files_and_tests_that_are_named_exist(path):
         file = ROOT / ("vae_tf" if name.startswith("theory/") else "") / name
         if ("NAME" not in name and not file.exists()) or (test and f"def {test}(" not in file.read_text()):
             lost.append(f"{name}::{test}" if test else name)
+    assert not lost
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.name not in ("CHANGELOG.md", *GENERATED)],
+                         ids=lambda path: path.name)
+def test_functions_that_are_named_exist(path):
+    """Of what stands in backticks: functions and classes of a module, such as `jacobians.gram`."""
+    sources: dict[str, str] = {}
+    for file in (ROOT / "vae_tf").rglob("*.py"):
+        for name in {file.stem, *file.relative_to(ROOT).parts[:-1]}:
+            sources[name] = sources.get(name, "") + file.read_text()
+    lost = []
+    for module, name in re.findall(r"`([a-z_]+)\.([A-Za-z_]+)(?:\(.*?\))?`", path.read_text()):
+        defined = rf"\b(def|class) {name}\b|\b{name}\b.* = |import.*\b{name}\b|^    {name},$"
+        known = name in SUFFIXES or name in sources         # the name of a file, or a module
+        if module in sources and not known and not re.search(defined, sources[module], re.MULTILINE):
+            lost.append(f"{module}.{name}")
     assert not lost
