@@ -192,6 +192,7 @@ def wrong(data):
     cases = {
         "x has another size": (("encode", {"x": x[:, 1:], "u": u}), of_x),
         "x is one example": (("encode", {"x": x[0], "u": u}), of_x),
+        "x is a number": (("encode", {"x": x.reshape(-1)[0], "u": u}), of_x),
         "x is too large": (("reconstruct", {"x": np.concatenate([x, x], 1), "u": u}), of_x),
         "u has another size": (("encode", {"x": x, "u": u[:, 1:]}), rf"tensor u \[.*expected shape \[\?,{FACTORS}\]"),
         "u has other rows": (("encode", {"x": x, "u": u[:1]}), "u: expected as many rows as x has"),

@@ -12,9 +12,17 @@ def require(value: Tensor, condition: Tensor, *message: str | Tensor) -> Tensor:
         return tf.identity(value)
 
 
+def check_shape(spec: tf.TensorSpec, value: Tensor) -> Tensor:
+    """The value, or an error that names it: it has another shape than the spec.
+
+    Whatever takes the value before this check runs beside it, and may fail first with an error of its own.
+    """
+    return tf.ensure_shape(value, spec.shape, name=f"expected_shape_of_{spec.name}")
+
+
 def check(spec: tf.TensorSpec, value: Tensor) -> Tensor:
     """The value, or an error that names it: it has another shape than the spec, no rows, or NaN or infinity."""
-    value = tf.ensure_shape(value, spec.shape, name=f"expected_shape_of_{spec.name}")
+    value = check_shape(spec, value)
     value = require(value, tf.shape(value)[0] > 0, f"{spec.name}: expected at least one row; got none")
     if value.dtype.is_floating:      # not check_numerics: that checks gradients too
         finite = tf.math.is_finite(value)

@@ -6,7 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from vae_tf.export.checking import require
+from vae_tf.export.checking import check_shape, require
 from vae_tf.export.functions import Functions
 from vae_tf.export.limits import check_bounds
 from vae_tf.typing import Tensor
@@ -30,7 +30,7 @@ def _make_signature(name: str, function: Any, limits: Mapping[str, int]) -> Any:
     specs = {spec.name: spec for spec in function.input_signature}
 
     def signature(*values: Tensor) -> dict[str, Tensor]:
-        inputs = dict(zip(specs, values, strict=True))
+        inputs = {key: check_shape(spec, value) for (key, spec), value in zip(specs.items(), values, strict=True)}
         bounded = check_bounds(name, inputs, limits)
         outputs = function(*(bounded[key] for key in specs))
         floats = [part for key in specs if inputs[key].dtype.is_floating
