@@ -20,6 +20,7 @@ def define_data_flags(group: FlagGroups, dataset: str | None, text: str) -> None
                       f"split{trained}.", lower_bound=0)
     group.add_enum("split", None if trained else "auto", data.SPLITS,
                    "Which examples are for training and which for scoring. grid: the published train and test parts, "
-                   "or else the whole for both; random: 80, 10 and 10 % for training, validation and test; "
+                   "or the whole dataset for both if it has no such parts; random: 80, 10 and 10 % for "
+                   "training, validation and test; "
                    "random_90_10: 90 and 10 % for training and test; auto: grid for a complete grid of factors and for "
                    f"data with published parts, random for all other data{trained}.")

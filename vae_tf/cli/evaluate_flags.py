@@ -1,4 +1,4 @@
-"""The flags of evaluate.py."""
+"""The definitions of evaluate.py's flags."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from vae_tf import evaluation, metrics
 from vae_tf.cli.data_flags import define_data_flags
 from vae_tf.cli.groups import FlagGroups
 
-# What --quick looks at.
+# The largest numbers of examples that --quick uses: for --metrics, and for --geometry and --theory.
 QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
 
@@ -28,11 +28,11 @@ def _define_model_flags(group: FlagGroups) -> None:
                    "version) or exported/NAME/VERSION.")
     group.add_paths("compare", None, "Compare several exports, comma-separated, such as 'exported/vae*', instead of "
                     "scoring one. Models that differ in their seed alone form a group, and the groups' distances from "
-                    "orthogonality are compared over seeds. OD-scores are of Jacobians, or of fitted local decoders "
-                    "with --geometry=od_score.")
-    group.add_path("codes", None, "Score the codes of an .npz file instead of a model: codes [N,d], factors [N,K] to "
-                   "score them against, and optional factor_names [K], factor_kinds [K] and stddev [N,d] of the "
-                   "posterior.")
+                    "orthogonality are compared over seeds. OD-scores are computed from Jacobians or, with "
+                    "--geometry=od_score, from fitted local decoders.")
+    group.add_path("codes", None, "Score the codes of an .npz file instead of a model. The file holds codes [N,d] and, "
+                   "optionally, factors [N,K] to score them against, factor_names [K], factor_kinds [K] and the "
+                   "posterior's stddev [N,d].")
     group.add_boolean("trust_export", False, "Load a model whose graph has operations that read or write files, run "
                       "Python or reach other machines. A SavedModel is a program: set this only if you trust where it "
                       "comes from.")
@@ -41,16 +41,17 @@ def _define_model_flags(group: FlagGroups) -> None:
 def _define_evaluation_flags(group: FlagGroups) -> None:
     group.start("Evaluation")
     group.add_list("metrics", "default",
-                   "Metrics to compute, comma-separated, of " + ", ".join(metrics.names("metrics"))
-                   + ". Instead of names, default takes all but " + _enumerate(_list_slow("metrics")) + ", which take "
-                   "minutes, and all takes all of them.")
-    group.add_integer("examples", 10_000, "Number of examples that a metric estimates from, drawn from the test part; "
-                      "half as many again are drawn for metrics that learn, to be tested on.", lower_bound=2)
+                   "Metrics to compute, comma-separated, from " + ", ".join(metrics.names("metrics"))
+                   + ". The word default stands for all but " + _enumerate(_list_slow("metrics")) + ", which take "
+                   "minutes; the word all stands for all of them.")
+    group.add_integer("examples", 10_000, "Number of examples, drawn from the test part, from which a metric is "
+                      "estimated. Metrics that learn from examples get half as many again to be tested on.",
+                      lower_bound=2)
     group.add_boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, "
                       "and no interval for the slow metrics.")
     group.add_enum("latents", "all", evaluation.LATENTS,
-                   "Latents whose codes the metrics get; active leaves out the passive ones, whose posterior is the "
-                   "prior.")
+                   "Latents that the metrics look at. The value active leaves out the passive latents, whose "
+                   "posterior is the prior.")
     group.add_list("factors", None, "Names of the factors that every metric is to look at, comma-separated, such as "
                    "scale,orientation,x,y; all by default.")
     per_value = [name for name, metric in metrics.METRICS.items() if "samples_per_value" in metric.options]
@@ -59,26 +60,26 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
                       "default.", lower_bound=1)
     group.add_float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
                     "below this many nats.")
-    group.add_integer("jobs", None, "Number of metrics computed at a time; by default as many as there are processors.",
+    group.add_integer("jobs", None, "Number of metrics computed in parallel; by default the number of processors.",
                       lower_bound=1)
     group.add_list("geometry", ",".join(metrics.default_names("geometry")),
-                   "Metrics of the decoder around posterior means, comma-separated, of "
+                   "Metrics of the decoder around posterior means, comma-separated, from "
                    + ", ".join(metrics.names("geometry")) + "; " + _enumerate(_list_slow("geometry")) + " take "
                    "minutes.")
     group.add_list("theory", ",".join(metrics.default_names("theory")), "Comparisons of the model with closed forms "
-                   "around posterior means, comma-separated, of " + ", ".join(metrics.names("theory")) + "; those that "
-                   "do not apply say why.")
-    group.add_integer("geometry_examples", 200, "Number of examples around which --geometry and --theory look at the "
-                      f"decoder; {QUICK_GEOMETRY} at most with --quick.", lower_bound=1)
+                   "around posterior means, comma-separated, from " + ", ".join(metrics.names("theory")) + ". If a "
+                   "comparison does not apply to the model, the output says why.")
+    group.add_integer("geometry_examples", 200, "Number of examples around whose posterior means --geometry and "
+                      f"--theory examine the decoder; at most {QUICK_GEOMETRY} with --quick.", lower_bound=1)
     group.add_integer("seed", 0, "Seed for the choice of examples and for the noise.", lower_bound=0,
                       upper_bound=2_000_000)
 
 
 def _list_slow(group: str) -> list[str]:
-    """The names of a group's metrics that take minutes."""
+    """Return the names of a group's metrics that take minutes."""
     return [name for name in metrics.names(group) if name not in metrics.default_names(group)]
 
 
 def _enumerate(names: Sequence[str]) -> str:
-    """The names in words: a, b and c."""
+    """Return the names in words: a, b and c."""
     return " and ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)

@@ -1,4 +1,4 @@
-"""The flags of train.py."""
+"""The definitions of train.py's flags."""
 
 from absl import flags
 
@@ -13,7 +13,7 @@ def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list
     group = FlagGroups(values)
     _define_model_flags(group)
     define_data_flags(group, data.DEFAULT, f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
-                       "of an .npz file with images [N,H,W,C] or data [N,n], and optional factors [N,K] and u.")
+                       "of an .npz file with images [N,H,W,C] or data [N,n] and, optionally, factors [N,K] and u.")
     _define_optimization_flags(group)
     _define_run_flags(group)
     _define_output_flags(group)
@@ -23,38 +23,43 @@ def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list
 def _define_model_flags(group: FlagGroups) -> None:
     group.start("Model")
     group.add_enum("model", models.DEFAULT, models.MODELS, "Kind of model to train.")
-    group.add_enum("network", None, networks.NETWORKS, "Encoder and decoder; by default one that suits the dataset.")
-    group.add_integer("latents", None, "Size of z; by default one that suits the dataset.", lower_bound=1)
+    group.add_enum("network", None, networks.NETWORKS,
+                   "Architecture of encoder and decoder; by default one that suits the dataset.")
+    group.add_integer("latents", None, "Number of latents, the size of z; by default one that suits the dataset.",
+                      lower_bound=1)
     group.add_enum("likelihood", None, distributions.LIKELIHOODS,
-                   "p(x|z); bernoulli for images and gaussian for vectors by default.")
+                   "Likelihood p(x|z); by default bernoulli for images and gaussian for vectors.")
     group.add_float("likelihood_variance", None, "Variance of the gaussian likelihood, per pixel or entry of a vector; "
-                    "the variance of gaussian_learned starts there; by default one that suits the dataset.")
+                    "by default one that suits the dataset. The variance of gaussian_learned starts at "
+                    "this value.")
     group.add_float("beta", None,
                     f"Weight of the KL term{_describe_other_terms()}; by default {_describe_default_betas()}. "
-                    "A --model without beta ignores that of a --flagfile.", positive=False)
-    group.add_integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0.", lower_bound=0)
+                    "If --model has no beta, a value in a --flagfile is ignored.", positive=False)
+    group.add_integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0 to its value.",
+                      lower_bound=0)
 
 
 def _define_optimization_flags(group: FlagGroups) -> None:
     group.start("Training")
-    group.add_integer("steps", None, "Number of updates in all; by default one that suits the dataset. 0 exports the "
-                      "untrained model, whose weights are random.", lower_bound=0)
+    group.add_integer("steps", None, "Total number of training steps; by default one that suits the dataset. 0 exports "
+                      "the untrained model, whose weights are random.", lower_bound=0)
     group.add_float("epochs", None, "Length of training in passes over the training data, instead of --steps.")
-    group.add_integer("batch_size", 64, "Number of examples per update.", lower_bound=1)
-    group.add_enum("optimizer", "adam", training.OPTIMIZERS, "Update rule for the weights.")
+    group.add_integer("batch_size", 64, "Number of examples per training step.", lower_bound=1)
+    group.add_enum("optimizer", "adam", training.OPTIMIZERS, "Optimizer that updates the weights.")
     group.add_float("learning_rate", None, "Step size of the optimizer; by default one that suits the dataset and the "
                     "network.")
-    group.add_float("optimizer_epsilon", None, "Number that adam, adagrad and rmsprop add to what they divide by; 1e-7 "
-                    "by default.")
-    group.add_float("clip_gradients", 0, "Largest norm of a step's gradient, which is scaled down to it where it is "
-                    "longer; 0 never scales it.", positive=False)
+    group.add_float("optimizer_epsilon", None, "Small number that adam, adagrad and rmsprop add to the denominator of "
+                    "their update; 1e-7 by default.")
+    group.add_float("clip_gradients", 0, "Largest norm of the gradient of a step; a gradient with a larger norm is "
+                    "scaled down to this norm. 0 turns clipping off.", positive=False)
 
 
 def _define_run_flags(group: FlagGroups) -> None:
     group.add_enum("precision", "float32", networks.DTYPES,
                    "Number format in which layers compute; weights and results stay float32.")
     group.add_enum("jit_compile", "auto", ("auto", "true", "false"),
-                   "Compile the step with XLA; auto does so for wide dense networks on images, where it is faster.")
+                   "Whether XLA compiles the training step; auto compiles it for wide dense networks on images, where "
+                   "XLA is faster.")
     group.add_integer("seed", 0, "Seed for the initial weights, the order of examples and the noise.",
                       lower_bound=0, upper_bound=2_000_000)
     group.add_path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
@@ -65,8 +70,8 @@ def _define_run_flags(group: FlagGroups) -> None:
                    "program; their runs are called NAME-betaB.")
     group.add_enum("strategy", "auto", devices.STRATEGIES, "How devices share the work; the result does not depend on "
                    "it. auto takes the machines of TF_CONFIG, the TPU of TPU_NAME, all GPUs, or one device.")
-    group.add_float("active_threshold", 0.5, "A latent is active, in the polarised KL that history shows, if its mean "
-                    "posterior variance is below this many prior variances.")
+    group.add_float("active_threshold", 0.5, "Threshold of the polarised KL that history.csv shows: a latent counts as "
+                    "active there if its mean posterior variance is below this many prior variances.")
 
 
 def _define_output_flags(group: FlagGroups) -> None:
@@ -75,20 +80,20 @@ def _define_output_flags(group: FlagGroups) -> None:
     group.add_path("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
                    "run_root/NAME/.")
     group.add_path("export_root", "exported", "Folder for the trained model: export_root/NAME/VERSION/.")
-    group.add_boolean("restart", False, "Start over in a new folder rather than go on with runs/NAME.")
-    group.add_integer("log_every", 50, "Number of steps that one row of history covers.", lower_bound=1)
+    group.add_boolean("restart", False, "Start a new run in a new folder instead of resuming the run in runs/NAME.")
+    group.add_integer("log_every", 50, "Number of steps that one row of history.csv covers.", lower_bound=1)
     group.add_integer("checkpoint_every", 1_000, "Number of steps from one checkpoint to the next.", lower_bound=1)
-    group.add_integer("keep_versions", None, "Number of versions of the model that are kept once the new one is there; "
-                      "older ones are deleted. By default none is deleted.", lower_bound=1)
-    group.add_boolean("accept_dark", False, "The exported model takes batches of images of which no pixel is above 1. "
-                      "By default it refuses them, as floats and masks of 0 and 1 look so, unless training images do "
-                      "too.")
+    group.add_integer("keep_versions", None, "Number of versions of the exported model to keep, the new one included; "
+                      "older versions are deleted. By default none is deleted.", lower_bound=1)
+    group.add_boolean("accept_dark", False, "Let the exported model accept batches of images in which no pixel is "
+                      "above 1. By default it refuses them, because floats in [0, 1] and masks sent by mistake look the "
+                      "same, unless some training images are as dark.")
     group.add_integer("polarised_every", 500, "Number of steps between two measurements of how far the KL is from its "
                       "polarised form; 0 measures nothing.", lower_bound=0)
 
 
 def _add_options_of_models(group: FlagGroups) -> dict[str, list[str]]:
-    """Define the flags of the models' own options; returns {heading: names} with theirs after those of all models."""
+    """Define the flags of the models' own options; return {heading: names}, the common flags first."""
     common, rest = group.names.pop("Model"), dict(group.names)
     taken = set(group.values)
     group.names.clear()
@@ -97,14 +102,14 @@ def _add_options_of_models(group: FlagGroups) -> dict[str, list[str]]:
             if option.name in taken:
                 raise InputError(f"model: {name} has an option {option.name!r}, which is a flag already; expected a "
                                  "name of its own")
-            if option.name not in group.values:         # models may share one
+            if option.name not in group.values:         # two models may share an option
                 group.start(f"Model: {name}")
                 group.add_option(option)
     return {"Model": common, **group.names, **rest}
 
 
 def _describe_other_terms() -> str:
-    """The models of which beta weighs another term than the KL, in words."""
+    """Return, in words, the models whose beta weighs another term than the KL."""
     other: dict[str, list[str]] = {}
     for name, kind in models.MODELS.items():
         if kind.default_beta is not None and not kind.weighs_kl_by_beta():
@@ -114,7 +119,7 @@ def _describe_other_terms() -> str:
 
 
 def _describe_default_betas() -> str:
-    """The default values of beta and the models that have them, in words."""
+    """Return, in words, the default values of beta and the models that have them."""
     by_value: dict[float, list[str]] = {}
     for name, kind in models.MODELS.items():
         if kind.default_beta is not None:

@@ -25,7 +25,7 @@ class BetaTCVAE(BetaVAE):
     beta_term = TOTAL_CORRELATION
     # The KL of independent latents has weight 1. The optimum itself is not known in closed form.
     linear_theory = LinearTheory(kl_weight=1.0)
-    options = (Option("tc_estimator", "weighted", "Minibatch estimator of q(z).",
+    options = (Option("tc_estimator", "weighted", "Estimator of the aggregate posterior q(z) from a batch.",
                       choices=tuple(objectives.TC_ESTIMATORS), in_every_configuration=True),)
 
     @classmethod

@@ -23,8 +23,8 @@ class IVAE(BetaVAE):
     conditional = True
     learned_prior = True
     default_beta = 1.0
-    options = (Option("prior_mean", "zero", "Mean of the prior p(z|u).", choices=("zero", "learned"),
-                      shapes_weights=True, in_every_configuration=True),)
+    options = (Option("prior_mean", "zero", "Mean of the prior p(z|u): fixed at zero, or learned from u.",
+                      choices=("zero", "learned"), shapes_weights=True, in_every_configuration=True),)
 
     @classmethod
     def further_arguments(cls, setting: Setting) -> dict[str, Any]:
