@@ -109,7 +109,7 @@ def test_own_vectors_of_any_scale_get_a_variance_that_suits_them(scale):
     mine = data.dataset.from_arrays("mine.npz", x)
     for model in ("vae", "beta_vae"):
         assert said(mine, f"--model={model}", "--network=linear", "--latents=3") == ""
-    assert configured(mine, "--model=vae")["likelihood_variance"] == pytest.approx(0.02 * x.var(0).mean(), rel=0.01)
+    assert configured(mine, "--model=vae").likelihood_variance == pytest.approx(0.02 * x.var(0).mean(), rel=0.01)
 
 
 def test_dense_networks_on_wide_images_get_smaller_steps():

@@ -128,7 +128,8 @@ def test_a_user_s_keras_settings_a_full_log_and_a_strategy_of_one_device_change_
 
 @pytest.mark.parametrize("moment", ["import", "first step"])
 def test_ctrl_c_before_the_first_step_is_no_traceback(tmp_path, moment):
-    process = start("train.py", *SMALL, folder=tmp_path)
+    # XLA takes seconds to compile the first step, so a busy machine does not see the run's folder too late.
+    process = start("train.py", *SMALL, "--jit_compile=true", folder=tmp_path)
     if moment == "import":
         wait_for(lambda: psutil.Process(process.pid).memory_info().rss > 100e6, process)
     else:
