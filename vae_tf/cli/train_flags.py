@@ -86,8 +86,8 @@ def _define_output_flags(group: FlagGroups) -> None:
     group.add_integer("keep_versions", None, "Number of versions of the exported model to keep, the new one included; "
                       "older versions are deleted. By default none is deleted.", lower_bound=1)
     group.add_boolean("accept_dark", False, "Let the exported model accept batches of images in which no pixel is "
-                      "above 1. By default it refuses them, because floats in [0, 1] and masks sent by mistake look the "
-                      "same, unless some training images are as dark.")
+                      "above 1. By default it refuses them, because floats in [0, 1] and masks sent by mistake look "
+                      "the same, unless some training images are as dark.")
     group.add_integer("polarised_every", 500, "Number of steps between two measurements of how far the KL is from its "
                       "polarised form; 0 measures nothing.", lower_bound=0)
 
