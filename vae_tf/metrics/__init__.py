@@ -12,7 +12,7 @@ this package. `docs/metrics.md` says how.
 
 from vae_tf.metrics.context import Context
 from vae_tf.metrics.registry import COSTS, GROUPS, METRICS, Metric, check_names, default_names, measure, names, register
-from vae_tf.metrics.result import Result, checked
+from vae_tf.metrics.result import Result, checked, find_varying
 
 from vae_tf.metrics.polarised import PASSIVE_KL, active_units, classify, polarised_fraction, polarised_regime
 from vae_tf.metrics.information import mig, mig_sup, modularity
@@ -47,7 +47,7 @@ from vae_tf.metrics.ranking import udr
 __all__ = ["COSTS", "GROUPS", "METRICS", "PASSIVE_KL", "Context", "Metric", "Result", "Sampler", "active_units",
            "beta_vae_score", "check_names", "checked", "classify", "column_cosine", "dci", "dci_fast", "default_names",
            "deterministic_elbo_gap", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",
-           "elbo_decomposition", "elbo_terms", "explicitness", "factor_vae_score", "hadamard_gap",
+           "elbo_decomposition", "elbo_terms", "explicitness", "factor_vae_score", "find_varying", "hadamard_gap",
            "hessian_diagonality", "irs", "linear_optimum", "local_decoder_error", "loss_split",
            "matched_inference_error", "mcc", "measure", "mig", "mig_from_entropies", "mig_posterior", "mig_sup",
            "mig_sup_from_entropies", "mig_sup_posterior", "model_inference_error", "modularity", "mutual_information",

@@ -10,7 +10,7 @@ from vae_tf.kinds import decide
 from vae_tf.metrics.importance import fit_boosted
 from vae_tf.metrics.readout import fit_logistic
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.result import Result, checked, classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 SIZES = (10, 100, 1_000, 10_000)
@@ -81,7 +81,7 @@ def _downstream(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequen
     kinds = decide(factors, kinds)
     v = classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = varying(name, v[train])
+    varies = find_varying(name, v[train])
     accuracy = np.full((len(sizes), len(varies)), np.nan)
     for (s, size), k in ((s, k) for s in enumerate(sizes) for k in np.flatnonzero(varies)):
         rows = train[:size]

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.result import Result, checked, classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 
@@ -97,7 +97,7 @@ def _dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tu
     kinds = decide(factors, kinds)
     v = classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = varying(name, v[train])
+    varies = find_varying(name, v[train])
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
     with threadpool_limits(1):      # threads would only wait for each other
         for k in np.flatnonzero(varies):

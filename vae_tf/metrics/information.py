@@ -10,7 +10,7 @@ from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, discretised, varying
+from vae_tf.metrics.result import Result, checked, classes, discretised, find_varying
 
 
 def factor_information(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
@@ -64,7 +64,7 @@ def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "
     """
     codes, factors = checked(codes, factors)
     kinds = decide(factors, kinds)
-    varies = varying("mig", factors)
+    varies = find_varying("mig", factors)
     information, of_factor = factor_information(codes, factors, bins, binning, kinds)
     gap = np.divide(gaps(information), of_factor, where=varies, out=np.full(len(of_factor), np.nan))
     return Result("mig", float(gap[varies].mean()),
@@ -103,7 +103,7 @@ def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str
     """
     codes, factors = checked(codes, factors)
     kinds = decide(factors, kinds)
-    varies = varying("mig_sup", factors)
+    varies = find_varying("mig_sup", factors)
     information, of_factor = factor_information(codes, factors, bins, binning, kinds)
     normalised = np.divide(information, of_factor, where=varies, out=np.zeros_like(information))
     gap, active = gaps(normalised.T), activity.is_varying(codes, prior_means, prior_stddevs)
@@ -144,7 +144,7 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
     """
     codes, factors = checked(codes, factors)
     kinds = decide(factors, kinds)
-    varies = varying("modularity", factors)
+    varies = find_varying("modularity", factors)
     if varies.sum() < 2:
         raise InputError("factors: modularity expects at least two that vary; got 1")
     information, _ = factor_information(codes, factors, bins, kinds=kinds)

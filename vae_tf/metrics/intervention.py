@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, discretised, varying
+from vae_tf.metrics.result import Result, checked, discretised, find_varying
 from vae_tf.metrics.samplers import Sampler, alike_pairs, fixed_factor
 
 BATCH = 64
@@ -134,7 +134,7 @@ def irs(sampler: Sampler, quantile: float = 0.99, examples: int = TRAIN, bins: i
     """
     rows = np.random.default_rng(seed).permutation(len(sampler.factors))[:examples]
     codes, factors = checked(sampler.codes_at(rows), sampler.factors[rows])
-    varies = varying("irs", factors)
+    varies = find_varying("irs", factors)
     if bins is not None:
         factors = np.stack([discretised(column, bins) for column in factors.T], -1)
     active = activity.is_moving(codes)

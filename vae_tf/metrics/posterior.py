@@ -14,7 +14,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.mixtures import HALF_LOG_2PI, draw_owners, entropies, log_joint_mixture, log_mixture
 from vae_tf.metrics.registry import ANY_MODEL, register
-from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.result import Result, checked, classes, find_varying
 
 SAMPLES = 10_000
 
@@ -185,7 +185,7 @@ def _entropies(name: str, means: np.ndarray, stddevs: np.ndarray, factors: np.nd
     for argument, count in (("samples", samples), ("samples_per_value", samples_per_value)):
         if count is not None and count < 1:
             raise InputError(f"{argument}: expected at least 1; got {count}")
-    varying(name, factors)
+    find_varying(name, factors)
     v = classes(factors, bins, kinds)
     values = v.max(0) + 1
     samples = samples if samples_per_value is None else samples_per_value * int(values.max())

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.result import Result, checked, classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 
@@ -44,7 +44,7 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
     kinds = decide(factors, kinds)
     v = classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = varying("explicitness", v[train])
+    varies = find_varying("explicitness", v[train])
     constant = (codes[train] == codes[train[0]]).all(0)
     codes = (codes - codes[train].mean(0)) / np.where(constant, 1, codes[train].std(0))
     area = np.full((2, len(varies)), np.nan)

@@ -118,7 +118,7 @@ def classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | 
     return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], -1)
 
 
-def varying(metric: str, factors: np.ndarray) -> np.ndarray:
+def find_varying(metric: str, factors: np.ndarray) -> np.ndarray:
     """Which factors [N, K] vary, bool [K]; warns of those that do not.
 
     Raises:

@@ -12,7 +12,7 @@ from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, varying
+from vae_tf.metrics.result import Result, checked, classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 
@@ -52,7 +52,7 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     train, test = split_rows(len(codes), 0.2, seed)
     if neighbours > len(train):
         raise InputError(f"neighbours: expected at most {len(train)}, the training rows; got {neighbours}")
-    varies = varying("disentanglement_score", factors[test])
+    varies = find_varying("disentanglement_score", factors[test])
     performance = np.zeros((codes.shape[1], len(varies)))
     normaliser, constant, perfect = np.ones((3, len(varies)))
     for k in np.flatnonzero(varies):
@@ -115,7 +115,7 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
     kinds = decide(factors, kinds)
     v = classes(factors, kinds=kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = varying("sap", factors[train])
+    varies = find_varying("sap", factors[train])
     table = np.zeros((codes.shape[1], len(varies)))
     for k in np.flatnonzero(varies):
         for j, z in enumerate(codes.T[..., np.newaxis]):
