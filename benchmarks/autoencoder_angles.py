@@ -16,7 +16,7 @@ EXAMPLES, BATCH = 40_000, 64
 
 
 def draw_data(rng):
-    """The unit square, one side twice as long, rotated by 45 degrees about (1, -1, 1): [EXAMPLES, 3]."""
+    """Return the unit square, one side twice as long, rotated by 45 degrees about (1, -1, 1): [EXAMPLES, 3]."""
     a = 1 / np.sqrt(3)
     axis = np.array([[0, -a, -a], [a, 0, -a], [a, a, 0]])
     rotation = np.eye(3) + np.sqrt(0.5) * axis + (1 - np.sqrt(0.5)) * axis @ axis
@@ -24,14 +24,14 @@ def draw_data(rng):
 
 
 def measure_dto(decoders):
-    """The DtO of decoders [S, 3, 2]: the distance of V in J = U S V^T from the nearest signed permutation."""
+    """Return the DtO of decoders [S, 3, 2]: the distance of V in J = U S V^T from the nearest signed permutation."""
     v = np.abs(np.linalg.svd(decoders)[2])
     traces = np.maximum(v[:, 0, 0] + v[:, 1, 1], v[:, 0, 1] + v[:, 1, 0])
     return np.sqrt(np.maximum(0, 4 - 2 * traces))
 
 
 def draw_weights(kind, count, rng):
-    """Encoder weights [S, 3, 2] and biases, decoder weights [S, 2, 3] and biases."""
+    """Return encoder weights [S, 3, 2] and biases, decoder weights [S, 2, 3] and biases."""
     def uniform(inputs, *shape):
         return rng.uniform(-1, 1, (count, *shape)) / np.sqrt(inputs)
 
@@ -56,7 +56,7 @@ def draw_weights(kind, count, rng):
 
 
 def train(data, kind, optimizer, rate, l2, count, steps, rng):
-    """The DtO [S] before and after training, and the mean squared error after it."""
+    """Return the DtO [S] before and after training, and the mean squared error after it."""
     weights = draw_weights(kind, count, rng)
     before = measure_dto(weights[2].transpose(0, 2, 1))
     first, second = ([np.zeros_like(w) for w in weights] for _ in range(2))

@@ -41,13 +41,13 @@ def all_trained(*argv, most_steps=None):
 
 
 def trained(*argv, most_steps=None):
-    """The configuration, model, dataset and history of one run."""
+    """Return the configuration, model, dataset and history of one run."""
     (config,), (model,), dataset, (history,) = all_trained(*argv, most_steps=most_steps)
     return config, model, dataset, history
 
 
 def orientation(*argv, most_steps=None):
-    """The DtO [S] of the decoders of several seeds, around the posterior means of 500 training examples."""
+    """Return the DtO [S] of the decoders of several seeds, around the posterior means of 500 training examples."""
     _, built, dataset, _ = all_trained(*argv, most_steps=most_steps)
     indices = np.arange(min(500, len(dataset)))
     x = models.unit_range(tf.constant(dataset.images_at(indices)))
@@ -56,7 +56,7 @@ def orientation(*argv, most_steps=None):
 
 
 def active_latents(model, dataset):
-    """How many latents have a mean KL_j of at least 0.01 nats; of an autoencoder, how many vary."""
+    """Return how many latents have a mean KL_j of at least 0.01 nats; of an autoencoder, how many vary."""
     indices = np.random.default_rng(0).choice(len(dataset), min(EXAMPLES, len(dataset)), replace=False)
     x = models.unit_range(tf.constant(dataset.images_at(indices)))
     u = tf.constant(dataset.u_at(indices)) if model.u_size else None
@@ -67,7 +67,7 @@ def active_latents(model, dataset):
 
 
 def line(*argv, most_steps=None):
-    """One line of the table."""
+    """Return one line of the table."""
     config, model, dataset, history = trained(*argv, most_steps=most_steps)
     last = history[-1]
     assert all(math.isfinite(value) for value in last.values())

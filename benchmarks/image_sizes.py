@@ -34,7 +34,7 @@ ROWS = [
 
 
 def draw_rectangles(size, channels, examples):
-    """Images of a bright rectangle on a dark ground: uint8 [examples, size, size, channels]."""
+    """Return images of a bright rectangle on a dark ground: uint8 [examples, size, size, channels]."""
     rng = np.random.default_rng(0)
     place, reach = rng.uniform(0.2, 0.8, (examples, 2)) * size, rng.uniform(0.1, 0.3, (examples, 2)) * size
     rows, columns = (np.abs(np.arange(size) - place[:, [axis]]) < reach[:, [axis]] for axis in (0, 1))
@@ -44,7 +44,7 @@ def draw_rectangles(size, channels, examples):
 
 
 def describe_end(path, size, channels, setting, batch, seed, steps):
-    """Nats per pixel after some steps, or the step whose loss is not finite."""
+    """Return the nats per pixel after some steps, or the step whose loss is not finite."""
     network, rate, clip = setting
     try:
         *_, history = trained(f"--dataset={path}", "--model=vae", f"--network={network}", f"--learning_rate={rate}",

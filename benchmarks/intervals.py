@@ -14,17 +14,17 @@ SIZES = np.array((3, 6, 10, 8, 8))      # of five factors
 
 
 def noisy(U, rng):
-    """Each factor in a latent of its own, with normal noise of half its standard deviation."""
+    """Return each factor in a latent of its own, with normal noise of half its standard deviation."""
     return U + 0.5 * rng.standard_normal(U.shape)
 
 
 def heavy_tailed(U, rng):
-    """The same with noise of Student's t, 3 degrees of freedom."""
+    """Return each factor in a latent of its own, with noise of Student's t with 3 degrees of freedom."""
     return U + 0.3 * rng.standard_t(3, U.shape)
 
 
 def rotated(U, rng):
-    """All factors in every latent."""
+    """Return codes in which every latent holds all factors."""
     return U @ np.linalg.qr(np.random.default_rng(3).standard_normal((5, 5)))[0] + 0.1 * rng.standard_normal(U.shape)
 
 
@@ -36,7 +36,7 @@ SCORES = {
 
 
 def covered(score, codes_of):
-    """The share of samples whose interval covers the mean score, and that mean."""
+    """Return the share of samples whose interval covers the mean score, and that mean."""
     centres, reaches = [], []
     for sample in range(SAMPLES):
         rng = np.random.default_rng(sample)

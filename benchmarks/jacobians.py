@@ -29,7 +29,7 @@ D = 10
 
 
 def seconds(function, *args, repeats=5):
-    """Median time of a call, after one that warms up."""
+    """Return the median time of a call, after a first call that is not timed."""
     function(*args)
     taken = []
     for _ in range(repeats):
@@ -49,7 +49,7 @@ def codes(rows, d=D):
 
 
 def jacobian(rows=64, reverse_rows=2):
-    """Forward mode against GradientTape.batch_jacobian and against d decoder passes, d = 10, n = 4096."""
+    """Compare forward mode with GradientTape.batch_jacobian and against d decoder passes, d = 10, n = 4096."""
     for network in ("mlp_dsprites", "conv_locatello"):
         f = decoder(network)
         forward = tf.function(lambda z, f=f: jacobians.jacobian(f, z, mode="forward"))
@@ -71,7 +71,7 @@ def jacobian(rows=64, reverse_rows=2):
 
 
 def memory(rows=512):
-    """gram on 64x64x3: how far the peak grows, against the Jacobians it does not store."""
+    """Measure how far peak memory grows during `gram` on 64x64x3 images, and the size of the Jacobians not stored."""
     f = decoder("conv_bhowal", (64, 64, 3))
     gram = tf.function(lambda z: jacobians.gram(f, z))
     z = codes(rows)
@@ -84,7 +84,7 @@ def memory(rows=512):
 
 
 def orthogonality(examples=10_000):
-    """DtO of many examples against rolinek's integer program (HiGHS) for one at a time."""
+    """Compare the DtO of many examples at once with rolinek's integer program (HiGHS) for one at a time."""
     for d, programs in ((10, 20), (30, 2)):
         J = RNG.standard_normal((examples, 2 * d, d))
         gram = np.swapaxes(J, 1, 2) @ J
@@ -99,7 +99,7 @@ def orthogonality(examples=10_000):
 
 
 def local_decoders(alone=2):
-    """Many local decoders in one program against one x at a time: the same fit, and Adam as in the paper's code."""
+    """Compare many local decoders in one program with one x at a time: by the same fit, and by Adam as in the paper."""
     for network, shape, examples in (("mlp_dsprites", (64, 64, 1), 32), ("mlp_synthetic", (6,), 512)):
         f = decoder(network, shape)
         f.set_weights([2 * w for w in f.get_weights()])
@@ -131,7 +131,7 @@ def compare_fits(name, f, examples, alone):
 
 
 def adam(features, y, target, learning_rate=1e-3, most=5_000):
-    """Keras's Adam on tanh(features @ weights), as one would write it for one x; steps taken and the loss reached."""
+    """Fit tanh(features @ weights) for one x by Keras' Adam; return the steps taken and the loss reached."""
     layer = keras.layers.Dense(y.shape[1], activation="tanh", use_bias=False)
     layer.build(features.shape)
     optimizer = keras.optimizers.Adam(learning_rate)

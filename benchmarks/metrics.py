@@ -22,7 +22,7 @@ EXAMPLES, LATENTS = 10_000, 10
 
 
 def example(examples, latents):
-    """Codes [N, d], and factors of examples drawn from dSprites [N, 5]."""
+    """Return codes [N, d], and the factors of examples drawn from dSprites [N, 5]."""
     rng = np.random.default_rng(0)
     factors = dsprites.factors_at(rng.integers(0, np.prod(dsprites.SIZES), examples))
     mixing = rng.standard_normal((5, latents)) / 3 + np.eye(5, latents)
@@ -31,7 +31,7 @@ def example(examples, latents):
 
 
 def measure(name, examples, latents):
-    """Seconds and peak megabytes of one metric."""
+    """Return the seconds and the peak megabytes of one metric."""
     codes, factors = example(examples, latents)
     context = metrics.Context(codes, factors, stddevs=np.full(codes.shape, 0.3))
     before, seconds = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, []
@@ -45,7 +45,7 @@ def measure(name, examples, latents):
 
 
 def alone(*case):
-    """`measure` in a process of its own."""
+    """Return what `measure` returns in a process of its own."""
     command = [sys.executable, __file__, "--one", *map(str, case)]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 

@@ -14,7 +14,7 @@ VALUES, EXAMPLES, SAMPLES, SEEDS = 40, 1_000, 2_000, 400
 
 
 def example():
-    """means [N, 3], stddevs [N, 3], v [N]."""
+    """Return means [N, 3], stddevs [N, 3], v [N]."""
     rng = np.random.default_rng(0)
     v = rng.permutation(np.arange(EXAMPLES) % VALUES)
     means = np.stack([v / VALUES * 3.4, 0 * v, 0 * v], -1) + rng.standard_normal((EXAMPLES, 3)) * [0.1, 1, 0.05]
@@ -22,7 +22,7 @@ def example():
 
 
 def entropy(means, stddevs):
-    """H of a mixture of normals of one latent, by the trapezoidal rule; the step is a tenth of the least stddev."""
+    """Return the entropy of a mixture of normals, by the trapezoidal rule with steps of a tenth of the least stddev."""
     z = np.arange((means - 8 * stddevs).min(), (means + 8 * stddevs).max(), stddevs.min() / 10)
     log_density = mixtures.log_mixture(z, means, stddevs)
     return -np.trapezoid(np.exp(log_density) * log_density, z)

@@ -41,7 +41,7 @@ def draws(seed, size=U.shape[1]):
 
 
 def turned(degrees):
-    """U with every pair of neighbouring latents turned by an angle, one pair after the other."""
+    """Return U with every pair of neighbouring latents turned by an angle, one pair after the other."""
     codes, c, s = U.copy(), math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
     for i in range(U.shape[1] - 1):
         a, b = codes[:, i].copy(), codes[:, i + 1].copy()
@@ -97,13 +97,13 @@ class Rows:
 
 
 def drawn(examples):
-    """Rows of the grid that metrics of arrays get, and the parts of them to learn from and to be tested on."""
+    """Return the grid rows that metrics of arrays get, those that metrics learn from and those they are tested on."""
     rows = np.random.default_rng(0).permutation(len(GRID))[:3 * examples // 2]
     return rows, splitting.split_rows(len(rows), splitting.TEST_SHARE, 0)
 
 
 def public_metrics(path):
-    """The metric modules of a checkout, by name, with gin replaced."""
+    """Return the metric modules of a checkout, by name, with gin replaced."""
     def configurable(name, blacklist=()):
         def bind(function):
             @functools.wraps(function)
@@ -124,7 +124,7 @@ def public_metrics(path):
 
 
 def theirs(public, codes, examples, votes, seed=0):
-    """disentanglement_lib's scores of codes of the whole grid, by our names of them."""
+    """Return the scores of disentanglement_lib for codes of the whole grid, by the names that vae_tf has for them."""
     rows, parts = drawn(examples)
     at, random = codes.__getitem__, np.random.RandomState(seed)
     sizes = {"num_train": len(parts[0]), "num_test": len(parts[1])}
@@ -166,7 +166,7 @@ def theirs(public, codes, examples, votes, seed=0):
 
 
 def ours(codes, examples, votes, names=None):
-    """Our scores of codes of the whole grid; of the named ones alone if `names` says so."""
+    """Return vae_tf's scores for codes of the whole grid; `names` selects some of them."""
     rows, (train, _) = drawn(examples)
     z, v = codes[rows], GRID[rows]
     grid = metrics.Sampler(codes.__getitem__, GRID)
@@ -187,7 +187,7 @@ def ours(codes, examples, votes, names=None):
 
 
 def tolerance(name, score, votes):
-    """How far apart chance alone may bring two scores of the same codes."""
+    """Return how far apart chance alone may bring two scores of the same codes."""
     if name.startswith("dci"):
         return 0.05
     if name in ("beta_vae_score", "factor_vae_score"):
@@ -197,7 +197,7 @@ def tolerance(name, score, votes):
 
 
 def save(flags, written):
-    """The public code's scores as JSON, null where it fails, and how they were made."""
+    """Write the public code's scores as JSON, null where it fails, and how they were computed."""
     scores = {fixture: {name: score if math.isfinite(score) else None for name, score in of.items()}
               for fixture, of in written.items()}
     with open(flags.write, "w") as file:

@@ -33,19 +33,19 @@ LATENTS = 10
 
 @functools.cache
 def loaded(path):
-    """The SavedModel in `path`, as TensorFlow runs it."""
+    """Return the SavedModel in `path`, as TensorFlow runs it."""
     return tf.saved_model.load(str(path))
 
 
 def tflite(path, signature):
-    """One signature of the SavedModel in `path` as a function of arrays by name, run by TensorFlow Lite."""
+    """Return one signature of the SavedModel in `path` as a function of arrays by name, run by TensorFlow Lite."""
     converted = tf.lite.TFLiteConverter.from_saved_model(str(path), signature_keys=[signature]).convert()
     runner = tf.lite.Interpreter(model_content=converted).get_signature_runner(signature)
     return lambda inputs: runner(**inputs)
 
 
 def onnx(path, signature):
-    """The same by ONNX Runtime, converted by tf2onnx."""
+    """Return one signature as a function of arrays, converted by tf2onnx and run by ONNX Runtime."""
     import onnxruntime
     from tf2onnx import convert
 
@@ -60,7 +60,7 @@ def onnx(path, signature):
 
 
 def openvino(path, signature):
-    """The same by OpenVINO on the CPU."""
+    """Return one signature as a function of arrays, run by OpenVINO on the CPU."""
     sys.modules.setdefault("openvino_telemetry", None)      # which would send a message per operation
     import openvino
 
@@ -83,7 +83,7 @@ RUNTIMES = {"tflite": (tflite, "tensorflow"), "onnx": (onnx, "onnxruntime"), "op
 
 
 def inputs_of(function, size, seed=0):
-    """Random inputs for a signature, by name."""
+    """Return random inputs for a signature, by name."""
     rng = np.random.default_rng(seed)
     inputs = {}
     for name, spec in function.structured_input_signature[1].items():
@@ -106,7 +106,7 @@ def exported(folder, model, shape, network):
 
 
 def seconds(function, *args, repeats=10):
-    """Median time of a call, after one that warms up."""
+    """Return the median time of a call, after a first call that is not timed."""
     function(*args)
     taken = []
     for _ in range(repeats):
@@ -118,7 +118,7 @@ def seconds(function, *args, repeats=10):
 
 @contextlib.contextmanager
 def quiet():
-    """Converters write pages to stderr, some from native code."""
+    """Silence stderr, because converters write pages to it, some from native code."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "w") as null:
@@ -132,7 +132,7 @@ def quiet():
 
 
 def compare(name, path, signature):
-    """A line per batch size: the largest difference from TensorFlow's outputs, and the time over TensorFlow's."""
+    """Return a line per batch size: the largest difference from TensorFlow's outputs, and the ratio of times."""
     function = loaded(path).signatures[signature]
     try:
         with quiet():

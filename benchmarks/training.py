@@ -35,7 +35,7 @@ LATENTS = 10
 
 
 def medians(*chunks):
-    """Median seconds of each function; they take turns, so that all see the same machine."""
+    """Return the median seconds of each function; the functions take turns, so that all see the same machine."""
     for chunk in chunks:
         chunk()
     taken = [[] for _ in chunks]
@@ -48,7 +48,7 @@ def medians(*chunks):
 
 
 def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), same_batch=False, **options):
-    """A function that trains for some steps, input pipeline included; or on one batch that is there already."""
+    """Return a function that trains for some steps, input pipeline included or on one batch already in memory."""
     options = {"likelihood": "bernoulli" if dataset.is_image else "gaussian", "latents": LATENTS, **options}
     built = [models.build("vae", dataset.shape, network=network, seed=seed, **options) for seed in seeds]
     adam = training.make_optimizer("adam", 1e-4)
@@ -62,7 +62,7 @@ def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), sam
 
 
 def pytorch(network, batch_size, steps):
-    """A plain PyTorch loop of the same network, on a batch that is there already."""
+    """Return a plain PyTorch loop that trains the same network on a batch already in memory."""
     nn = torch.nn
 
     def stack(sizes, activation):
@@ -100,7 +100,7 @@ def pytorch(network, batch_size, steps):
 
 
 def multiplications(network):
-    """Multiply-adds per image of a forward and a backward pass: three times the forward ones."""
+    """Return the multiply-adds per image of a forward and a backward pass: three times those of the forward pass."""
     model = models.build("vae", (64, 64, 1), network=network, latents=LATENTS)
     total = 0
     for net in (model.encoder, model.decoder):
@@ -115,7 +115,7 @@ def multiplications(network):
 
 
 def networks():
-    """images/s of train.py's loop on dSprites, rendering included, against PyTorch on a batch that is there already."""
+    """Compare the images/s of train.py's loop, rendering included, with PyTorch on a batch already in memory."""
     a = tf.random.normal((2048, 2048))
     product = tf.function(lambda: tf.matmul(a, a))
     machine = 2 * 2048**3 / medians(product)[0]
@@ -135,7 +135,7 @@ def networks():
 
 
 def xla():
-    """What --jit_compile=auto decides by: the time of a step without XLA over that with it."""
+    """Measure what --jit_compile=auto rests on: the time of a step without XLA over that with XLA."""
     for name, network, steps in (("dsprites", "mlp_dsprites", 20), ("dsprites", "conv_locatello", 20),
                                  ("dsprites", "mlp_mnist", 100), ("synthetic_linear", "mlp_synthetic", 1_000),
                                  ("synthetic_linear", "linear", 1_000), ("synthetic_linear", "mlp_tcl", 1_000)):
@@ -145,7 +145,7 @@ def xla():
 
 
 def pipeline():
-    """What waiting for data costs: the time of a step against one on a batch that is there already."""
+    """Measure what waiting for data costs: the time of a step over that of a step on a batch already in memory."""
     for name, network, jit_compile, steps in (("dsprites", "mlp_dsprites", True, 40),
                                               ("dsprites", "conv_locatello", False, 40),
                                               ("synthetic_linear", "mlp_synthetic", False, 1_000)):
@@ -156,7 +156,7 @@ def pipeline():
 
 
 def loops():
-    """Steps/s of a loop in the graph against one call per step and against keras.Model.fit."""
+    """Compare the steps/s of a loop in the graph with one call per step and with keras.Model.fit."""
     for name, network, steps in (("synthetic_linear", "mlp_synthetic", 500), ("dsprites", "conv_locatello", 20)):
         dataset = data.load(name)
         in_graph = ours(dataset, network, 64, steps)
@@ -195,7 +195,7 @@ def _keras_fit(dataset, network, steps, steps_per_execution):
 
 
 def replicas_of(count=20, steps=200):
-    """Replicas as one program against as many programs, one after another, in one process."""
+    """Compare replicas trained as one program with models trained one after another in one process."""
     dataset = data.load("synthetic_linear")
     together = ours(dataset, "mlp_synthetic", 64, steps, seeds=range(count))
     alone = ours(dataset, "mlp_synthetic", 64, steps)
@@ -205,7 +205,7 @@ def replicas_of(count=20, steps=200):
 
 
 def processes(count=20, steps=2_000):
-    """The same from the command line: train.py --replicas against train.py once per seed (3 of them are timed)."""
+    """Compare train.py --replicas with a train.py per seed, from the command line (3 of the seeds are timed)."""
     with tempfile.TemporaryDirectory() as folder:
         def train(*flags):
             started = time.perf_counter()
@@ -221,7 +221,7 @@ def processes(count=20, steps=2_000):
 
 
 def dataset_size():
-    """Time per step as the dataset grows."""
+    """Measure the time per step as the dataset grows."""
     chunks, sizes = [], (1_000, 100_000, 10_000_000)
     for size in sizes:
         rows = np.zeros((1_000, 3), np.float32)

@@ -55,7 +55,7 @@ RULES = {
 
 def kl_per_latent(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
                   prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
-    """KL_j(q(z_j|x) || p(z_j)) [N, d], nats, of arrays as the module says.
+    """Return KL_j(q(z_j|x) || p(z_j)) [N, d] in nats; the module's docstring describes the arrays.
 
     Raises:
         InputError: arrays that are not finite, that do not fit together, or a standard deviation that is not positive.
@@ -66,14 +66,14 @@ def kl_per_latent(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray |
 
 def passive_at(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
                prior_stddev: np.ndarray | float = 1.0, passive_kl: float = PASSIVE_KL) -> np.ndarray:
-    """At which examples each latent is passive, bool [N, d]: KL_j(q || p(z_j|u)) < passive_kl (bonheme 2.1)."""
+    """Return where latents are passive, bool [N, d]: KL_j(q || p(z_j|u)) < passive_kl at that example (bonheme 2.1)."""
     return kl_per_latent(mean, stddev, prior_mean, prior_stddev) < passive_kl
 
 
 def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
              prior_stddev: np.ndarray | float = 1.0, *, rule: str = "prior", passive_kl: float = PASSIVE_KL,
              ) -> np.ndarray:
-    """Class of each latent over examples: "active", "mixed" or "passive", [d] (bonheme 2.2; Bonheme, Grzes 2021).
+    """Return the class of each latent, [d]: "active", "mixed" or "passive" (bonheme 2.2; Bonheme, Grzes 2021).
 
     rule "prior", the model's own: passive if it is `passive_at` 95 % of the examples or more, active if at 5 % or less,
     else mixed. rule "standard_prior", the authors' public code, which presumes p(z) = N(0, I): mixed if
@@ -100,24 +100,24 @@ def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | floa
 
 
 def is_informative(kl: np.ndarray) -> np.ndarray:
-    """Which latents say something about x, bool [d]: kl [d], KL_j averaged over examples, is at least 0.01 nats."""
+    """Return which latents carry information about x, bool [d]: those whose mean KL_j, kl [d], is 0.01 nats or more."""
     return np.asarray(kl) >= INFORMATIVE_KL
 
 
 def variance_of_means(mean: np.ndarray, prior_mean: np.ndarray | float = 0.0,
                       prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
-    """The variance [d] over examples of (mean - prior_mean) / prior_stddev."""
+    """Return the variance [d] over examples of (mean - prior_mean) / prior_stddev."""
     return ((mean - np.asarray(prior_mean)) / prior_stddev).var(0)
 
 
 def is_varying(mean: np.ndarray, prior_mean: np.ndarray | float = 0.0, prior_stddev: np.ndarray | float = 1.0,
                threshold: float = VARYING_MEANS) -> np.ndarray:
-    """Which latents have means [N, d] that vary by more than 0.01 prior variances, bool [d] (Burda 2016, 5.2)."""
+    """Return which latents' means [N, d] have a variance above 0.01 prior variances, bool [d] (Burda 2016, 5.2)."""
     return variance_of_means(mean, prior_mean, prior_stddev) > threshold
 
 
 def is_narrow(stddevs: np.ndarray, prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
-    """Which latents have a mean posterior variance below 0.5 prior variances, bool [d] (rolinek 3.2).
+    """Return which latents have a mean posterior variance below 0.5 prior variances, bool [d] (rolinek 3.2).
 
     stddevs are standard deviations [N, d], or Cholesky factors [N, d, d] of a full covariance.
     """
@@ -127,23 +127,23 @@ def is_narrow(stddevs: np.ndarray, prior_stddev: np.ndarray | float = 1.0) -> np
 
 
 def is_alive(codes: np.ndarray) -> np.ndarray:
-    """Which latents of codes [N, d] without a posterior vary by more than float32's rounding, bool [d]."""
+    """Return which latents of codes [N, d] without a posterior vary by more than float32's rounding, bool [d]."""
     return codes.var(0) > ROUNDING * np.square(codes).mean(0)
 
 
 def is_moving(codes: np.ndarray) -> np.ndarray:
-    """Which latents of codes [N, d] differ at two examples at least, bool [d]; rounding cannot make one move."""
+    """Return which latents of codes [N, d] differ between at least two examples, bool [d], by any amount."""
     return (codes != codes[:1]).any(0)
 
 
 def has_a_vote(variance: np.ndarray, threshold: float = PRUNED_STDDEV) -> np.ndarray:
-    """Which latents have a standard deviation of at least 0.05 in units of z, bool [d]; variance is [d]."""
+    """Return which latents have a standard deviation of at least 0.05 in units of z, bool [d]; variance is [d]."""
     return np.sqrt(variance) >= threshold
 
 
 def checked(mean: np.ndarray, stddev: np.ndarray | float, prior_mean: np.ndarray | float,
             prior_stddev: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """The four as finite float64 [N, d], standard deviations positive.
+    """Return the four arrays as finite float64 [N, d], after checking that the standard deviations are positive.
 
     Raises:
         InputError: which array, what was expected, what came.

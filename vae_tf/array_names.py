@@ -14,7 +14,7 @@ from vae_tf.typing import Optimizer
 
 
 def name_model_variables(model: keras.Model) -> dict[str, Any]:
-    """The variables of a model by name, such as `encoder/dense_1/kernel` for the encoder's second dense layer."""
+    """Return a model's variables by name, such as `encoder/dense_1/kernel` for the encoder's second dense layer."""
     named: dict[str, Any] = {}
     owners = {id(value): attribute for attribute, value in vars(model).items() if isinstance(value, keras.layers.Layer)}
     for network in model.layers:
@@ -30,7 +30,7 @@ def name_model_variables(model: keras.Model) -> dict[str, Any]:
 
 
 def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mapping[str, Any]) -> dict[str, Any]:
-    """The variables of a built optimizer by name, such as `optimizer/encoder/dense_1/kernel/momentum`.
+    """Return the variables of a built optimizer by name, such as `optimizer/encoder/dense_1/kernel/momentum`.
 
     Args:
         name: of the optimizer.
@@ -49,7 +49,7 @@ def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mappin
 
 
 def _layers(network: Any) -> Iterator[tuple[str, Any]]:
-    """The layers with variables of a network and their places, such as dense, dense_1; a lone layer has no place."""
+    """Yield a network's layers that have variables, and their places, such as dense and dense_1."""
     if not isinstance(network, keras.Model):
         yield "", network
         return
@@ -63,7 +63,7 @@ def _layers(network: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _snake(layer: Any) -> str:
-    """A layer's kind as Keras writes it in names: Conv2DTranspose is conv2d_transpose."""
+    """Return a layer's kind as Keras writes it in names: Conv2DTranspose is conv2d_transpose."""
     words = re.sub(r"(?<=[a-z0-9])([A-Z])|(?<=[A-Z])([A-Z][a-z])", r"_\1\2", type(layer).__name__)
     return words.lower().replace("conv_2d", "conv2d").replace("conv2_d", "conv2d")
 

@@ -97,12 +97,12 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
 
 
 def _width(posterior: dict[str, np.ndarray]) -> np.ndarray:
-    """Standard deviations [N, d] or Cholesky factors [N, d, d] of what a model's `encode` returns."""
+    """Return standard deviations [N, d] or Cholesky factors [N, d, d] of what a model's `encode` returns."""
     return posterior["stddev"] if "stddev" in posterior else posterior["scale_tril"]
 
 
 def _judge(posterior: dict[str, np.ndarray]) -> tuple[verdicts.Verdict, np.ndarray]:
-    """The Verdict on a model, and which of its latents are active, bool [d], of what its `encode` returns.
+    """Return the Verdict on a model, and which of its latents are active, bool [d], of what its `encode` returns.
 
     Those are the latents that `activity.is_narrow` calls active; of an autoencoder, those that are informative.
     """
@@ -154,7 +154,7 @@ def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> 
 
 def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
               ) -> tuple[dict[str, dict[str, Measured]], dict[str, list[str]]]:
-    """The models that are compared, {label: {name: Measured}}, and those that are not, {reason: names}."""
+    """Return the models that are compared, {label: {name: Measured}}, and those that are not, {reason: names}."""
     kept: dict[str, dict[str, Measured]] = {label: {} for label in groups}
     left_out: dict[str, list[str]] = {}
     for label, seeds in groups.items():

@@ -69,7 +69,7 @@ class Configuration:
     optimizer_epsilon: float | None = dataclasses.field(default=None, metadata={ONLY_WHERE_SET: True})
 
     def as_json(self) -> dict[str, Any]:
-        """What config.json and an export's card hold: an entry per field, with the models' options among them."""
+        """Return what config.json and an export's card hold: an entry per field and per option of the models."""
         entries = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
                    if field.name != "options"
                    and not (ONLY_WHERE_SET in field.metadata and getattr(self, field.name) is None)}
@@ -77,7 +77,7 @@ class Configuration:
 
     @classmethod
     def from_json(cls, entries: Mapping[str, Any]) -> "Configuration":
-        """The configuration that `as_json` wrote; entries that are no fields are options of models.
+        """Return the configuration that `as_json` wrote; entries that are no fields are options of models.
 
         Raises:
             InputError: an entry is missing.

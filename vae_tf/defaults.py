@@ -22,13 +22,13 @@ WIDEST = 64 * 64
 
 
 def choose_learning_rate(network: str, shape: Sequence[int]) -> float:
-    """The learning rate that suits a network on examples of a shape; for datasets that have none of their own."""
+    """Return the learning rate that suits a network on examples of a shape, for datasets without one of their own."""
     wide = len(shape) == 3 and not networks.NETWORKS[network].images_only
     return float(f"{LEARNING_RATE * min(1, WIDEST / math.prod(shape)):.2g}") if wide else LEARNING_RATE
 
 
 def estimate_eigenvalues(dataset: Dataset, count: int) -> Floats:
-    """The largest eigenvalues of the covariance of a dataset, `count` of them, estimated from some of its examples."""
+    """Return the `count` largest eigenvalues of a dataset's covariance, estimated from some of its examples."""
     x = sample_evenly(dataset)
     x = x - x.mean(0)
     products = x.T @ x if x.shape[1] <= len(x) else x @ x.T
@@ -36,7 +36,7 @@ def estimate_eigenvalues(dataset: Dataset, count: int) -> Floats:
 
 
 def predict_collapse(config: Configuration, dataset: Dataset) -> str:
-    """What theory says before training of latents that will be passive; "" if it says nothing.
+    """Return what theory says before training of latents that will be passive; "" if it says nothing.
 
     With a Gaussian likelihood of variance s^2 a linear model uses a direction of the data iff its eigenvalue is above
     beta s^2 (`theory.critical_betas`). With any other network the state in which z is ignored is a local optimum iff
@@ -58,7 +58,7 @@ def predict_collapse(config: Configuration, dataset: Dataset) -> str:
 
 
 def _likely_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats) -> str:
-    """What to say of networks that are not linear; `spread` holds the data's largest eigenvalues."""
+    """Return what to say of networks that are not linear; `spread` holds the data's largest eigenvalues."""
     level = beta * variance
     if spread[0] > level:
         return ""
@@ -69,7 +69,7 @@ def _likely_collapse(kind: type[models.Autoencoder], beta: float, variance: floa
 
 def _linear_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats,
                      latents: int) -> str:
-    """What to say of linear networks: how many latents will be active, why, and what would keep more alive."""
+    """Return what to say of linear networks: how many latents will be active, why, and what would keep more alive."""
     level = beta * variance
     active, possible = int(np.sum(spread > level)), int(np.sum(spread > 1e-6 * spread[0]))
     if active == latents:
@@ -91,6 +91,6 @@ def _settings(kind: type[models.Autoencoder], beta: float, variance: float) -> s
 
 
 def _remedy(kind: type[models.Autoencoder], beta: float, variance: float, eigenvalue: float) -> str:
-    """The flags that would bring beta times the variance below an eigenvalue."""
+    """Return the flags that would bring beta times the variance below an eigenvalue."""
     lower = f"A --likelihood_variance below {eigenvalue / beta:.3g}"
     return lower + (f", or a --beta below {eigenvalue / variance:.3g}," if kind.weighs_kl_by_beta() else "")

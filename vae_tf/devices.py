@@ -60,7 +60,7 @@ STRATEGIES = {
 
 
 def choose_strategy(name: str) -> tf.distribute.Strategy:
-    """A tf.distribute.Strategy by name; to be called before TensorFlow has computed anything.
+    """Return a tf.distribute.Strategy by name; to be called before TensorFlow has computed anything.
 
     Raises:
         InputError: unknown name, or there is no such hardware or cluster.
@@ -87,28 +87,28 @@ def check_precision(precision: str) -> None:
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Whether this process is the one that writes: the only one, or the first worker of several."""
+    """Return whether this process is the one that writes: the only one, or the first worker of several."""
     resolver = strategy.cluster_resolver
     return resolver is None or not resolver.task_type or (resolver.task_type, resolver.task_id) in (
         ("chief", 0), *((("worker", 0),) if "chief" not in resolver.cluster_spec().jobs else ()))
 
 
 def count_workers(strategy: tf.distribute.Strategy) -> int:
-    """The number of processes that share the work."""
+    """Return the number of processes that share the work."""
     resolver = strategy.cluster_resolver
     return len(resolver.cluster_spec().as_dict().get("worker", [])) + len(
         resolver.cluster_spec().as_dict().get("chief", [])) if resolver and resolver.task_type else 1
 
 
 def locate_device() -> tuple[int, int]:
-    """(this device's number, how many devices there are) under the current strategy; ((0, 1) outside of any)."""
+    """Return (this device's number, how many devices there are) under the current strategy; ((0, 1) outside of any)."""
     context = tf.distribute.get_replica_context()
     alone = context is None or context.num_replicas_in_sync == 1
     return (0, 1) if alone else (context.replica_id_in_sync_group, context.num_replicas_in_sync)
 
 
 def gather_batch(x: Tensor) -> Tensor:
-    """x [B, ...] of every device, one after another; gradients flow back to where each row came from."""
+    """Return x [B, ...] of all devices, one after another; gradients flow back to the device of each row."""
     return x if locate_device()[1] == 1 else tf.distribute.get_replica_context().all_gather(x, axis=0)
 
 

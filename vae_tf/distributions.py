@@ -19,18 +19,18 @@ LIKELIHOODS = ("bernoulli", "gaussian", "gaussian_learned")
 
 
 def point(mean: tf.Tensor) -> tfd.Distribution:
-    """q(z|x) of an autoencoder: all mass at mean [B, d]."""
+    """Return q(z|x) of an autoencoder: all its mass is at mean [B, d]."""
     return tfd.VectorDeterministic(mean)
 
 
 def diagonal_normal(mean: tf.Tensor, log_variance: tf.Tensor) -> tfd.Distribution:
-    """N(mean, diag exp(log_variance)), both [B, d] (Kingma, Welling 2014; rolinek (3))."""
+    """Return N(mean, diag exp(log_variance)), both [B, d] (Kingma, Welling 2014; rolinek (3))."""
     _check_last("log_variance", log_variance, mean.shape[-1])
     return tfd.MultivariateNormalDiag(mean, tf.exp(0.5 * log_variance))
 
 
 def full_normal(mean: tf.Tensor, lower: tf.Tensor) -> tfd.Distribution:
-    """N(mean, L L^T) (rolinek S76-S78).
+    """Return N(mean, L L^T) (rolinek S76-S78).
 
     mean is [B, d]; lower is [B, d (d + 1) / 2], the entries of L. The diagonal of L is the exponential of its entries,
     which makes it positive; lower = 0 gives L = I.
@@ -46,7 +46,7 @@ def _check_last(name: str, tensor: tf.Tensor, size: int) -> None:
 
 
 def standard_normal(latents: int) -> tfd.Distribution:
-    """p(z) = N(0, I) over `latents` dimensions, batch shape []."""
+    """Return p(z) = N(0, I) over `latents` dimensions, batch shape []."""
     checks.whole("latents", latents, 1)
     return tfd.MultivariateNormalDiag(tf.zeros(latents), tf.ones(latents))
 

@@ -9,6 +9,6 @@ class InputError(ValueError):
 
 
 def printable(text: object) -> str:
-    r"""The text with its control characters escaped, as a terminal would obey a raw one; \x1b is shown as it stands."""
+    r"""Return the text with its control characters escaped, because a terminal would obey them; ESC becomes \x1b."""
     return "".join(character if character.isprintable() else character.encode("unicode_escape").decode()
                    for character in str(text))

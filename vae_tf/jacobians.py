@@ -26,7 +26,7 @@ CHUNK = 32
 
 
 def jacobian(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = None) -> tf.Tensor:
-    """J [B, n, d] of a decoder at each row of z, n being the flattened size of its output.
+    """Return J [B, n, d] of a decoder at each row of z, n being the flattened size of its output.
 
     Args:
         f: the decoder, as described at the top of this module.
@@ -46,7 +46,7 @@ def jacobian(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None
 
 
 def gram(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = None, chunk: int = CHUNK) -> tf.Tensor:
-    """J^T J [B, d, d] of a decoder at each row of z; only `chunk` Jacobians are in memory at a time.
+    """Return J^T J [B, d, d] of a decoder at each row of z; only `chunk` Jacobians are in memory at a time.
 
     Sums run in float64, because J^T J has the square of J's condition number.
 

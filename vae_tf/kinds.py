@@ -34,7 +34,7 @@ def decide(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tup
 
 
 def find_discrete(factors: np.ndarray) -> np.ndarray:
-    """Whether the values of each factor [N, K] are classes, bool [K]; warns of floats that are taken for classes.
+    """Return whether each factor [N, K] has classes as values, bool [K]; warn of floats that are taken for classes.
 
     Integers are classes. Floats are classes if all are whole numbers and they recur: labels are often stored that way.
     """
@@ -50,5 +50,5 @@ def find_discrete(factors: np.ndarray) -> np.ndarray:
 
 
 def recurs(column: np.ndarray) -> bool:
-    """Whether a value of a column [N] occurs twice on average, so that its class can be learned."""
+    """Return whether a value of a column [N] occurs twice on average, so that its class can be learned."""
     return len(np.unique(column)) <= max(len(column) / 2, 2)

@@ -50,7 +50,7 @@ class Maker(abc.ABC):
 
     @abc.abstractmethod
     def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
-        """The two networks.
+        """Return the two networks.
 
         Args:
             shape, latents, heads, u_size: see `build`.
@@ -82,7 +82,7 @@ class Dense(Maker):
         return not self.encoder and not self.decoder
 
     def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
-        """The two networks, for data of any shape."""
+        """Return the two networks, for data of any shape."""
         inputs, u = _inputs(shape, u_size)
         features = _join(layer, layer(layers.Flatten)(inputs), u)
 
@@ -130,7 +130,7 @@ class Conv(Maker):
     images_only = True
 
     def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
-        """The two networks.
+        """Return the two networks.
 
         Raises:
             InputError: the data are no images.
@@ -169,12 +169,12 @@ class Conv(Maker):
         return keras.Model(z, decoded, name="decoder")
 
     def _border(self, shape: Shape) -> list[tuple[int, int]]:
-        """Rows (above, below) and columns (left, right) that make the image's sizes multiples of 2^convolutions."""
+        """Return rows (above, below) and columns (left, right) that make an image's sizes multiples of 2^convolutions."""
         scale = 2 ** len(self.encoder)
         return [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
 
     def _block(self, layer: LayerMaker, kind: Any, h: Tensor, *size: Any, **options: Any) -> Tensor:
-        """A layer, batch normalisation if there is any, and a relu."""
+        """Return a layer, batch normalisation if there is any, and a relu."""
         h = layer(kind, *size, **options)(h)
         if self.batch_norm:
             # Statistics of the whole batch, however many devices share it.
@@ -183,7 +183,7 @@ class Conv(Maker):
 
 
 def xtanh(x: Tensor) -> Tensor:
-    """tanh(x) + 0.1 x, the activation of Khemakhem 2020."""
+    """Return tanh(x) + 0.1 x, the activation of Khemakhem 2020."""
     return keras.ops.tanh(x) + 0.1 * x
 
 
@@ -227,13 +227,13 @@ def register(name: str, maker: Maker) -> None:
 
 
 def is_linear(name: str) -> bool:
-    """Whether the networks of a name are affine maps; False for names that nobody has registered."""
+    """Return whether the networks of a name are affine maps; False for names that nobody has registered."""
     return name in NETWORKS and NETWORKS[name].linear
 
 
 def build(name: str, shape: Sequence[int], latents: int, heads: Sequence[int], u_size: int = 0, seed: int = 0,
           dtype: str = "float32") -> Pair:
-    """The encoder and decoder of one row of NETWORKS, as a Pair of Keras models.
+    """Return the encoder and decoder of one row of NETWORKS, as a Pair of Keras models.
 
     Args:
         name: a key of NETWORKS.
@@ -260,7 +260,7 @@ def build(name: str, shape: Sequence[int], latents: int, heads: Sequence[int], u
 
 
 def prior_network(u_size: int, outputs: int, seed: int = 0) -> keras.Model:
-    """u [B, |u|] to the parameters [B, outputs] of p(z|u): three layers of 50, leaky relu 0.1 (bonheme Table 1)."""
+    """Make the network from u [B, |u|] to p(z|u)'s parameters: three layers of 50, leaky relu 0.1 (bonheme Table 1)."""
     layer = seeded_layers(seed, "float32", first=500)
     u = h = keras.Input((u_size,), name="u")
     for _ in range(3):
@@ -269,7 +269,7 @@ def prior_network(u_size: int, outputs: int, seed: int = 0) -> keras.Model:
 
 
 def seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> LayerMaker:
-    """A maker of layers, (kind, *args, **options) -> layer, whose weights depend on the seed and their order alone.
+    """Return a maker of layers, (kind, *args, **options) -> layer; weights depend on the seed and the order alone.
 
     first: number of the first layer; networks of one model whose numbers differ start with other weights. Encoder and
         decoder count from 0 and the iVAE's prior from 500.

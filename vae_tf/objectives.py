@@ -12,24 +12,24 @@ from vae_tf import activity, checks, devices
 
 
 def reconstruction(likelihood: tfd.Distribution, x: tf.Tensor) -> tf.Tensor:
-    """The reconstruction term -log p(x|z) [B], summed over pixels."""
+    """Return the reconstruction term -log p(x|z) [B], summed over pixels."""
     return -likelihood.log_prob(x)
 
 
 def kl(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
-    """KL(q(z|x) || p(z)) [B] in closed form, diagonal or full covariance (rolinek (4), S77; bonheme (5))."""
+    """Return KL(q(z|x) || p(z)) [B] in closed form, diagonal or full covariance (rolinek (4), S77; bonheme (5))."""
     return tfd.kl_divergence(posterior, prior)
 
 
 def kl_per_latent(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
-    """KL_j(q(z_j|x) || p(z_j)) [B, d] of diagonal normals; its sum over j is `kl` (bonheme (5))."""
+    """Return KL_j(q(z_j|x) || p(z_j)) [B, d] of diagonal normals; its sum over j is `kl` (bonheme (5))."""
     return tfd.kl_divergence(tfd.Normal(posterior.mean(), posterior.stddev()),
                              tfd.Normal(prior.mean(), prior.stddev()))
 
 
 def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
                  threshold: float = activity.NARROW_VARIANCE) -> dict[str, tf.Tensor]:
-    """The polarised form of a batch's KL, and how far the KL is from it (rolinek (10), (30)).
+    """Return the polarised form of a batch's KL, and how far the KL is from it (rolinek (10), (30)).
 
     L~KL = 1/2 sum_{j active} ((mu_j - m_j)^2 / s_pj^2 - log(s_j^2 / s_pj^2) - 1) leaves out the passive latents, and
     the posterior variance of the active ones. With p(z) = N(0, I) it is rolinek's (10); for a learned prior, m and
@@ -56,7 +56,7 @@ def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
 
 
 def weighted_sampling(batch_size: int | tf.Tensor, examples: int) -> tf.Tensor:
-    """Log weights [B, B] of minibatch-weighted sampling: log 1 / (N M) each (Chen 2018, eq. S3).
+    """Return log weights [B, B] of minibatch-weighted sampling: log 1 / (N M) each (Chen 2018, eq. S3).
 
     batch_size is M = B; examples is N, the size of the training set.
     """
@@ -64,7 +64,7 @@ def weighted_sampling(batch_size: int | tf.Tensor, examples: int) -> tf.Tensor:
 
 
 def stratified_sampling(batch_size: int | tf.Tensor, examples: int) -> tf.Tensor:
-    """Log weights [B, B] of minibatch-stratified sampling (Chen 2018, appendix C.2); each row sums to 1.
+    """Return log weights [B, B] of minibatch-stratified sampling (Chen 2018, appendix C.2); each row sums to 1.
 
     With M = B - 1, an example weighs 1/N for itself, (N - M) / (N M) for one other example, and 1/M for each of the
     rest. The weight for itself stands on the diagonal, where the public code put it in column 0. The batch needs at

@@ -35,7 +35,7 @@ class Program:
     updates: tuple[Update, ...]
 
     def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
-        """Means of the objective's terms {name: [S]} over this device's examples.
+        """Return the means of the objective's terms {name: [S]} over this device's examples.
 
         Args:
             step: number of the step, from 0.
@@ -46,7 +46,7 @@ class Program:
         raise NotImplementedError
 
     def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
-        """The gradients scaled down, where the global norm of a replica's is above the limit, to that norm."""
+        """Return the gradients; a replica's are scaled down to the limit if their global norm is above it."""
         raise NotImplementedError
 
     def train_step(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
@@ -70,7 +70,7 @@ class Program:
         return terms
 
     def _clipped(self, gradients: Sequence[Tensor], optimizer: Optimizer, limit: float) -> list[Tensor]:
-        """Gradients whose sum over all devices has this norm at most."""
+        """Return gradients whose sum over all devices has this norm at most."""
         if tf.distribute.has_strategy():      # what is clipped is the gradient of the whole batch
             total = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
             gradients = [gradient / _devices() for gradient in total]
@@ -81,7 +81,7 @@ class Program:
         """Bring the models up to date."""
 
     def state(self) -> list[dict[str, Array]]:
-        """What a checkpoint of each replica holds: every variable by its name, see array_names."""
+        """Return what a checkpoint of each replica holds: every variable by its name, see array_names."""
         raise NotImplementedError
 
     def assign(self, states: Sequence[Mapping[str, Array]]) -> None:
@@ -101,11 +101,11 @@ class Program:
         raise NotImplementedError
 
     def _variables(self) -> dict[str, Any]:
-        """The program's own variables of its models, by name."""
+        """Return the program's own variables of its models, by name."""
         raise NotImplementedError
 
     def _named(self) -> dict[str, Any]:
-        """All variables of the models and of the updates' optimizers by name."""
+        """Return all variables of the models and of the updates' optimizers by name."""
         weights = self._variables()
         names = {id(variable): name for name, variable in weights.items()}
         named = dict(weights)
@@ -127,18 +127,18 @@ class Single(Program):
         _build_optimizers(self.updates)
 
     def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
-        """Means of the objective's terms {name: [1]}."""
+        """Return the means of the objective's terms {name: [1]}."""
         model, = self.models
         noise = distributions.noise(_seed(self.seeds[0], step), tf.shape(x)[0], model.noise_size)
         terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=True)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
 
     def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
-        """One global norm."""
+        """Clip all gradients by one global norm."""
         return tf.clip_by_global_norm(gradients, limit)[0]
 
     def state(self) -> list[dict[str, Array]]:
-        """The state of the only replica."""
+        """Return the state of the only replica."""
         return [{name: variable.numpy() for name, variable in self._named().items()}]
 
     def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
@@ -171,7 +171,7 @@ class Stacked(Program):
         _build_optimizers(self.updates)
 
     def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
-        """Means of the objective's terms {name: [S]}."""
+        """Return the means of the objective's terms {name: [S]}."""
         count = len(self.models)
         model = self.models[0]
         x = tf.reshape(x, (count, -1, *x.shape[1:]))
@@ -193,7 +193,7 @@ class Stacked(Program):
         return {name: tf.reduce_mean(term, 1) for name, term in terms.items()}
 
     def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
-        """Each replica has a norm of its own."""
+        """Clip the gradients of each replica by a global norm of their own."""
         count = len(self.models)
         rows = tf.concat([tf.reshape(gradient, (count, -1)) for gradient in gradients], 1)
         scale = limit / tf.maximum(tf.norm(rows, axis=1), limit)                       # [S]
@@ -207,7 +207,7 @@ class Stacked(Program):
                 variable.assign(array[i])
 
     def state(self) -> list[dict[str, Array]]:
-        """The state of each replica, as if it had been trained alone."""
+        """Return the state of each replica, as if it had been trained alone."""
         arrays = {name: variable.numpy() for name, variable in self._named().items()}
         # What is no stack is the optimizer's own: how many steps it has made, its learning rate.
         return [{name: array[i] if array.ndim else array for name, array in arrays.items()}
@@ -236,7 +236,7 @@ def _build_optimizers(updates: Sequence[Update]) -> None:
 
 
 def _kind(model: Autoencoder) -> tuple[Any, ...]:
-    """What models must share to be trained as one."""
+    """Return what models must share to be trained as one."""
     likelihood = model.likelihood_layer
     variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
     return (type(model), likelihood.kind, variance, tuple(getattr(model, option.name) for option in model.options),
@@ -244,7 +244,7 @@ def _kind(model: Autoencoder) -> tuple[Any, ...]:
 
 
 def _devices() -> int:
-    """How many devices share a batch."""
+    """Return how many devices share a batch."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
@@ -253,7 +253,7 @@ def _seed(seed: int, step: Tensor) -> Tensor:
 
 
 def _side_by_side(function: Callable[[Any], Any], given: Any) -> Any:
-    """What tf.vectorized_map gives, of operations that it cannot stack."""
+    """Return what tf.vectorized_map would, for operations that it cannot stack."""
     count = tf.nest.flatten(given)[0].shape[0]
     outputs = [function(tf.nest.map_structure(lambda value, i=i: value[i], given)) for i in range(count)]
     return tf.nest.map_structure(lambda *values: tf.stack(values), *outputs)

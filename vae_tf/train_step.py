@@ -12,7 +12,7 @@ from vae_tf.typing import Tensor
 
 def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_steps: int = 0, clip_gradients: float = 0,
                      jit_compile: bool = False) -> tuple[Callable[..., Any], list[str]]:
-    """(train_steps, names): a compiled function, and the names of the objective's terms.
+    """Return (train_steps, names): a compiled function, and the names of the objective's terms.
 
     train_steps(iterator, count, totals) -> (steps done, terms of the last, totals with the terms of all added), terms
     and totals {name: [S]}. It makes `count` steps inside one graph, fewer after a loss that is not finite. How many

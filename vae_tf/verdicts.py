@@ -114,7 +114,7 @@ def advice(card: Mapping[str, Any]) -> str:
 
 
 def why_no_meaning(verdict: Verdict | None, name: str) -> str | None:
-    """Why a score means nothing for a model with this verdict, or None if it means something.
+    """Return why a score means nothing for a model with this verdict, or None if it means something.
 
     Args:
         verdict: on the model; None for a posterior that is not finite.
@@ -133,7 +133,7 @@ def why_no_meaning(verdict: Verdict | None, name: str) -> str | None:
 
 
 def closing_lines(verdicts: dict[str, Verdict], cards: dict[str, Mapping[str, Any]]) -> list[str]:
-    """What train.py says of the models it trained, dead ones first: {name: Verdict}, {name: card of the export}."""
+    """Describe the trained models for train.py, dead ones first: {name: Verdict}, {name: card of the export}."""
     if not any(card["steps"] for card in cards.values()):
         return [f"{name} is untrained: its weights are random." for name in verdicts]
     worst = [name for state in ("dead", "nearly dead") for name, verdict in verdicts.items() if verdict.state == state]

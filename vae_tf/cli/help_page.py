@@ -8,7 +8,7 @@ from absl import flags
 
 def write_help(program: str, description: str, groups: Mapping[str, Sequence[str]],
                values: flags.FlagValues = flags.FLAGS) -> str:
-    """The page of --help: what the program does, then every flag under its heading.
+    """Return the page of --help: what the program does, then every flag under its heading.
 
     Args:
         program: name of the file.
@@ -26,7 +26,7 @@ def write_help(program: str, description: str, groups: Mapping[str, Sequence[str
 
 
 def _describe(name: str, flag: flags.Flag) -> list[str]:
-    """The lines of one flag."""
+    """Return the lines of one flag."""
     choices = getattr(flag.parser, "enum_values", None)
     default = "" if flag.default is None else f" [{flag.default_as_str}]".replace("'", "")
     text = flag.help.split(">: ")[-1] + (f" One of {', '.join(choices)}." if choices else "") + default

@@ -75,7 +75,7 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
 
 
 def _name(argument: str) -> str:
-    """The flag's name in an argument such as --beta=4."""
+    """Return the flag's name in an argument such as --beta=4."""
     return argument.lstrip("-").partition("=")[0]
 
 

@@ -56,7 +56,7 @@ class ScoringRequest:
 
 
 def read_scoring_request(flags: FlagValues) -> ScoringRequest:
-    """What flags ask to be scored.
+    """Return what flags ask to be scored.
 
     Raises:
         InputError: there is no such metric, or no export that fits a pattern.
@@ -68,12 +68,12 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
 
 
 def read_data_request(flags: FlagValues) -> DataRequest:
-    """The data that flags ask to be scored on."""
+    """Return the data that flags ask to be scored on."""
     return DataRequest(flags.dataset, flags.data_dir, flags.data_seed, flags.split)
 
 
 def read_options(flags: FlagValues) -> evaluation.Options:
-    """The metrics of --metrics, --geometry and --theory, and how they are computed.
+    """Return the metrics of --metrics, --geometry and --theory, and how they are computed.
 
     Raises:
         InputError: there is no such metric.
@@ -91,7 +91,7 @@ def read_options(flags: FlagValues) -> evaluation.Options:
 
 
 def find_exports(given: Sequence[str]) -> list[str]:
-    """The exports that --compare names: each name as it is, each pattern (exported/vae*) as the folders it fits.
+    """Return the exports that --compare names: each name as it is, each pattern (exported/vae*) as the folders it fits.
 
     Raises:
         InputError: a pattern that no exported model fits.

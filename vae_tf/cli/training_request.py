@@ -18,13 +18,13 @@ OF_DATA = ("data_fingerprint", "keras", "options")
 
 
 def read_settings(flags: FlagValues) -> Settings:
-    """The settings that flags give."""
+    """Return the settings that flags give."""
     given: dict[str, Any] = {name: flags[name].value for name in SETTINGS}
     return Settings(**given)
 
 
 def choose_strategy(flags: FlagValues) -> tf.distribute.Strategy:
-    """The tf.distribute strategy of --strategy; to be called before TensorFlow computes anything.
+    """Return the tf.distribute strategy of --strategy; to be called before TensorFlow computes anything.
 
     Raises:
         InputError: there is no such hardware or cluster, or it cannot do what other flags ask.
@@ -46,7 +46,7 @@ def choose_strategy(flags: FlagValues) -> tf.distribute.Strategy:
 
 
 def configure_all(flags: FlagValues, dataset: data.Dataset) -> dict[str, Configuration]:
-    """{suffix of the name: configuration} of every model to train: one, or one per seed and value of beta.
+    """Return {suffix of the name: configuration}: one for each model to train, such as each seed or value of beta.
 
     Raises:
         InputError: flags that do not go together, or what cannot be trained as replicas.
@@ -66,7 +66,7 @@ def configure_all(flags: FlagValues, dataset: data.Dataset) -> dict[str, Configu
 
 
 def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
-    """The configuration of one run; what flags leave open is filled in to suit the data.
+    """Return the configuration of one run; what flags leave open is filled in to suit the data.
 
     Raises:
         InputError: flags that do not go together.
@@ -92,7 +92,7 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
 
 
 def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
-    """What the export that --init_from names says of the model; `given` gets the export's version.
+    """Return what the export that --init_from names says of the model; `given` gets the export's version.
 
     Raises:
         InputError: there is no such export.
@@ -108,7 +108,7 @@ def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_betas(given: Sequence[str], model: str) -> list[float]:
-    """The values of --sweep_beta.
+    """Return the values of --sweep_beta.
 
     Raises:
         InputError: a model without beta, or values that are no numbers or not different ones.

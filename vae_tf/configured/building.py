@@ -8,7 +8,7 @@ from vae_tf.models import Autoencoder
 
 
 def scale_as_init_from(config: Configuration, dataset: data.Dataset) -> data.Dataset:
-    """The dataset as the export that --init_from names wants it: with u made of factors by the range of its training.
+    """Return the dataset with u scaled by the factors' range in the training of the export that --init_from names.
 
     Raises:
         InputError: that export's u cannot be made of this dataset's factors.
@@ -23,7 +23,7 @@ def scale_as_init_from(config: Configuration, dataset: data.Dataset) -> data.Dat
 
 
 def build_model(config: Configuration, dataset: data.Dataset) -> Autoencoder:
-    """The freshly initialised model of a configuration, with the weights of the export that --init_from names.
+    """Return the freshly initialised model of a configuration, with the weights of the export that --init_from names.
 
     Raises:
         InputError: a model or an export that does not go with the data.

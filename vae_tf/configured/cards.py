@@ -15,7 +15,7 @@ PACKAGES = ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")
 
 
 def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, history: History) -> dict[str, Any]:
-    """What an export says of itself: model, data, factors, recipe, scores of its history and versions."""
+    """Return what an export says of itself: model, data, factors, recipe, scores of its history and versions."""
     if config.dataset.endswith(".npz"):      # the card is read in other folders than this
         config = dataclasses.replace(config, dataset=str(pathlib.Path(config.dataset).absolute()))
     polarised = metrics.polarised_fraction(history)
@@ -34,7 +34,7 @@ def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, 
 
 
 def describe_polarised(active_threshold: float, history: History) -> str:
-    """What train.py says of the polarised regime; empty if history does not say.
+    """Return what train.py says of the polarised regime; empty if history does not say.
 
     Args:
         active_threshold: see Configuration.

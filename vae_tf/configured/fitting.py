@@ -51,7 +51,7 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
 
 
 def _choose_options(config: Configuration, settings: Settings) -> dict[str, Any]:
-    """The fields of a training schedule, without jit_compile."""
+    """Return the fields of a training schedule, without jit_compile."""
     def watch(model: Autoencoder, x: Tensor, u: Tensor | None) -> Mapping[str, Tensor]:
         return objectives.polarised_kl(model.posterior(x, u), model.prior(u), config.active_threshold)
 

@@ -11,7 +11,7 @@ from vae_tf.errors import InputError
 
 def prepare_run_folder(config: Configuration, settings: Settings, suffix: str = "",
                        write: bool = True) -> pathlib.Path:
-    """runs/NAME, ready to be trained in: a new one, or one to go on with.
+    """Prepare runs/NAME for training, as a new folder or one to resume; return it.
 
     Args:
         config: the run's configuration.
@@ -46,7 +46,7 @@ def prepare_run_folder(config: Configuration, settings: Settings, suffix: str = 
 
 def _leave_out_same_data(run_dir: pathlib.Path, config: Configuration,
                          changed: dict[str, tuple[Any, Any]]) -> dict[str, tuple[Any, Any]]:
-    """The differences of a run's configuration, less those between two names of the same data.
+    """Return the differences of a run's configuration, less those between two names of the same data.
 
     Raises:
         InputError: the data have changed under the same name.

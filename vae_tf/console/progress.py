@@ -18,7 +18,7 @@ class Progress:
         self.live = sys.stderr.isatty()
 
     def show(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """One line for all replicas: the means of their terms."""
+        """Show one line for all replicas: the means of their terms."""
         if self.quiet:
             return
         row = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
@@ -42,6 +42,6 @@ class Progress:
 
 
 def format_clock(seconds: float) -> str:
-    """Seconds as 4:05, or as 1:04:05 from an hour on."""
+    """Return seconds as 4:05, or as 1:04:05 from an hour on."""
     minutes, seconds = divmod(round(seconds), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}" if minutes >= 60 else f"{minutes}:{seconds:02d}"

@@ -13,7 +13,7 @@ DEFAULT = "dsprites"        # what train.py trains on unless --dataset says othe
 
 
 def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
-    """A Dataset by name.
+    """Return a Dataset by name.
 
     Args:
         name: a key of DATASETS, or the path of an .npz file.

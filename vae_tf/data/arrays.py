@@ -14,7 +14,7 @@ Arrays = dict[str, Any]         # by name
 
 
 def read_dataset(path: str) -> dataset.Dataset:
-    """A Dataset from `images` [N, H, W, C] or `data` [N, n], optional `factors` [N, K] and `u` [N, |u|].
+    """Return a Dataset from `images` [N, H, W, C] or `data` [N, n], optional `factors` [N, K] and `u` [N, |u|].
 
     Images are integers (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Factors of integers are ordinal,
     and so are floats that are whole numbers and recur, with a warning; other floats are continuous. `factor_kinds` [K],
@@ -55,7 +55,7 @@ def read_dataset(path: str) -> dataset.Dataset:
 
 
 def _without_missing(path: str, arrays: Arrays) -> Arrays:
-    """Arrays by name, without the factors that have missing values (NaN), which a warning names."""
+    """Return arrays by name, without the factors that have missing values (NaN), which a warning names."""
     arrays = {name: array.reshape(-1) if name in ("factor_names", "factor_kinds") else array
               for name, array in arrays.items()}
     factors = arrays.get("factors")
@@ -80,14 +80,14 @@ def _without_missing(path: str, arrays: Arrays) -> Arrays:
 
 
 def _rows(chosen: Booleans, most: int = 5) -> str:
-    """The numbers of the rows where `chosen`, bool [N], is true, in words; the first ones if there are many."""
+    """Return the numbers of the rows where `chosen`, bool [N], is true, in words; the first ones if there are many."""
     rows = np.flatnonzero(chosen)
     listed = ", ".join(map(str, rows[:most])) + (", ..." if len(rows) > most else "")
     return f"row {listed}" if len(rows) == 1 else f"{len(rows):,} rows ({listed})"
 
 
 def _images(path: str, images: Any) -> Integers:
-    """Images as uint8 [N, H, W, C], 0 to 255, of any array that can only mean such images."""
+    """Return images as uint8 [N, H, W, C], 0 to 255, of any array that can only mean such images."""
     if images.ndim == 3:
         images = images[..., np.newaxis]
     if images.ndim != 4 or not all(images.shape[1:]):
@@ -115,7 +115,7 @@ def _images(path: str, images: Any) -> Integers:
 
 
 def _floats(path: str, name: str, array: Any, rank: int) -> Any:
-    """An array of real numbers of this rank: integers as they are, truth values as 0 and 1, floats as float32."""
+    """Return real numbers as an array of this rank: integers unchanged, truth values as 0 and 1, floats as float32."""
     array = array.astype(np.uint8) if array.dtype == bool else array
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or array.ndim != rank:
         raise InputError(f"dataset: {path}: expected {name} as real numbers of rank {rank}, "
@@ -137,7 +137,7 @@ def _floats(path: str, name: str, array: Any, rank: int) -> Any:
 
 
 def _matching(path: str, name: str, array: Array, examples: int) -> Any:
-    """An array with a row for each example, [N, ...]; one of rank 1 becomes a column."""
+    """Return an array with a row for each example, [N, ...]; one of rank 1 becomes a column."""
     array = array[:, np.newaxis] if array.ndim == 1 else array
     array = _floats(path, name, array, 2)
     if len(array) != examples:

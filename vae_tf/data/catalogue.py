@@ -14,7 +14,7 @@ from vae_tf.typing import Integers
 
 
 def labelled_images(name: str, data_dir: str | None = None) -> dataset.Dataset:
-    """Images of ten classes with their published train and test parts; u is the one-hot class.
+    """Return images of ten classes with their published train and test parts; u is the one-hot class.
 
     Args:
         name: of the TFDS builder, also the dataset's.
@@ -31,7 +31,7 @@ def labelled_images(name: str, data_dir: str | None = None) -> dataset.Dataset:
 
 
 def mnist_digits(data_dir: str | None = None) -> Integers:
-    """The first training image of each digit 0..9, uint8 [10, 28, 28].
+    """Return the first training image of each digit 0..9, uint8 [10, 28, 28].
 
     Raises:
         InputError: MNIST is not prepared and could not be downloaded.
@@ -41,7 +41,7 @@ def mnist_digits(data_dir: str | None = None) -> Integers:
 
 
 def _read(name: str, split: str, data_dir: str | None) -> dict[str, Any]:
-    """The arrays of a split, by name."""
+    """Return the arrays of a split, by name."""
     import tensorflow_datasets as tfds  # takes a second, and only these datasets need it
 
     builder = tfds.builder(name, data_dir=data_dir)
@@ -62,13 +62,13 @@ def _check_reachable(url: str, seconds: float = 5) -> None:
 
 
 def _linear_mixture_digits(data_dir: str | None, seed: int) -> dataset.Dataset:
-    """sikka's linear mixture whose columns are the ten digits (sikka V)."""
+    """Return sikka's linear mixture whose columns are the ten digits (sikka V)."""
     return synthetic.linear_mixture(seed, A=mnist_digits(data_dir).reshape(10, -1).T / 255, examples=1_000,
                                     name="linear_mixture_digits")
 
 
 def _translated_digit(data_dir: str | None, seed: int) -> dataset.Dataset:
-    """The digit 3, shifted on a blank canvas (sikka Fig. 3)."""
+    """Return the digit 3, shifted on a blank canvas (sikka Fig. 3)."""
     return synthetic.translated_digit(mnist_digits(data_dir)[3], seed, examples=1_000)
 
 

@@ -98,7 +98,7 @@ class Dataset:
         return tuple(factor.size for factor in self.factors)
 
     def take(self, indices: ArrayLike) -> "Dataset":
-        """The dataset of these examples alone, renumbered 0..len(indices)-1.
+        """Return the dataset of these examples alone, renumbered 0..len(indices)-1.
 
         Raises:
             InputError: an index that no example has.
@@ -109,7 +109,7 @@ class Dataset:
             raise InputError(f"indices: expected whole numbers from 0 to {self.size - 1}; got {taken[~known][0]}")
 
         def within(function: Any) -> Any:
-            """The function of the whole dataset, for the new numbers."""
+            """Return the function of the whole dataset, for the new numbers."""
             return function and (lambda i: function(taken[i]))
 
         return dataclasses.replace(self, size=len(taken), images_at=within(self.images_at),
@@ -117,7 +117,7 @@ class Dataset:
                                    posterior_at=within(self.posterior_at))
 
     def with_u_range(self, low: ArrayLike, high: ArrayLike) -> "Dataset":
-        """The dataset with u made of its factors by another range, each [K], such as that of the training data."""
+        """Return the dataset with u scaled by other bounds, each [K], such as those of the training data."""
         if self.u_range is None or self.u_at is None:
             return self
         u_at, (was_low, was_high) = self.u_at, (np.asarray(end, np.float64) for end in self.u_range)
@@ -130,7 +130,7 @@ class Dataset:
         return dataclasses.replace(self, u_at=rescaled, u_range=(np.asarray(low), np.asarray(high)))
 
     def split_of(self, how: str = "auto") -> str:
-        """How the parts are made: "auto" is "grid" for data with parts of their own or a complete grid, else "random".
+        """Return how the parts are made: "auto" is "grid" for published parts or a complete grid, else "random".
 
         Raises:
             InputError: no such split.
@@ -139,7 +139,7 @@ class Dataset:
         return ("grid" if self.complete_grid or self.parts else "random") if how == "auto" else how
 
     def indices_of(self, part: str, how: str = "auto", seed: int = 0) -> Integers | range:
-        """The indices of the "train", "validation" or "test" part, in the order that the part numbers them.
+        """Return the indices of the "train", "validation" or "test" part, in the order that the part numbers them.
 
         Args:
             part: one of PARTS.
@@ -166,14 +166,14 @@ class Dataset:
         return {"train": order[:train], "validation": order[train:test], "test": order[test:]}[part]
 
     def split(self, how: str, part: str, seed: int = 0) -> "Dataset":
-        """The dataset of one part; `indices_of` has the arguments and the errors."""
+        """Return the dataset of one part; `indices_of` has the arguments and the errors."""
         indices = self.indices_of(part, how, seed)
         taken = self if isinstance(indices, range) and len(indices) == self.size else self.take(indices)
         return dataclasses.replace(taken, part=Part(part, self.split_of(how), self.size, indices))
 
 
 def fingerprint(*contents: Any) -> str:
-    """A SHA-256 of what determines a dataset's examples, hexadecimal; about 1 s per GB.
+    """Return a SHA-256 of what determines a dataset's examples, hexadecimal; about 1 s per GB.
 
     Args:
         contents: arrays, whose dtype, shape and values count; and strings and numbers: for examples that a program
@@ -191,7 +191,7 @@ def fingerprint(*contents: Any) -> str:
 
 
 def scale(factors: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
-    """u of the iVAE: factors [B, K] scaled to [0, 1] by their global range; a constant factor gives 0.
+    """Return u of the iVAE: factors [B, K] scaled to [0, 1] by their global range; a constant factor gives 0.
 
     The public code of bonheme scales per batch, and divides by zero when a factor is constant in one.
     """
@@ -200,14 +200,14 @@ def scale(factors: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
 
 
 def one_hot(classes: Integers, size: int) -> Floats:
-    """Integers [B] to float32 [B, size], with a 1 in the column of each class."""
+    """Convert integers [B] to float32 [B, size], with a 1 in the column of each class."""
     return np.eye(size, dtype=np.float32)[classes]
 
 
 def from_arrays(name: str, x: Array, values: Array | None = None, factors: Iterable[Factor] = (),
                 u: Floats | None = None, parts: dict[str, range] | None = None, made_by: Sequence[Any] = (),
                 raw: Array | None = None, complete_grid: bool = False) -> Dataset:
-    """A Dataset from arrays in memory.
+    """Return a Dataset from arrays in memory.
 
     Args:
         name: of the dataset.
@@ -233,7 +233,7 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
 
 
 def sample_evenly(dataset: Dataset) -> Floats:
-    """Up to 2,000 images or 10,000 vectors, spread evenly over a dataset: float64 [N, n], images in [0, 1]."""
+    """Return up to 2,000 images or 10,000 vectors, spread evenly over a dataset: float64 [N, n], images in [0, 1]."""
     most = 2_000 if dataset.is_image else 10_000
     x = dataset.images_at(np.unique(np.linspace(0, len(dataset) - 1, most).astype(int)))
     x = np.asarray(x, np.float64).reshape(len(x), -1)

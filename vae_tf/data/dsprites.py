@@ -30,12 +30,12 @@ CENTRE = FIXED // 2
 
 
 def _circle(vertices: int) -> Floats:
-    """Angles of the vertices of a regular polygon, in radians."""
+    """Return the angles of the vertices of a regular polygon, in radians."""
     return 2 * np.pi * np.arange(vertices) / vertices
 
 
 def _outlines() -> tuple[Floats, Floats, Floats]:
-    """Vertices (x right, y down) of square, ellipse and heart, in the archive's order."""
+    """Return the vertices (x right, y down) of square, ellipse and heart, in the archive's order."""
     square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], float)
     t = _circle(100)
     ellipse = np.stack([1.33 * np.cos(t), np.sin(t) / 1.33], -1)
@@ -49,7 +49,7 @@ OUTLINES = _outlines()
 
 def vertices(outline: Floats, scale: Integers, orientation: Integers, x: Integers,
              y: Integers) -> tuple[Integers, Integers]:
-    """Corners of one outline [V, 2] in B poses (factor values [B] each), in 1/256 pixel: x and y, int64 [B, V]."""
+    """Return the corners of an outline [V, 2] in B poses (factor values [B]), in 1/256 pixel: x and y, int64 [B, V]."""
     angle, unit = ORIENTATIONS[orientation][:, np.newaxis], UNIT * SCALES[scale][:, np.newaxis]
     u, v = outline.T
     columns = 16 + 32 * POSITIONS[x][:, np.newaxis] + unit * (u * np.cos(angle) + v * np.sin(angle))
@@ -58,7 +58,7 @@ def vertices(outline: Floats, scale: Integers, orientation: Integers, x: Integer
 
 
 def crossings(x: Integers, y: Integers) -> tuple[Integers, Integers, Integers]:
-    """Where the polygons' edges cross the centre lines of pixel rows.
+    """Find where the polygons' edges cross the centre lines of pixel rows.
 
     x and y are [B, V], in 1/256 pixel. Returns, one entry per crossing, the polygon, the row, and the first
     column whose centre is at or right of the crossing.
@@ -78,7 +78,7 @@ def crossings(x: Integers, y: Integers) -> tuple[Integers, Integers, Integers]:
 
 
 def rows_at(classes: ArrayLike) -> Integers:
-    """Packed images: classes [B, 5] to uint64 [B, 64], a word per pixel row, leftmost pixel the highest bit."""
+    """Return packed images uint64 [B, 64] of classes [B, 5]: a word per pixel row, whose highest bit is at the left."""
     shape, *pose = np.asarray(classes).T
     words = np.zeros((len(shape), 64), np.uint64)
     for kind, outline in enumerate(OUTLINES):
@@ -90,18 +90,18 @@ def rows_at(classes: ArrayLike) -> Integers:
 
 
 def render(classes: ArrayLike) -> Integers:
-    """Images of factor classes [B, 5]: uint8 [B, 64, 64, 1], 0 or 255."""
+    """Return images of factor classes [B, 5]: uint8 [B, 64, 64, 1], 0 or 255."""
     bits = np.unpackbits(rows_at(classes).astype(">u8").view(np.uint8), axis=-1)
     return 255 * bits.reshape(-1, 64, 64, 1)
 
 
 def factors_at(indices: Integers) -> Integers:
-    """Factor classes int64 [B, 5] of the archive's indices [B]."""
+    """Return the factor classes int64 [B, 5] of the archive's indices [B]."""
     return np.stack(np.unravel_index(indices, SIZES), axis=-1)
 
 
 def load() -> dataset.Dataset:
-    """dSprites as a Dataset; an image is rendered when it is asked for, in about 5 microseconds."""
+    """Return dSprites as a Dataset; an image is rendered when it is asked for, in about 5 microseconds."""
     high = np.array(SIZES) - 1
     return dataset.Dataset(
         name="dsprites", size=int(np.prod(SIZES)), shape=(64, 64, 1), factors=FACTORS,

@@ -21,7 +21,7 @@ class Scored(NamedTuple):
 
 
 def describe_training_part(dataset: Dataset) -> str:
-    """What train.py says of the part of a dataset that it trains on, such as "mine.npz (80 of 100 examples, ...)"."""
+    """Describe the part of a dataset that train.py trains on, such as "mine.npz (80 of 100 examples, ...)"."""
     part, size = _part(dataset), len(dataset)
     if dataset.complete_grid and part.how == "grid":
         words = f"all {size:,} examples: a complete grid has no held-out part"
@@ -35,7 +35,7 @@ def describe_training_part(dataset: Dataset) -> str:
 
 def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = None,
                    data_seed: int | None = None) -> Scored:
-    """The part of a dataset to score a model on.
+    """Return the part of a dataset to score a model on.
 
     Args:
         whole: the data.Dataset.
@@ -61,21 +61,21 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
 
 
 def _part(dataset: Dataset) -> Part:
-    """Which part of a dataset this is, for datasets that `split` made."""
+    """Return which part of a dataset this is, for datasets that `split` made."""
     if dataset.part is None:
         raise ValueError(f"{dataset.name}: expected a part of a dataset, see Dataset.split; got a whole one")
     return dataset.part
 
 
 def _where(dataset: Dataset) -> str:
-    """Which examples are scored, in words."""
+    """Return which examples are scored, in words."""
     size, part = len(dataset), _part(dataset)
     kind = "" if size == part.whole else f"the {'published ' * (part.how == 'grid')}test part of "
     return f"of the {size:,} examples of {kind}{dataset.name}"
 
 
 def _seen(dataset: Dataset, settings: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
-    """How many of the scored examples training could see, in words."""
+    """Return how many of the scored examples training could see, in words."""
     trained_on = settings["trained_on"]
     if trained_on is None:
         others = (f"({recipe['dataset']})" if recipe["dataset"] != dataset.name

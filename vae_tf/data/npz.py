@@ -15,7 +15,7 @@ from vae_tf.errors import InputError
 
 
 def read(argument: str, path: str | os.PathLike, memory_limit: float | None = None) -> dict[str, Any]:
-    """The arrays of an .npz file, by name.
+    """Return the arrays of an .npz file, by name.
 
     Args:
         argument: what gave the path, for errors.
@@ -57,7 +57,7 @@ class _Unfit(ValueError):
 
 
 def _reason(error: Exception) -> str:
-    """Why a file cannot be read. NumPy's own words are left out: they advise to unpickle a file from strangers."""
+    """Return why a file cannot be read, without NumPy's words: these advise to unpickle a file from strangers."""
     if isinstance(error, _Unfit | zipfile.BadZipFile):
         return " ".join(str(error).split())
     if isinstance(error, OSError) and error.strerror:
@@ -66,7 +66,7 @@ def _reason(error: Exception) -> str:
 
 
 def _memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
-    """Bytes that a member takes while it is read, from its header alone.
+    """Return the bytes of memory that a member takes while it is read, as its header alone tells.
 
     Bytes are used as they are. Of other numbers a copy is made in float32, and two of a byte each: the pixels, and
     whether the numbers are finite.
@@ -90,7 +90,7 @@ def _gigabytes(size: float) -> str:
 
 
 def available_memory() -> float:
-    """Bytes that this process can still take: the least that the machine, control groups or its own limit leave."""
+    """Return the bytes that this process can still take: the least that machine, control groups and its limit leave."""
     left = [psutil.virtual_memory().available, *_left_in_control_groups()]
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit != resource.RLIM_INFINITY:
@@ -99,7 +99,7 @@ def available_memory() -> float:
 
 
 def _left_in_control_groups(process: str = "/proc/self/cgroup", mounted: str = "/sys/fs/cgroup") -> Iterator[int]:
-    """What each control group of a process leaves of its memory, in bytes: version 2, or version 1's `memory`.
+    """Yield the bytes that each control group of a process leaves: of version 2, or of version 1's `memory`.
 
     Inside a container a group's folder may not be visible, but that of the container's own root is.
     """

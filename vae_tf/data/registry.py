@@ -54,7 +54,7 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
 
 
 def _name_place(load: Loader) -> str:
-    """The module and the name of a loader."""
+    """Return the module and the name of a loader."""
     return f"{load.__module__}.{load.__qualname__}"
 
 

@@ -18,20 +18,20 @@ Factors = tuple[dataset.Factor, ...]
 
 
 def _unit_square(rng: np.random.Generator) -> tuple[Floats, Factors]:
-    """Points spread evenly over a unit square [N, 2], and their two factors."""
+    """Return points spread evenly over a unit square [N, 2], and their two factors."""
     return rng.uniform(size=(EXAMPLES, 2)), (dataset.Factor("v1", None, "continuous"),
                                              dataset.Factor("v2", None, "continuous"))
 
 
 def rotation(axis: ArrayLike, angle: float) -> Floats:
-    """Rotation matrix [3, 3] about an axis [3] by an angle in radians (Rodrigues)."""
+    """Return the rotation matrix [3, 3] about an axis [3] by an angle in radians (Rodrigues)."""
     x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
     K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K
 
 
 def synthetic_linear(seed: int = 0, ratio: float = 2.0, name: str = "synthetic_linear") -> Dataset:
-    """Unit square, one axis stretched by `ratio`, in R^3, rotated by 45 degrees about (1, -1, 1) (rolinek 8.5)."""
+    """Return a unit square in R^3, one axis stretched by `ratio`, turned by 45 degrees about (1, -1, 1) (rolinek 8.5)."""
     v, factors = _unit_square(np.random.default_rng(seed))
     embedded = np.pad(v * [ratio, 1], [(0, 0), (0, 1)])
     x = embedded @ rotation([1, -1, 1], np.pi / 4).T
@@ -40,7 +40,7 @@ def synthetic_linear(seed: int = 0, ratio: float = 2.0, name: str = "synthetic_l
 
 
 def synthetic_nonlinear(seed: int = 0) -> Dataset:
-    """Unit square through a random tanh network 2-10-6 with biases (rolinek 8.5).
+    """Return a unit square embedded by a random tanh network 2-10-6 with biases (rolinek 8.5).
 
     Weights and biases are N(0, 1): the paper says "random initialization" and no more.
     """
@@ -54,7 +54,7 @@ def synthetic_nonlinear(seed: int = 0) -> Dataset:
 
 
 def _well_conditioned(rng: np.random.Generator, size: int, draws: int = 10_000) -> Floats:
-    """A random matrix with unit columns whose condition number is in the best quarter (Khemakhem's code)."""
+    """Return a random matrix with unit columns whose condition number is in the best quarter (Khemakhem's code)."""
     matrices = rng.uniform(-1, 1, (draws, size, size))
     matrices /= np.linalg.norm(matrices, axis=1, keepdims=True)
     condition = np.linalg.cond(matrices)
@@ -62,7 +62,7 @@ def _well_conditioned(rng: np.random.Generator, size: int, draws: int = 10_000) 
 
 
 def nonstationary_sources(seed: int = 0, segments: int = 40, per_segment: int = 1_000, sources: int = 5) -> Dataset:
-    """Gaussian sources whose scale changes by segment, mixed by three layers (Khemakhem 2020, 4.1).
+    """Return Gaussian sources whose scale changes by segment, mixed by three layers (Khemakhem 2020, 4.1).
 
     Each source's standard deviation in each segment is U[0.5, 3]. The mixing has one square,
     well-conditioned matrix per layer and x -> tanh x + 0.1 x after all but the last. u is the one-hot segment.
@@ -81,7 +81,7 @@ def nonstationary_sources(seed: int = 0, segments: int = 40, per_segment: int = 
 
 
 def circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] = (1.5, 3.0), points: int = 100) -> Dataset:
-    """Points on concentric circles, a set of circles in each cell of a square grid, in the plane (allen Figure 2).
+    """Return points on concentric circles, a set in each cell of a square grid in the plane (allen Figure 2).
 
     The figure is Rezende and Viola's (2018) and gives no numbers. These suit the betas that it prints, for a Gaussian
     likelihood of variance 1: about its centre a circle of radius r has the variance r^2 / 2 along each axis, 1.1 and
@@ -106,14 +106,14 @@ def circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] = (1.
 
 
 def _mixed(A: Floats, examples: int, seed: int) -> tuple[Floats, Floats]:
-    """Sources s ~ N(0, I_k), float64 [N, k], and A s + eta, eta ~ N(0, I), [N, n]."""
+    """Return sources s ~ N(0, I_k), float64 [N, k], and A s + eta, eta ~ N(0, I), [N, n]."""
     rng = np.random.default_rng(seed)
     s = rng.standard_normal((examples, A.shape[1]))
     return s, s @ A.T + rng.standard_normal((examples, len(A)))
 
 
 def _with_sources(name: str, x: Floats, s: Floats, mixed: Floats, A: Floats, made_by: tuple) -> Dataset:
-    """The Dataset of x, whose factors are s, and whose true posterior is that of s given A s + eta (sikka (19))."""
+    """Return the Dataset of x with factors s and, as true posterior, that of s given A s + eta (sikka (19))."""
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(s.shape[1]))
     matrix, covariance = theory.linear_posterior(A)
     return dataclasses.replace(dataset.from_arrays(name, x, s.astype(np.float32), factors, made_by=made_by),
@@ -122,7 +122,7 @@ def _with_sources(name: str, x: Floats, s: Floats, mixed: Floats, A: Floats, mad
 
 def linear_mixture(seed: int = 0, A: Floats | None = None, examples: int = 10_000,
                    name: str = "linear_mixture") -> Dataset:
-    """x = A s + eta, s ~ N(0, I_k), eta ~ N(0, I_n) (sikka (17)).
+    """Return x = A s + eta with s ~ N(0, I_k) and eta ~ N(0, I_n) (sikka (17)).
 
     A is [n, k]; by default A_ij = (1 + delta_ij) / 2 with n = 128, k = 2 (sikka IV.B).
     """
@@ -132,7 +132,7 @@ def linear_mixture(seed: int = 0, A: Floats | None = None, examples: int = 10_00
 
 
 def translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, canvas: int = 64) -> Dataset:
-    """One digit on a blank canvas, its centre A s + eta pixels right and down of the middle (sikka Fig. 3).
+    """Return images of a digit on a blank canvas, centred A s + eta pixels right and down of the middle (sikka Fig. 3).
 
     A_ij = 2 delta_ij + 0.73, s ~ N(0, I_2), eta ~ N(0, I_2). A shift by parts of a pixel is linear interpolation, so
     the image tells the centre, and the true posterior is that of s given the centre. A coordinate's standard deviation

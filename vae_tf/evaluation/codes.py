@@ -39,27 +39,27 @@ class Codes(NamedTuple):
     factor_names: tuple[str, ...] | None = None
 
     def distributions(self) -> tuple:
-        """mean, stddev, prior mean and prior stddev; p(z) = N(0, I) where there is no other."""
+        """Return mean, stddev, prior mean and prior stddev; p(z) = N(0, I) where there is no other."""
         prior = (0.0, 1.0) if self.prior_mean is None else (self.prior_mean, self.prior_stddev)
         return self.mean, self.stddev, *prior
 
     def context(self, seed: int = 0, samples_per_value: int | None = None) -> metrics.Context:
-        """These codes as metrics look at them."""
+        """Return the Context in which metrics see these codes."""
         return metrics.Context(self.mean, self.factors, self.kinds, self.stddev, self.independent, self.prior_mean,
                                self.prior_stddev, seed=seed, samples_per_value=samples_per_value)
 
     def rows(self, rows: slice | np.ndarray) -> "Codes":
-        """The codes of some examples alone."""
+        """Return the codes of some examples alone."""
         return self._replace(**{field: array[rows] for field in PER_EXAMPLE
                                 if (array := getattr(self, field)) is not None})
 
     def of_latents(self, latents: np.ndarray) -> "Codes":
-        """The codes of some latents alone, given by their indices."""
+        """Return the codes of some latents alone, given by their indices."""
         return self._replace(**{field: getattr(self, field)[:, latents] for field in PER_LATENT
                                 if getattr(self, field) is not None})
 
     def names_of_factors(self) -> tuple[str, ...] | None:
-        """K names of factors, v1, v2, ... where nobody has named them; None where there are no factors."""
+        """Return K names of factors, v1, v2, ... where nobody has named them; None where there are no factors."""
         if self.factors is None:
             return None
         return self.factor_names or tuple(f"v{k + 1}" for k in range(self.factors.shape[1]))

@@ -41,7 +41,7 @@ def as_json(evaluation: "Evaluation", **about: Any) -> str:
 
 
 def _entry(evaluation: "Evaluation", name: str) -> dict[str, Any]:
-    """A score with its noise floor, interval and parts, and how it was measured."""
+    """Return a score with its noise floor, interval and parts, and how it was measured."""
     extras: dict[str, dict] = {"noise_floor": evaluation.noise_floor, "interval": evaluation.interval,
                                "measured": evaluation.measured}
     why = evaluation.why_no_meaning(name)
@@ -50,7 +50,7 @@ def _entry(evaluation: "Evaluation", name: str) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Arrays and NumPy's numbers as lists and Python's numbers; those that are not finite as None."""
+    """Return arrays and NumPy's numbers as lists and Python's numbers; those that are not finite as None."""
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | list | tuple):

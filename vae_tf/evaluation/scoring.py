@@ -64,11 +64,11 @@ class Options:
         checks.number("passive_kl", self.passive_kl, low=0)
 
     def metrics_of_codes(self) -> list[str]:
-        """The names of the metrics that look at codes, factors and the posterior."""
+        """Return the names of the metrics that look at codes, factors and the posterior."""
         return [name for name in self.names or () if metrics.METRICS[name].group == "metrics"]
 
     def metrics_of_model(self) -> list[str]:
-        """The names of the metrics that look at a decoder or at the whole model."""
+        """Return the names of the metrics that look at a decoder or at the whole model."""
         return [name for name in self.names or () if metrics.METRICS[name].group != "metrics"]
 
 
@@ -98,7 +98,7 @@ class Evaluation(NamedTuple):
     factors: tuple[str, ...] | None
 
     def why_no_meaning(self, name: str) -> str | None:
-        """Why a score means nothing for this model, or None."""
+        """Return why a score means nothing for this model, or None."""
         return verdicts.why_no_meaning(self.verdict, name)
 
 
@@ -162,7 +162,7 @@ def count_examples(names: Sequence[str], examples: int) -> int:
 
 
 def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[Codes, dict[str, np.ndarray]]:
-    """The Codes of some examples, and the terms of their objective [N] by name."""
+    """Return the Codes of some examples, and the terms of their objective [N] by name."""
     encoded, terms = [], []
     for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
         x, u = dataset.images_at(i), model.u_at(dataset, i)
@@ -222,7 +222,7 @@ class _Outcome(NamedTuple):
 
 def _compute(names: Sequence[str], codes: Codes, asked: Options, progress: Progress | None,
              ) -> dict[str, dict[Draw, _Outcome]]:
-    """Each metric on each of its draws, in parallel, the long ones first."""
+    """Compute each metric on each of its draws, in parallel, the slow ones first."""
     declared = [metrics.METRICS[name] for name in names]
     work = [(metric, draw) for metric in declared for draw in list_draws(metric, len(codes.mean), asked.quick)]
     work.sort(key=lambda task: -metrics.COSTS.index(task[0].cost))
@@ -237,7 +237,7 @@ def _compute(names: Sequence[str], codes: Codes, asked: Options, progress: Progr
 
 
 def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -> tuple[str, Draw, _Outcome]:
-    """One metric on one draw of the codes; with its name and the draw, as results come in any order."""
+    """Compute one metric on one draw; return its name and the draw, too, because results come in any order."""
     started = time.perf_counter()
     if not metric.takes_all_rows:
         codes = codes.rows(slice(asked.examples))

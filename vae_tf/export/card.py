@@ -40,7 +40,7 @@ TRAINED_FURTHER = ("data.shape", "recipe.model", "recipe.network", "recipe.laten
 
 
 def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, Any]:
-    """What exported/NAME/VERSION says of itself, a dict; control characters of its text are escaped.
+    """Return what exported/NAME/VERSION says of itself, a dict; control characters of its text are escaped.
 
     Args:
         path: the version.
@@ -62,7 +62,7 @@ def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, A
 
 
 def _find_mistake(card: Any, needed: Iterable[str]) -> str | None:
-    """What is wrong with a card, or None."""
+    """Return what is wrong with a card, or None."""
     if not isinstance(card, dict):
         return f"expected a JSON object; got {CALLED.get(type(card), type(card).__name__)}"
     absent = object()
@@ -86,7 +86,7 @@ def _find_mistake(card: Any, needed: Iterable[str]) -> str | None:
 
 
 def _escape(value: Any) -> Any:
-    """The value with the control characters of all its text escaped."""
+    """Return the value with the control characters of all its text escaped."""
     if isinstance(value, dict):
         return {printable(key): _escape(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -101,7 +101,7 @@ def update_card(path: str | pathlib.Path, **more: Any) -> None:
 
 
 def describe_scale(dataset: Dataset) -> dict[str, Any] | None:
-    """How a dataset's factors became its u, for the card: names, low and high; None if u is not made of factors."""
+    """Return how u was made of a dataset's factors, for the card: names, low and high; None if it was not."""
     if dataset.u_range is None:
         return None
     low, high = (np.asarray(end, np.float64).tolist() for end in dataset.u_range)
@@ -109,7 +109,7 @@ def describe_scale(dataset: Dataset) -> dict[str, Any] | None:
 
 
 def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = "dataset") -> Dataset:
-    """The dataset with u on the scale that the model of a card was trained with.
+    """Return the dataset with u on the scale that the model of a card was trained with.
 
     Without that, the same factors would be another u wherever the range of a file's factors is another. u that is the
     data's own, rather than made of factors, stays as it is.
@@ -136,7 +136,7 @@ def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = 
 
 
 def describe_outside(dataset: Dataset, card: Mapping[str, Any]) -> str | None:
-    """What to say of factors beyond the range that the model of a card was trained on, or None."""
+    """Return what to say of factors beyond the range that the model of a card was trained on, or None."""
     scale = card.get("u")
     if not scale or dataset.u_range is None:
         return None

@@ -6,14 +6,14 @@ from vae_tf.typing import Tensor
 
 
 def require(value: Tensor, condition: Tensor, *message: str | Tensor) -> Tensor:
-    """The value, or an error of these words and numbers before anything is computed from it."""
+    """Return the value; raise an error of these words and numbers before anything is computed from the value."""
     words = [tf.convert_to_tensor(part) for part in message]
     with tf.control_dependencies([tf.raw_ops.Assert(condition=condition, data=words)]):     # vectorized_map takes it
         return tf.identity(value)
 
 
 def check_shape(spec: tf.TensorSpec, value: Tensor) -> Tensor:
-    """The value, or an error that names it: it has another shape than the spec.
+    """Return the value; raise an error that names the value if it has another shape than the spec.
 
     Whatever takes the value before this check runs beside it, and may fail first with an error of its own.
     """
@@ -21,7 +21,7 @@ def check_shape(spec: tf.TensorSpec, value: Tensor) -> Tensor:
 
 
 def check(spec: tf.TensorSpec, value: Tensor) -> Tensor:
-    """The value, or an error that names it: it has another shape than the spec, no rows, or NaN or infinity."""
+    """Return the value; raise an error that names it for another shape than the spec's, no rows, NaN or infinity."""
     value = check_shape(spec, value)
     value = require(value, tf.shape(value)[0] > 0, f"{spec.name}: expected at least one row; got none")
     if value.dtype.is_floating:      # not check_numerics: that checks gradients too

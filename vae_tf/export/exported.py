@@ -46,7 +46,7 @@ class Exported:
                 self._specs.update(signature.structured_input_signature[1])
 
     def _call(self, name: str, **inputs: Any) -> Outputs:
-        """A signature on arrays by name, as many requests as their rows need."""
+        """Return a signature's outputs for arrays by name, from as many requests as their rows need."""
         function = self._loaded.signatures.get(name)
         if function is None:
             raise InputError(f"{name}: a model of kind {self.card['model']} has none")
@@ -60,18 +60,18 @@ class Exported:
                 for key in parts[0]}
 
     def _count_rows(self, name: str, tensors: Mapping[str, Array]) -> int:
-        """The number of rows of x or z that go into one request."""
+        """Return the number of rows of x or z that go into one request."""
         most = self.card.get("limits", {}).get("jacobian_rows" if name == "jacobian" else "rows")
         if most is None or name == "sample" or len({len(tensors[key]) for key in tensors if key in BY_ROW}) > 1:
             return 2**31        # as one request, which is refused if need be
         return max(1, most // max(1, len(tensors["values"])) if name == "traverse" else most)
 
     def _call_with(self, name: str, u: ArrayLike | None, **inputs: Any) -> Outputs:
-        """A signature that takes u too if the model is an iVAE."""
+        """Return the outputs of a signature, which takes u too if the model is an iVAE."""
         return self._call(name, **inputs, **self._name_u(u))
 
     def _name_u(self, u: ArrayLike | None) -> dict[str, ArrayLike]:
-        """u by its name, or nothing for a model that takes none."""
+        """Return {"u": u}, or an empty dict for a model that takes none."""
         if (u is not None) != bool(self.card["u_size"]):
             expected = f"[B, {self.card['u_size']}]" if self.card["u_size"] else "none"
             raise InputError(f"u: a model of kind {self.card['model']} takes {expected}; "
@@ -79,7 +79,7 @@ class Exported:
         return {} if u is None else {"u": u}
 
     def u_at(self, dataset: Dataset, indices: Integers) -> Floats | None:
-        """u [B, |u|] of a dataset's examples on the scale that the model was trained with; None if it takes no u.
+        """Return u [B, |u|] of a dataset's examples on the scale of the model's training; None if the model takes no u.
 
         Raises:
             InputError: the model's u cannot be made of this dataset's factors.
@@ -90,19 +90,19 @@ class Exported:
         return u_at(indices) if u_at else None
 
     def encode(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
-        """q(z|x): mean [B, d], and stddev [B, d] or scale_tril [B, d, d]; prior_mean and prior_stddev with u."""
+        """Return q(z|x): mean [B, d], and stddev [B, d] or scale_tril [B, d, d]; prior_mean and prior_stddev with u."""
         return self._call_with("encode", u, x=x)
 
     def encode_floats(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
-        """`encode` of images as floats in [0, 1]."""
+        """Do as `encode` does, for images given as floats in [0, 1]."""
         return self._call_with("encode_floats", u, x=x)
 
     def encode_factors(self, x: ArrayLike, factors: ArrayLike) -> Outputs:
-        """`encode` with factors [B, K] as the data have them instead of u; see card["u"] for their names and ranges."""
+        """Do as `encode` does, with factors [B, K] instead of u; card["u"] has their names and ranges."""
         return self._call("encode_factors", x=x, factors=factors)
 
     def decode(self, z: ArrayLike) -> Outputs:
-        """mean [B, ...] of p(x|z), and logits if it is Bernoulli."""
+        """Return the mean [B, ...] of p(x|z), and its logits if p(x|z) is Bernoulli."""
         return self._call("decode", z=z)
 
     @property
@@ -111,23 +111,23 @@ class Exported:
         return self._loaded.decode
 
     def reconstruct(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
-        """mean [B, ...] decoded from the posterior mean."""
+        """Return the mean [B, ...] decoded from the posterior mean."""
         return self._call_with("reconstruct", u, x=x)
 
     def sample(self, n: int, seed: int = 0, u: ArrayLike | None = None) -> Outputs:
-        """n draws from the prior: images [n, ...], z [n, d]; u is [n, |u|] or [1, |u|]."""
+        """Return n draws from the prior: images [n, ...], z [n, d]; u is [n, |u|] or [1, |u|]."""
         return self._call_with("sample", u, n=n, seed=seed)
 
     def traverse(self, x: ArrayLike, latent: int, values: ArrayLike, u: ArrayLike | None = None) -> Outputs:
-        """images [B, T, ...] decoded from the posterior mean with one latent, 0 to d-1, set to each of `values` [T]."""
+        """Return images [B, T, ...] decoded from the posterior mean with one latent set to each of `values` [T]."""
         return self._call_with("traverse", u, x=x, latent=latent, values=values)
 
     def jacobian(self, z: ArrayLike) -> Outputs:
-        """jacobian [B, n, d] of decode's mean, in data units per latent unit; see jacobians.jacobian."""
+        """Return the Jacobian [B, n, d] of decode's mean, in data units per latent unit; see jacobians.jacobian."""
         return self._call("jacobian", z=z)
 
     def objective(self, x: ArrayLike, seed: int = 0, u: ArrayLike | None = None) -> Outputs:
-        """The terms of the training objective per example [B], in nats, for one z each."""
+        """Return the terms of the training objective per example [B], in nats, for one z per example."""
         inputs = {"x": x, "seed": seed, **self._name_u(u)}
         return _run("objective", self._loaded.objective,
                     {key: _convert(key, value, self._specs[key]) for key, value in inputs.items()})
@@ -142,7 +142,7 @@ def _run(name: str, function: Callable[..., Any], arrays: Mapping[str, Array]) -
 
 
 def _convert(name: str, value: Any, spec: tf.TensorSpec) -> Array:
-    """value in the shape and dtype of a TensorSpec, or an InputError."""
+    """Return a value in the shape and dtype of a TensorSpec, or raise an InputError."""
     dtype, hint = spec.dtype.as_numpy_dtype, ""
     array = _make_array(value)
     if spec.dtype == tf.uint8:
@@ -163,7 +163,7 @@ def _convert(name: str, value: Any, spec: tf.TensorSpec) -> Array:
 
 
 def _make_array(value: Any) -> Any:
-    """value as an array; of Python objects where it is none, such as rows of several lengths."""
+    """Return a value as an array; of Python objects where it is none, such as rows of several lengths."""
     try:
         return np.asarray(value)
     except (ValueError, TypeError, OverflowError):
@@ -171,14 +171,14 @@ def _make_array(value: Any) -> Any:
 
 
 def _describe(value: Any) -> str:
-    """The dtype and shape of what was given, in words."""
+    """Return the dtype and shape of what was given, in words."""
     array = _make_array(value)
     return (f"a {type(value).__name__} that is no array of numbers" if array.dtype.kind == "O"
             else f"{array.dtype} of shape {array.shape}")
 
 
 def _explain(error: Exception) -> str:
-    """What TensorFlow says is wrong, as one line: without the node, the trace, and the brackets around each part."""
+    """Return TensorFlow's message as one line, without the node, the trace, and the brackets around each part."""
     text = getattr(error, "message", None) or str(error)
     found = re.search(r"assertion failed: \[(.*)\]", text)
     reason = found[1].replace("] [; ", "; ").replace("] [", " ") if found else text.strip().splitlines()[0]
@@ -186,7 +186,7 @@ def _explain(error: Exception) -> str:
 
 
 def load(root: str | pathlib.Path, trust: bool = False) -> Exported:
-    """The newest model in `root` as an Exported; see `find_newest`.
+    """Return the newest model in `root` as an Exported; see `find_newest`.
 
     A SavedModel is a program. One whose graph reads or writes files, or runs Python, is refused unless `trust` says
     that it comes from somebody trusted.

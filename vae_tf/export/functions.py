@@ -27,7 +27,7 @@ Outputs = dict[str, Tensor]
 
 
 def has_dark(dataset: Dataset) -> bool:
-    """Whether some of the training images, of up to 1,000 looked at, has no pixel above 1."""
+    """Return whether some of the training images, of up to 1,000 looked at, has no pixel above 1."""
     looked_at = np.unique(np.linspace(0, len(dataset) - 1, LOOKED_AT).astype(int))
     return bool((dataset.images_at(looked_at).reshape(len(looked_at), -1).max(1) <= 1).any())
 
@@ -66,13 +66,13 @@ class _Inputs:
         self.n, self.seed, self.latent = (tf.TensorSpec((), tf.int32, name=name) for name in ("n", "seed", "latent"))
 
     def check_rows(self, spec: tf.TensorSpec, value: Tensor, x: Tensor) -> Tensor:
-        """u or factors, checked, one row per example."""
+        """Return u or factors after checking that each example has a row."""
         rows, expected = tf.shape(value)[0], tf.shape(x)[0]
         return require(check(spec, value), rows == expected, f"{spec.name}: expected as many rows as x has,", expected,
                        "; got", rows)
 
     def prepare(self, x: Tensor, u: Tensor | None) -> list[Tensor]:
-        """x, and u where there is one, as the model takes them."""
+        """Return x, and u where there is one, as the model takes them."""
         x = check(self.x, x)
         if self.refuse_dark:
             x = require(x, tf.reduce_any(x > 1), "x: expected uint8 pixels from 0 to 255; got none above 1, as "
@@ -116,7 +116,7 @@ def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
 
 
 def _scale_factors(dataset: Dataset, factors: Tensor) -> Tensor:
-    """u of factors [B, K], or an error for factors outside of their range in training."""
+    """Return u of factors [B, K]; raise an error for factors outside of their range in training."""
     assert dataset.u_range is not None
     low, high = (tf.constant(end, tf.float64) for end in dataset.u_range)
     slack = ROUNDING * tf.maximum(abs(low), abs(high))

@@ -19,7 +19,7 @@ BY_ROW = ("x", "z", "u", "factors", "values")       # inputs of which a request'
 
 
 def compute_limits(model: Autoencoder) -> dict[str, int]:
-    """How many rows one request may ask, by name: jacobian_rows of `jacobian`, rows of all other signatures."""
+    """Return how many rows one request may ask, by name: jacobian_rows of `jacobian`, rows of all other signatures."""
     tensors = [tensor for network in (model.encoder, model.decoder) for layer in network.layers
                for tensor in keras.tree.flatten(layer.output)]
     rows = BUDGET // (4 * sum(math.prod(tensor.shape[1:]) for tensor in tensors))
@@ -28,7 +28,7 @@ def compute_limits(model: Autoencoder) -> dict[str, int]:
 
 
 def check_bounds(name: str, inputs: dict[str, Tensor], limits: Mapping[str, int]) -> dict[str, Any]:
-    """The inputs of a signature by name, or an error that names the one that asks too much and the limit.
+    """Return a signature's inputs by name; raise an error that names the one that asks too much, and the limit.
 
     Args:
         name: of the signature.

@@ -27,7 +27,7 @@ TEXT = 7        # tensorflow.DataType.DT_STRING; a file's name comes as text
 
 
 def find_suspicious(path: str | pathlib.Path) -> list[str]:
-    """The operations of exported/NAME/VERSION that could reach outside of the model, [name, ...], sorted.
+    """Return the operations of exported/NAME/VERSION that could reach outside of the model, [name, ...], sorted.
 
     Operations that TensorFlow's registry does not know count. So do those that have a state or handle text, but for
     a few: whatever opens a file takes its name as text.
@@ -68,7 +68,7 @@ def check_operations(path: str | pathlib.Path) -> None:
 
 
 def _find_reached(nodes: Iterable[Any], functions: Mapping[str, Any]) -> set[str]:
-    """Names of the functions that nodes call, and those that these call in turn."""
+    """Return the names of the functions that nodes call, directly or through other functions."""
     reached: set[str] = set()
     waiting = list(nodes)
     while waiting:

@@ -15,7 +15,7 @@ SIGNATURES = ("encode", "encode_floats", "encode_factors", "decode", "reconstruc
 
 
 def make_signatures(functions: Functions, limits: Mapping[str, int]) -> dict[str, Any]:
-    """The signatures of a model by name; "serving_default" is "encode".
+    """Return the signatures of a model by name; "serving_default" is "encode".
 
     Args:
         functions: the model's functions.
@@ -46,6 +46,6 @@ def _make_signature(name: str, function: Any, limits: Mapping[str, int]) -> Any:
 
 
 def _is_usable(key: str, value: Tensor) -> Tensor:
-    """Whether an output is finite and, if it is a standard deviation, positive."""
+    """Return whether an output is finite and, if it is a standard deviation, positive."""
     finite = tf.math.is_finite(value)
     return tf.reduce_all(finite & (value > 0) if key.endswith("stddev") else finite)

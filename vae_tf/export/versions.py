@@ -77,7 +77,7 @@ def _prune(newest: pathlib.Path, keep: int) -> None:
 
 
 def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any]) -> pathlib.Path | None:
-    """The newest version of exported/NAME if it is this model already, so that a server need not load it again.
+    """Return the newest version of exported/NAME if it is this model already, so that a server need not load it again.
 
     It is, if it has the same weights and its card says the same of model, data and training. None otherwise.
     """
@@ -107,7 +107,7 @@ def _claim(folder: pathlib.Path, aside: pathlib.Path) -> pathlib.Path:
 
 
 def _write_warmup(path: pathlib.Path, name: str, named: Mapping[str, Any], dataset: Dataset) -> None:
-    """A request per signature, of one example, which a server runs before it lets clients at the version."""
+    """Write a request of one example per signature, which a server runs before clients may use the version."""
     with tf.io.TFRecordWriter(str(path)) as records:
         for signature, function in named.items():
             log = prediction_log_pb2.PredictionLog()
@@ -123,7 +123,7 @@ def _write_warmup(path: pathlib.Path, name: str, named: Mapping[str, Any], datas
 
 
 def list_versions(folder: PathLike) -> list[int]:
-    """The version numbers in exported/NAME, in no order."""
+    """Return the version numbers in exported/NAME, in no order."""
     return [int(path.name) for path in pathlib.Path(folder).glob("[0-9]*") if path.name.isdigit()]
 
 
@@ -140,7 +140,7 @@ def check_writable(folder: PathLike) -> None:
 
 
 def find_newest(root: PathLike) -> pathlib.Path:
-    """The newest version in `root`: exported/ (of the model written last), exported/NAME or exported/NAME/VERSION.
+    """Return the newest version in `root`: exported/ (the model written last), exported/NAME or exported/NAME/VERSION.
 
     Raises:
         InputError: there is none.

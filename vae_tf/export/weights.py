@@ -16,7 +16,7 @@ ARCHITECTURE = ("model", "network", "latents", "likelihood")
 
 
 def compute_checksum(model: Autoencoder) -> str:
-    """SHA-256 over a model's weights, their shapes and types, as hexadecimal digits."""
+    """Return the SHA-256 of a model's weights, their shapes and types, as hexadecimal digits."""
     digest = hashlib.sha256()
     for variable in model.variables:
         array = np.ascontiguousarray(variable)

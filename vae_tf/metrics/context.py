@@ -52,7 +52,7 @@ class Context:
 
     @classmethod
     def of_model(cls, model: Any, dataset: Any, indices: np.ndarray, seed: int = 0) -> "Context":
-        """The Context of an `export.Exported` around the posterior means of some examples of a `data.Dataset`."""
+        """Return the Context of an `export.Exported` around the posterior means of examples of a `data.Dataset`."""
         x, u = dataset.images_at(indices), model.u_at(dataset, indices)
         posterior = model.encode(x, u=u)
         return cls(posterior["mean"], stddevs=posterior.get("stddev", posterior.get("scale_tril")),
@@ -61,13 +61,13 @@ class Context:
                    model=model, dataset=dataset, indices=np.asarray(indices), seed=seed)
 
     def lacking(self, names: Iterable[str]) -> str | None:
-        """Why one of these needs cannot be met, or None. The first reason counts, in the order of NEEDS."""
+        """Return why one of these needs cannot be met, or None. The first reason counts, in the order of NEEDS."""
         wanted = {part for name in names for part in (*NEEDS[name].after, name)}
         reasons = (NEEDS[name].lacking(self) for name in NEEDS if name in wanted)
         return next((reason for reason in reasons if reason), None)
 
     def value(self, name: str) -> Any:
-        """The value of a need, computed when it is first asked for.
+        """Return the value of a need, computed when it is first asked for.
 
         Raises:
             InputError: it cannot be computed.
@@ -84,7 +84,7 @@ class Context:
         return value
 
     def options(self, names: Iterable[str]) -> dict[str, Any]:
-        """Those of OPTIONS with these names that are known, as keyword arguments."""
+        """Return the known values of the OPTIONS with these names, as keyword arguments."""
         return {name: value for name in OPTIONS if name in names and (value := getattr(self, name)) is not None}
 
 

@@ -9,7 +9,7 @@ from vae_tf.metrics.result import Result, checked
 
 
 def correlation(codes: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Absolute Pearson correlation [d, K]; that of a constant column is 0."""
+    """Return the absolute Pearson correlation [d, K]; a constant column has correlation 0."""
     def standardised(columns: np.ndarray) -> np.ndarray:
         centred = columns - columns.mean(0)
         constant = (columns == columns[:1]).all(0)      # rounding leaves such a column a norm of its own
@@ -47,7 +47,7 @@ def mcc(codes: np.ndarray, factors: np.ndarray) -> Result:
 
 
 def _match(r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The best one-to-one matching of |r| [d, K]: the correlation of each factor, and its latent."""
+    """Return the best one-to-one matching of |r| [d, K]: the correlation of each factor, and its latent."""
     latents, factors = linear_sum_assignment(r, maximize=True)
     per_factor, latent = np.zeros(r.shape[1]), np.full(r.shape[1], -1)
     per_factor[factors], latent[factors] = r[latents, factors], latents

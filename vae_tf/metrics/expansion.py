@@ -59,7 +59,7 @@ def expand(context: Any, progress: Callable[[int, int], None]) -> Expansion:
 
 
 def noise_variance(card: dict[str, Any]) -> float | None:
-    """s^2 of a Gaussian likelihood, None for a Bernoulli.
+    """Return s^2 of a Gaussian likelihood, None for a Bernoulli.
 
     Raises:
         InputError: the card of the export does not say the variance that was learned.
@@ -75,7 +75,7 @@ def noise_variance(card: dict[str, Any]) -> float | None:
 
 
 def encode(model: Any, dataset: Any, indices: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Data [N, n] as the decoder makes them, and the posterior's parts, in float64."""
+    """Return data [N, n] as the decoder makes them, and the posterior's parts, in float64."""
     examples = dataset.images_at(indices)
     x = (examples / 255 if dataset.is_image else examples.astype(np.float64)).reshape(len(indices), -1)
     posterior = model.encode(examples, u=model.u_at(dataset, indices))
@@ -83,7 +83,7 @@ def encode(model: Any, dataset: Any, indices: np.ndarray) -> tuple[np.ndarray, d
 
 
 def covariance_of(posterior: dict[str, np.ndarray]) -> np.ndarray | None:
-    """The covariances [N, d, d] of what a model's `encode` returns; None for an autoencoder."""
+    """Return the covariances [N, d, d] of what a model's `encode` returns; None for an autoencoder."""
     if "scale_tril" in posterior:
         return posterior["scale_tril"] @ posterior["scale_tril"].swapaxes(1, 2)
     if "stddev" in posterior:
@@ -92,7 +92,7 @@ def covariance_of(posterior: dict[str, np.ndarray]) -> np.ndarray | None:
 
 
 def posterior_covariance(expansion: Expansion) -> np.ndarray:
-    """The covariances [N, d, d] of q(z|x).
+    """Return the covariances [N, d, d] of q(z|x).
 
     Raises:
         InputError: the posterior has no width, or covariances that are not positive definite.
@@ -103,7 +103,7 @@ def posterior_covariance(expansion: Expansion) -> np.ndarray:
 
 
 def is_linear(expansion: Expansion, context: Context) -> bool:
-    """Whether p(x|z) is a Gaussian whose mean is linear in z."""
+    """Return whether p(x|z) is a Gaussian whose mean is linear in z."""
     from vae_tf import networks  # TensorFlow: scoring codes does without
 
     return (networks.is_linear(context.model.card["recipe"]["network"]) and not context.dataset.is_image
@@ -111,7 +111,7 @@ def is_linear(expansion: Expansion, context: Context) -> bool:
 
 
 def linear_decoder(expansion: Expansion, context: Context) -> tuple[np.ndarray, float]:
-    """The matrix [n, d] of a linear decoder, and the variance of its Gaussian noise.
+    """Return the matrix [n, d] of a linear decoder, and the variance of its Gaussian noise.
 
     Raises:
         InputError: the decoder is not linear, or the posterior has no width.

@@ -118,7 +118,7 @@ def _dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tu
 
 
 def concentration(importance: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-    """How concentrated each row of a table [rows, columns] >= 0 is: 1 - its entropy to base `columns`.
+    """Return how concentrated each row of a table [rows, columns] >= 0 is: 1 - its entropy to base `columns`.
 
     Returns the mean weighted by the rows' sums, the rows' own values, and the weights. A row of zeros counts 0 and
     weighs nothing; with one column every row is 1; a table of zeros gives 0.

@@ -90,7 +90,7 @@ def matched_inference_error(expansion: Expansion, context: Context) -> Result:
 
 
 def _log_weights(expansion: Expansion, context: Context, covariance: np.ndarray) -> list[np.ndarray]:
-    """log p(x, z) - log q(z|x), but for constants, of WEIGHTS draws z ~ q(z|x) for each example."""
+    """Return log p(x, z) - log q(z|x), but for constants, of WEIGHTS draws z ~ q(z|x) for each example."""
     at, L, rng = expansion, np.linalg.cholesky(covariance), np.random.default_rng(context.seed)
     log_weights = []
     for i in range(len(at.x)):
@@ -109,7 +109,7 @@ def _true_posterior(context: Context) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _decode(context: Context, z: np.ndarray) -> np.ndarray:
-    """What the decoder makes of z [B, d]: logits, or Gaussian means, [B, n]."""
+    """Return what the decoder makes of z [B, d]: logits, or Gaussian means, [B, n]."""
     parts = context.model.decode(z)
     output = parts.get("logits", parts["mean"])
     return output.reshape(len(output), -1)

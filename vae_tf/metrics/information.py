@@ -15,7 +15,7 @@ from vae_tf.metrics.result import Result, checked, classes, discretised, find_va
 
 def factor_information(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
                        kinds: tuple[str, ...] | str | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """I(z_j; v_k) [d, K] and H(v_k) [K] in nats, from histograms.
+    """Return I(z_j; v_k) [d, K] and H(v_k) [K] in nats, from histograms.
 
     codes [N, d] are binned, see `discretised`; factors [N, K] are classes, see `classes`.
     """
@@ -26,14 +26,14 @@ def factor_information(codes: np.ndarray, factors: np.ndarray, bins: int = 20, b
 
 
 def pair_information(a: np.ndarray, b: np.ndarray) -> float:
-    """I(a; b) in nats of two columns of small integers [N]."""
+    """Return I(a; b) in nats of two columns of small integers [N]."""
     shape = a.max() + 1, b.max() + 1
     counts = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape)
     return max(0.0, mutual_info_score(None, None, contingency=counts))
 
 
 def gaps(table: np.ndarray) -> np.ndarray:
-    """Largest less second largest entry of each column; a table of one row is its own gap."""
+    """Return each column's largest entry less its second largest; with one row, that row itself."""
     top = np.sort(table, axis=0)[-2:]
     return top[-1] - top[0] if len(table) > 1 else table[0]
 
@@ -162,7 +162,7 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
 
 def best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: int = 20, least: float = 0.01, seed: int = 0,
                        ) -> list[tuple[int, float] | None]:
-    """The factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
+    """Return the factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
 
     The share is I(z_j; v_k) / H(v_k), as in `mig`. None where no share is above 1 %, or more than five standard
     deviations above the mean of what shuffled codes get.

@@ -154,7 +154,7 @@ def irs(sampler: Sampler, quantile: float = 0.99, examples: int = TRAIN, bins: i
 
 
 def _codes(sampler: Sampler, rows: np.ndarray) -> np.ndarray:
-    """Codes of rows [...] as finite float64 [..., d]."""
+    """Return the codes of rows [...] as finite float64 [..., d]."""
     codes, _ = checked(sampler.codes_at(rows.reshape(-1)))
     return codes.reshape(*rows.shape, -1)
 
@@ -164,6 +164,6 @@ def _chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _by_factor(right: np.ndarray, factor: np.ndarray, K: int) -> np.ndarray:
-    """Accuracy per factor [K]; NaN for a factor that was never fixed."""
+    """Return the accuracy per factor [K]; NaN for a factor that was never fixed."""
     drawn = np.bincount(factor, minlength=K)
     return np.divide(np.bincount(factor, right, K), drawn, where=drawn > 0, out=np.full(K, np.nan))

@@ -103,7 +103,7 @@ def _split(C: np.ndarray, decoder: np.ndarray, optimum: theory.LinearOptimum, be
 
 
 def _against_best_noise(C: np.ndarray, latents: int, beta: float, noise_variance: float, objective: float) -> dict:
-    """Parts for a learned noise variance; none where the objective has no least over noise variances."""
+    """Return the parts for a learned noise variance; none if the objective has no minimum over noise variances."""
     try:
         best = theory.linear_noise_variance(C, latents, beta)
     except InputError:
@@ -122,7 +122,7 @@ def _of_learned_noise(parts: dict) -> str:
 
 
 def _where(parts: dict, score: float) -> str:
-    """In words, whether a linear network is at the optimum, and if not, what keeps it away."""
+    """Say whether a linear network is at the optimum and, if not, what keeps it away."""
     turned = f"latents turned by up to {parts['angle']:.0f} degrees"
     if score < AT_OPTIMUM:
         return f"at the optimum but for {score:.2g}" + (f", its {turned}" if parts["angle"] > TURNED else "")

@@ -86,7 +86,7 @@ def compile_for(function: Callable, decoder: Callable, d: int, draws: int) -> Ca
 
 def response(decoder: Callable, means: tf.Tensor, factors: tf.Tensor, noise: tf.Tensor,
              ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Dec(mu + L noise) - Dec(mu) [B, S, n], and Dec(mu) [B, n], for noise [B, S, d]."""
+    """Return Dec(mu + L noise) - Dec(mu) [B, S, n], and Dec(mu) [B, n], for noise [B, S, d]."""
     B, d = tf.shape(means)[0], means.shape[1]
     z = tf.concat([means[:, tf.newaxis], means[:, tf.newaxis] + tf.matmul(noise, factors, transpose_b=True)], 1)
     rows = tf.reshape(z, [-1, d])
@@ -103,7 +103,7 @@ def response(decoder: Callable, means: tf.Tensor, factors: tf.Tensor, noise: tf.
 
 
 def _fit_batch(decoder: Callable, means: tf.Tensor, factors: tf.Tensor, noise: tf.Tensor) -> dict[str, tf.Tensor]:
-    """The fields of LocalDecoders for one batch, fitted in whitened noise: [noise, 1] @ [L^T M^T; b]."""
+    """Return the fields of LocalDecoders for one batch, fitted in whitened noise: [noise, 1] @ [L^T M^T; b]."""
     y, _ = response(decoder, means, factors, noise)
     features = tf.pad(noise, [[0, 0], [0, 0], [0, 1]], constant_values=1.0)                     # [B, S, d + 1]
     fit_features, features = tf.split(features, 2, axis=1)
@@ -127,14 +127,14 @@ def _fit_batch(decoder: Callable, means: tf.Tensor, factors: tf.Tensor, noise: t
 
 
 def least_squares(features: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-    """Weights [B, p, n] that minimise the squared error of features [B, S, p] @ weights from y [B, S, n]."""
+    """Return the weights [B, p, n] that minimise the squared error of features [B, S, p] @ weights from y [B, S, n]."""
     features, y = tf.cast(features, tf.float64), tf.cast(y, tf.float64)
     normal = tf.matmul(features, features, transpose_a=True)
     return tf.cast(tf.linalg.solve(normal, tf.matmul(features, y, transpose_a=True)), tf.float32)
 
 
 def levenberg_marquardt(features: tf.Tensor, y: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-    """Weights [B, p, n] that minimise the squared error of tanh(features @ weights) from y [B, S, n], pixel by pixel.
+    """Return the weights [B, p, n] that minimise the squared error of tanh(features @ weights) from y [B, S, n].
 
     Gauss-Newton steps (H + damping diag H) step = gradient, each pixel with its own damping; a step that does not
     lower its pixel's loss is not taken. Starts at `weights`.
@@ -174,7 +174,7 @@ def levenberg_marquardt(features: tf.Tensor, y: tf.Tensor, weights: tf.Tensor) -
 
 
 def _expected_tanh_squared(weights: tf.Tensor) -> tf.Tensor:
-    """sum over pixels of E tanh^2(m . noise + b) [B]: a one-dimensional Gaussian integral each, by quadrature."""
+    """Return E tanh^2(m . noise + b) [B], summed over pixels: one-dimensional Gaussian integrals, by quadrature."""
     mean, stddev = weights[:, -1], tf.norm(weights[:, :-1], axis=1)
     total = tf.zeros_like(mean)
     for node, weight in zip(NODES, NODE_WEIGHTS, strict=True):

@@ -104,7 +104,7 @@ def stochastic_loss_error(fits: LocalDecoders, gram: np.ndarray, stddevs: np.nda
 
 
 def checked_posterior(means: np.ndarray, stddevs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """means float32 [N, d] and Cholesky factors of the covariances float32 [N, d, d]."""
+    """Return the means float32 [N, d] and the Cholesky factors of the covariances float32 [N, d, d]."""
     means, stddevs = np.asarray(means, np.float32), np.asarray(stddevs, np.float32)
     if means.ndim != 2 or not means.size:
         raise InputError(f"means: expected shape [N, d], not empty; got {means.shape}")
@@ -121,10 +121,10 @@ def checked_posterior(means: np.ndarray, stddevs: np.ndarray) -> tuple[np.ndarra
 
 
 def ratio(a: float, b: float) -> float:
-    """a / b, and 0 where a is 0 too."""
+    """Return a / b, and 0 where a is 0 too."""
     return float(a / b) if b else float("inf") if a else 0.0
 
 
 def _wilcoxon(a: np.ndarray, b: np.ndarray) -> float:
-    """Two-sided p-value of Wilcoxon's signed-rank test; 1 where a and b are the same everywhere."""
+    """Return the two-sided p-value of Wilcoxon's signed-rank test; 1 if a and b are the same everywhere."""
     return 1.0 if np.array_equal(a, b) else float(scipy.stats.wilcoxon(a, b).pvalue)

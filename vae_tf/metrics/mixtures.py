@@ -9,7 +9,7 @@ HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 def entropies(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, samples: int, rng: np.random.Generator,
               ) -> tuple[np.ndarray, np.ndarray]:
-    """H(z_j) [d] and H(z_j|v_k) [d, K] in nats, by Monte Carlo from the same samples.
+    """Return H(z_j) [d] and H(z_j|v_k) [d, K] in nats, by Monte Carlo from the same samples.
 
     The aggregate posterior q(z_j) is the mixture 1/N sum_n N(mean_nj, stddev_nj^2), and q(z_j|v_k) that of the
     examples that share the value. Each z_s is drawn from the posterior of an example x_s, all examples equally often:
@@ -28,7 +28,7 @@ def entropies(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, sampl
     z = means[owner] + stddevs[owner] * rng.standard_normal((samples, means.shape[1]))
 
     def log_densities(of: slice | np.ndarray, rows: slice | np.ndarray) -> np.ndarray:
-        """Sum over the samples `of` of the log density of the mixture over the examples `rows`, per latent."""
+        """Return, per latent, the log density of the mixture over examples `rows`, summed over the samples `of`."""
         return np.array([log_mixture(*columns).sum()
                          for columns in zip(z[of].T, means[rows].T, stddevs[rows].T, strict=True)])
 
@@ -40,7 +40,7 @@ def entropies(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, sampl
 
 
 def log_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.ndarray:
-    """log 1/N sum_n N(z_s; mean_n, stddev_n^2) [S], for one latent: z [S], means and stddevs [N]."""
+    """Return log 1/N sum_n N(z_s; mean_n, stddev_n^2) [S], for one latent: z [S], means and stddevs [N]."""
     total = np.empty(len(z))
     step = max(1, CHUNK // len(means))
     for i in range(0, len(z), step):
@@ -54,12 +54,12 @@ def log_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.nda
 
 
 def draw_owners(examples: int, samples: int, rng: np.random.Generator) -> np.ndarray:
-    """Which example's posterior each sample is from [S]: all equally often, in random order."""
+    """Return which example's posterior each sample is from [S]: all equally often, in random order."""
     return rng.permutation(examples)[np.arange(samples) % examples]
 
 
 def log_joint_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.ndarray:
-    """log 1/N sum_n N(z_s; mean_n, diag stddev_n^2) [S], for z [S, d]; squares are expanded into matrix products."""
+    """Return log 1/N sum_n N(z_s; mean_n, diag stddev_n^2) [S], for z [S, d], by means of matrix products."""
     precision = stddevs**-2.0
     constant = -0.5 * (means**2 * precision).sum(1) - np.log(stddevs).sum(1) - means.shape[1] * HALF_LOG_2PI
     step = max(1, 10 * CHUNK // len(means))

@@ -37,7 +37,7 @@ class Aligned(NamedTuple):
 
 
 def aligned(gram: np.ndarray) -> Aligned:
-    """The SVD of J from J^T J [N, d, d], in the order and with the signs of the signed permutation nearest to V.
+    """Return the SVD of J from J^T J [N, d, d], in the order and with the signs of the signed permutation nearest to V.
 
     Nearest in L1 (rolinek S72): with entries in {-1, 0, 1}, one per row and column, sum |V - P| is
     sum |V| + d - 2 sum |V_chosen|, so the best choice is an assignment on |V| that keeps the signs. The squared
@@ -180,7 +180,7 @@ def variance_norm_relation_of_active_latents(gram: np.ndarray, stddevs: np.ndarr
 
 
 def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.ndarray | None = None) -> Result:
-    """How nearly s_j^2 ||c_j||^2 is the same for all latents, per x (bhowal Theorem 1c; rolinek S5).
+    """Return how nearly s_j^2 ||c_j||^2 is the same for all latents, per x (bhowal Theorem 1c; rolinek S5).
 
     The score is the mean over x of the standard deviation over j of log s_j^2 + log ||c_j||^2, in nats. In [0, inf).
     0: s_j^2 = constant / ||c_j||^2 at every x. The slope is that of log s_j^2 against -log ||c_j||^2: 1 if the
@@ -227,12 +227,12 @@ def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.nda
 
 
 def squared_distance(svd: Aligned) -> np.ndarray:
-    """||V - I||_F^2 [N] over the directions that are stretched."""
+    """Return ||V - I||_F^2 [N] over the directions that are stretched."""
     return (((svd.V - np.eye(svd.V.shape[1])) ** 2).sum(1) * svd.stretched).sum(1)
 
 
 def _cosines(gram: np.ndarray) -> np.ndarray:
-    """cos(c_i, c_j) [N, d, d], 0 on the diagonal, for ignored latents, and where float32 cannot tell it from 0."""
+    """Return cos(c_i, c_j) [N, d, d]; 0 on the diagonal, for ignored latents, and where float32 cannot resolve it."""
     norms = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     scale = norms[:, :, np.newaxis] * norms[:, np.newaxis]
     cosine = np.clip(np.divide(gram, scale, out=np.zeros_like(gram), where=scale > 0), -1, 1)
@@ -240,7 +240,7 @@ def _cosines(gram: np.ndarray) -> np.ndarray:
 
 
 def checked_gram(gram: np.ndarray, active: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """gram [N, a, a] of the latents looked at, and which they are, bool [d]."""
+    """Return the part of gram [N, a, a] that is of the selected latents, and the selection, bool [d]."""
     gram = np.asarray(gram, np.float64)
     if gram.ndim != 3 or gram.shape[1] != gram.shape[2] or not gram.size:
         raise InputError(f"gram: expected J^T J of shape [N, d, d], not empty; got {gram.shape}")

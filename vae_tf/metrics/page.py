@@ -12,7 +12,7 @@ COMMAND = "python -m vae_tf.metrics --page=docs/metrics.md"
 
 
 def declarations(group: str) -> str:
-    """The metrics that a flag asks for: what each says, needs and costs."""
+    """Return the metrics that a flag asks for: what each says, needs and costs."""
     of_codes = group == "metrics"
     lines = [_row("metric", "what it says", "needs", *(["examples", "beside the score"] if of_codes else []), "cost")]
     lines.append("|---" * lines[0].count(" | ") + "|---|")
@@ -24,13 +24,13 @@ def declarations(group: str) -> str:
 
 
 def needs() -> str:
-    """What metrics can look at."""
+    """Return what metrics can look at."""
     return "\n".join(["| need | what a metric's function gets | flag |", "|---|---|---|",
                       *(_row(f"`{name}`", need.what, f"`--{need.group}`") for name, need in NEEDS.items())])
 
 
 def active_rules() -> str:
-    """The rules of `vae_tf.activity`, and who uses them."""
+    """Return the rules of `vae_tf.activity`, and who uses them."""
     lines = ["| rule | latent j is active if | source | who uses it |", "|---|---|---|---|"]
     for name, rule in activity.RULES.items():
         users = [f"`{metric.name}`" for metric in METRICS.values() if metric.active == name]
@@ -39,7 +39,7 @@ def active_rules() -> str:
 
 
 def invariances() -> str:
-    """Which changes leave a score as it is."""
+    """Return which changes leave a score as it is."""
     lines = [f"| metric | range | {' | '.join(CHANGES)} |", f"|---|---|{':-:|' * len(CHANGES)}"]
     for name in names("metrics"):
         metric = METRICS[name]
@@ -54,7 +54,7 @@ def invariances() -> str:
 
 
 def is_unchanged(metric: Metric, change: str) -> str | None:
-    """Whether a change leaves a score as it is: "yes", "nearly" or "no"; None where that is not declared.
+    """Return whether a change leaves a score as it is: "yes", "nearly" or "no"; None where that is not declared.
 
     The means of a posterior cannot be warped alone, so that nothing is declared of warping a posterior.
     """
@@ -64,7 +64,7 @@ def is_unchanged(metric: Metric, change: str) -> str | None:
 
 
 def _beside(metric: Metric) -> str:
-    """What the table of scores shows beside a score."""
+    """Return what the table of scores shows beside a score."""
     interval = "no interval" if metric.extremes else "interval"
     return f"chance, {interval}" if metric.is_supervised else interval
 
@@ -79,7 +79,7 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def update_tables(text: str) -> str:
-    """The text of a page, its tables replaced by what follows from the declarations now."""
+    """Return the text of a page, its tables replaced by what follows from the declarations now."""
     for title, table in TABLES.items():
         start, end = f"<!-- {title}: {COMMAND} -->", f"<!-- end of {title} -->"
         before, there, rest = text.partition(start)

@@ -45,7 +45,7 @@ def active_units(codes: np.ndarray, prior_means: np.ndarray | float = 0.0, prior
 
 
 def polarised_fraction(history: list[dict[str, float]], limit: float = 0.03) -> Result | None:
-    """The share of training after which Delta_KL stays below 3 % to the end (rolinek Table 1).
+    """Return the share of training after which Delta_KL stays below 3 % to the end (rolinek Table 1).
 
     Counted from the first measurement of those that are below the limit up to the last.
 
@@ -79,17 +79,17 @@ def draw_samples(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | 
 
 
 def ks_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The Kolmogorov-Smirnov distance [d] between the columns of two samples, [N, d] and [M, d]."""
+    """Return the Kolmogorov-Smirnov distance [d] between the columns of two samples, [N, d] and [M, d]."""
     return np.array([ks_2samp(a, b, method="asymp").statistic for a, b in zip(one.T, other.T, strict=True)])
 
 
 def ks_noise(n: int, level: float = NOISE_LEVEL) -> float:
-    """The KS distance that two samples of n from one distribution exceed with probability `level` (n large)."""
+    """Return the KS distance that two samples of n from one distribution exceed with probability `level` (n large)."""
     return float(kstwobign.isf(level) * np.sqrt(2 / n))
 
 
 def mixing_weight(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> float:
-    """c in [0, 1] of p(z) = c p(prior) + (1 - c) p(mean), by least squares on the distribution functions.
+    """Return c in [0, 1] of p(z) = c p(prior) + (1 - c) p(mean), by least squares on the distribution functions.
 
     Args:
         z, prior, mean: samples [N], [M], [K] of one latent.
@@ -153,7 +153,7 @@ class _Claim(NamedTuple):
     more: dict[str, np.ndarray]
 
     def of_latents(self, latents: np.ndarray) -> Result:
-        """The claim of the latents with these indices: the score is the farthest one's."""
+        """Return the claim of the latents with these indices: the score is the farthest one's."""
         parts = {key: value[latents] for key, value in self.more.items()}
         most = {key: value.max() for key, value in parts.items()}
         return Result(self.name, float(self.each[latents].max()),

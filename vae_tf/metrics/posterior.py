@@ -20,7 +20,7 @@ SAMPLES = 10_000
 
 
 def information_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor: np.ndarray) -> np.ndarray:
-    """(H(z_j) - H(z_j|v_k)) / H(v_k) [d, K] from entropies in nats; a constant factor gives 0.
+    """Return (H(z_j) - H(z_j|v_k)) / H(v_k) [d, K] from entropies in nats; a constant factor gives 0.
 
     Monte Carlo error may leave a value below 0. It is not cut off, because that would bias the others' mean upwards.
 
@@ -179,7 +179,7 @@ def mig_sup_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarra
 def _entropies(name: str, means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: int, samples: int,
                samples_per_value: int | None, kinds: tuple[str, ...] | str | None, seed: int,
                ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
-    """(H(z_j), H(z_j|v_k), log number of values of v_k, number of samples), and the checked means."""
+    """Return (H(z_j), H(z_j|v_k), log number of values of v_k, number of samples), and the checked means."""
     means, stddevs = _checked_posterior(means, stddevs)
     means, factors = checked(means, factors)
     for argument, count in (("samples", samples), ("samples_per_value", samples_per_value)):

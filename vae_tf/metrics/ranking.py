@@ -71,7 +71,7 @@ def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None, sim
 
 
 def _agreement(R: np.ndarray, average: str) -> float:
-    """UDR of one pair from similarities R [d_a, d_b]."""
+    """Return UDR of one pair from similarities R [d_a, d_b]."""
     if not R.size:
         return 0.0
 
@@ -84,7 +84,7 @@ def _agreement(R: np.ndarray, average: str) -> float:
 
 
 def _lasso_weights(a: np.ndarray, b: np.ndarray, alpha: float) -> np.ndarray:
-    """|weight| [d_a, d_b] of each latent of a in predicting each of b, both standardised; constant latents are 0."""
+    """Return |weight| [d_a, d_b] of each latent of a in predicting each of b, both standardised; constants get 0."""
     def standardised(z: np.ndarray) -> np.ndarray:
         return (z - z.mean(0)) / np.where(z.std(0) > 0, z.std(0), 1)
 

@@ -73,11 +73,11 @@ class Metric:
         return self.learns or "sampler" in self.needs
 
     def lacking(self, context: Context) -> str | None:
-        """Why what it needs is not there, or None."""
+        """Return why what it needs is not there, or None."""
         return context.lacking(self.needs)
 
     def measure(self, context: Context) -> Result:
-        """The metric of what a `Context` holds.
+        """Return the metric of what a `Context` holds.
 
         Raises:
             InputError: what it needs is not there, or its function cannot make a score of it.
@@ -157,12 +157,12 @@ def _place(function: Callable) -> tuple[str, str]:
 
 
 def names(group: str | None = None) -> tuple[str, ...]:
-    """The names of all metrics, or of those that a flag of evaluate.py asks for."""
+    """Return the names of all metrics, or of those that a flag of evaluate.py asks for."""
     return tuple(name for name, metric in METRICS.items() if group in (None, metric.group))
 
 
 def default_names(group: str = "metrics") -> tuple[str, ...]:
-    """The names of a group's metrics that do not take minutes."""
+    """Return the names of a group's metrics that do not take minutes."""
     return tuple(name for name in names(group) if METRICS[name].cost != "minutes")
 
 

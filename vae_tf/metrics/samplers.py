@@ -102,7 +102,7 @@ class _Groups(NamedTuple):
     usable: np.ndarray
 
     def of(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """First position and size of the rows' groups."""
+        """Return the first position and the size of the rows' groups."""
         return self.start[self.group[rows]], self.size[self.group[rows]]
 
 

@@ -69,7 +69,7 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
 
 def _of_one_factor(codes: np.ndarray, v: np.ndarray, classify: bool, neighbours: int, train: np.ndarray,
                    test: np.ndarray) -> tuple[np.ndarray, float, float, float]:
-    """For a factor v [N]: A [d] of each latent alone, M, and the performance of the best constant and of perfection."""
+    """Return, for a factor v [N], A [d] of each latent alone, M, and the best constant's and a perfect score."""
     if classify:
         v = np.unique(v, return_inverse=True)[1]
         normaliser = np.unique(v[test], return_counts=True)[1].max() / len(test)
@@ -136,6 +136,6 @@ def _svm_accuracy(z: np.ndarray, v: np.ndarray, train: np.ndarray, test: np.ndar
 
 
 def _squared_correlation(z: np.ndarray, v: np.ndarray) -> float:
-    """r^2; that of a variance below 1e-12 is 0."""
+    """Return r^2; it is 0 for a column whose variance is below 1e-12."""
     (zz, zv), (_, vv) = np.cov(z, v, ddof=0)
     return zv**2 / (zz * vv) if min(zz, vv) > 1e-12 else 0.0

@@ -16,20 +16,20 @@ class AE(Autoencoder):
 
     @staticmethod
     def heads(latents: int) -> tuple[int, ...]:
-        """Size of the encoder's only head: z."""
+        """Return the size of the encoder's only head: z."""
         return (latents,)
 
     def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
-        """All mass at the encoder's output."""
+        """Return the distribution with all its mass at the encoder's output."""
         return distributions.point(*self.encode(x, u, training))
 
     def prior(self, u: Tensor = None) -> None:
-        """None: there is no prior."""
+        """Return None, because there is no prior."""
         return None     # a body of a docstring alone is one that TensorFlow cannot make a graph of
 
     def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor = None, beta: Tensor = None,
                   training: bool = False) -> dict[str, Tensor]:
-        """`loss` and `reconstruction`, which are the same, [B], in nats; noise and beta have no effect."""
+        """Return `loss` and `reconstruction`, which are equal, [B], in nats; noise and beta have no effect."""
         z = self.posterior(x, u, training).mean()
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         return {"loss": reconstruction, "reconstruction": reconstruction}

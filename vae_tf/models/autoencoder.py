@@ -15,7 +15,7 @@ TRAINED_BY = "train with training.fit(model, dataset, optimizer, steps=..., batc
 
 
 def unit_range(x: Tensor) -> Tensor:
-    """Data as a user has them to data as a model sees them: uint8 images to [0, 1], float vectors unchanged."""
+    """Convert a user's data into a model's: uint8 images into floats in [0, 1]; float vectors stay unchanged."""
     return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else x
 
 
@@ -57,12 +57,12 @@ class Autoencoder(keras.Model):
 
     @staticmethod
     def heads(latents: int) -> tuple[int, ...]:
-        """Sizes of the encoder's heads: mean, log-variance."""
+        """Return the sizes of the encoder's heads: mean, log-variance."""
         return latents, latents
 
     @classmethod
     def further_arguments(cls, setting: Setting) -> dict[str, Any]:
-        """What __init__ takes besides encoder, decoder, likelihood and beta; by default the model's own options."""
+        """Return what __init__ takes besides encoder, decoder, likelihood and beta; by default, the own options."""
         return dict(setting.options)
 
     @classmethod
@@ -71,7 +71,7 @@ class Autoencoder(keras.Model):
 
     @classmethod
     def weight_of_kl(cls, beta: float | None) -> float | None:
-        """The weight that decides which latents collapse, for a beta (None for the default); None if not known."""
+        """Return the weight of the KL that decides which latents collapse, for a beta (or None); None if not known."""
         if cls.linear_theory is None:
             return None
         if cls.linear_theory.kl_weight is not None:
@@ -81,17 +81,17 @@ class Autoencoder(keras.Model):
 
     @classmethod
     def weighs_kl_by_beta(cls) -> bool:
-        """Whether the model takes a beta, and beta weighs the KL."""
+        """Return whether the model takes a beta, and beta weighs the KL."""
         return cls.default_beta is not None and cls.beta_term == KL
 
     @classmethod
     def weaker_kl(cls, beta: float) -> str:
-        """What flags would weigh the KL less than this beta does, in words."""
+        """Return what flags would weigh the KL less than this beta does, in words."""
         return f"a --beta below {beta:g}" if cls.weighs_kl_by_beta() else "--model=beta_vae with a --beta below 1"
 
     @classmethod
     def remarks(cls, card: dict[str, Any]) -> list[str]:
-        """Sentences that the table of scores says of such a model; `card` is that of its export."""
+        """Return sentences about such a model for the table of scores; `card` is that of its export."""
         return ["The codes are means of q(z|x, u): this encoder sees u, so scores against factors that u holds are no "
                 "test of discovery."] if card["u_size"] else []
 
@@ -113,25 +113,25 @@ class Autoencoder(keras.Model):
         return self.latents
 
     def encode(self, x: Tensor, u: Tensor = None, training: bool = False) -> list[Tensor]:
-        """The encoder's heads for x, float in [0, 1], [B, ...]."""
+        """Return the encoder's heads for x, float in [0, 1], [B, ...]."""
         inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(u)] if self.u_size else x
         return keras.tree.flatten(self.encoder(inputs, training=training))
 
     def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
-        """q(z|x): batch shape [B], event shape [d]."""
+        """Return q(z|x): batch shape [B], event shape [d]."""
         raise NotImplementedError(f"{type(self).__name__} defines no posterior")
 
     def prior(self, u: Tensor = None) -> Distribution | None:
-        """p(z) or p(z|u), event shape [d]; None if the model has none."""
+        """Return p(z) or p(z|u), event shape [d]; None if the model has none."""
         raise NotImplementedError(f"{type(self).__name__} defines no prior")
 
     def likelihood(self, z: Tensor, training: bool = False) -> Distribution:
-        """p(x|z) for z [B, d]; its mean is the decoded image."""
+        """Return p(x|z) for z [B, d]; its mean is the decoded image."""
         return self.likelihood_layer.distribution(self.decoder(z, training=training))
 
     def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
                   training: bool = False) -> dict[str, Tensor]:
-        """The terms of the objective for one z per example, and their weighted sum `loss`, each [B], in nats.
+        """Return the objective's terms for one z per example, and their weighted sum `loss`, each [B], in nats.
 
         Args:
             x: data, float, [B, ...].
@@ -143,7 +143,7 @@ class Autoencoder(keras.Model):
         raise NotImplementedError(f"{type(self).__name__} defines no objective")
 
     def updates(self, optimizer: Optimizer) -> tuple[Update, ...]:
-        """The updates of a training step, all from gradients at the same weights.
+        """Return the updates of a training step, all from gradients at the same weights.
 
         By default the optimizer moves all trainable weights down the gradient of `loss`. A model with a second network
         that minimises something else adds a term to its objective and an Update with an optimizer of its own.
@@ -151,11 +151,11 @@ class Autoencoder(keras.Model):
         return (Update("loss", self.trainable_variables, optimizer),)
 
     def call(self, x: Tensor, u: Tensor = None, training: bool = False) -> Tensor:
-        """The mean image decoded from the posterior mean."""
+        """Return the mean image decoded from the posterior mean."""
         return self.likelihood(self.posterior(x, u, training).mean(), training).mean()
 
     def compile(self, optimizer: Any = "rmsprop", **options: Any) -> None:
-        """As Keras has it, without a loss: the objective is the model's own.
+        """Compile as Keras does, without a loss: the objective is the model's own.
 
         Raises:
             InputError: a loss or metrics.

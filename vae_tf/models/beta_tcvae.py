@@ -30,12 +30,12 @@ class BetaTCVAE(BetaVAE):
 
     @classmethod
     def further_arguments(cls, setting: Setting) -> dict[str, Any]:
-        """The estimator and the number of training examples."""
+        """Return the estimator and the number of training examples."""
         return {**setting.options, "examples": checks.whole("examples", setting.examples, 1)}
 
     @classmethod
     def check_configuration(cls, config: Configuration, examples: int) -> None:
-        """The stratified estimator needs batches of at least two examples, and no more than there are."""
+        """Raise InputError if the stratified estimator gets batches of one example, or of more than `examples`."""
         if config.options["tc_estimator"] == "stratified" and not 2 <= config.batch_size <= examples:
             raise InputError(f"--batch_size: the stratified estimator needs 2 to {examples} (the training set); "
                              f"got {config.batch_size}")

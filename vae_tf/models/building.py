@@ -13,7 +13,7 @@ from vae_tf.models.registry import all_options, find, with_beta
 def build(name: str, shape: Sequence[int], *, network: str, latents: int, likelihood: str = "bernoulli",
           likelihood_variance: float = 0.5, beta: float | None = None, u_size: int = 0, examples: int | None = None,
           seed: int = 0, dtype: str = "float32", **options: Any) -> Autoencoder:
-    """A model by name, with freshly initialised networks.
+    """Return a model by name, with freshly initialised networks.
 
     Args:
         name: a key of MODELS.
@@ -53,7 +53,7 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
 
 
 def _own_options(kind: type[Autoencoder], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The value of each of a model's own options, given or by default; all that are given are checked."""
+    """Return the value of each of a model's own options, given or by default; all that are given are checked."""
     known = all_options()
     for name, value in options.items():
         if name not in known:

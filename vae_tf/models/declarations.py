@@ -39,7 +39,7 @@ class Option:
     in_every_configuration: bool = False
 
     def check(self, value: Any) -> Any:
-        """The value; raises InputError, one line that names the option, if it cannot have this value."""
+        """Return the value; raise InputError, one line that names the option, if the option cannot have this value."""
         if value is None and self.default is None:
             return value
         if self.choices:

@@ -28,7 +28,7 @@ class IVAE(BetaVAE):
 
     @classmethod
     def further_arguments(cls, setting: Setting) -> dict[str, Any]:
-        """The network from u to the prior."""
+        """Return the network from u to the prior."""
         outputs = setting.latents * (2 if setting.options["prior_mean"] == "learned" else 1)
         return {"prior_network": networks.prior_network(setting.u_size, outputs, setting.seed)}
 
@@ -43,6 +43,6 @@ class IVAE(BetaVAE):
         return "learned" if self.prior_network.output_shape[-1] > self.latents else "zero"
 
     def prior(self, u: Tensor = None) -> Distribution:
-        """p(z|u), diagonal, batch shape [B]."""
+        """Return p(z|u), diagonal, batch shape [B]."""
         *mean, log_variance = tf.split(self.prior_network(u), self.prior_network.output_shape[-1] // self.latents, -1)
         return distributions.diagonal_normal(mean[0] if mean else tf.zeros_like(log_variance), log_variance)

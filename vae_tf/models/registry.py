@@ -37,7 +37,7 @@ def register(name: str) -> Callable[[Kind], Kind]:
 
 
 def find(name: str) -> type[Autoencoder]:
-    """The class of a model by its name.
+    """Return the class of a model by its name.
 
     Raises:
         InputError: there is no such model; the line names those that there are.
@@ -52,15 +52,15 @@ class Unregistered(Autoencoder):
 
 
 def find_declared(card: Mapping) -> type[Autoencoder]:
-    """The class of the model of an export's card; `Unregistered` if no class of its name is registered here."""
+    """Return the class of the model of an export's card; `Unregistered` if no class of its name is registered here."""
     return MODELS.get(card["model"], Unregistered)
 
 
 def all_options() -> dict[str, Option]:
-    """The options of all models, by name."""
+    """Return the options of all models, by name."""
     return {option.name: option for kind in MODELS.values() for option in kind.options}
 
 
 def with_beta() -> list[str]:
-    """The names of the models that take beta."""
+    """Return the names of the models that take beta."""
     return [name for name, kind in MODELS.items() if kind.default_beta is not None]

@@ -16,16 +16,16 @@ class VAE(Autoencoder):
     linear_theory = LinearTheory(optimum="diagonal")
 
     def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
-        """q(z|x), diagonal."""
+        """Return q(z|x), diagonal."""
         return distributions.diagonal_normal(*self.encode(x, u, training))
 
     def prior(self, u: Tensor = None) -> Distribution:
-        """p(z) = N(0, I), batch shape []."""
+        """Return p(z) = N(0, I), batch shape []."""
         return distributions.standard_normal(self.latents)
 
     def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
                   training: bool = False) -> dict[str, Tensor]:
-        """reconstruction + beta KL(q(z|x) || p(z))."""
+        """Return the terms of reconstruction + beta KL(q(z|x) || p(z))."""
         posterior = self.posterior(x, u, training)
         z = distributions.reparameterised(posterior, noise)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
@@ -55,9 +55,9 @@ class FullCovarianceVAE(BetaVAE):
 
     @staticmethod
     def heads(latents: int) -> tuple[int, ...]:
-        """Sizes of the encoder's heads: mean, entries of L."""
+        """Return the sizes of the encoder's heads: mean, entries of L."""
         return latents, latents * (latents + 1) // 2
 
     def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
-        """q(z|x) with the covariance L L^T."""
+        """Return q(z|x) with the covariance L L^T."""
         return distributions.full_normal(*self.encode(x, u, training))

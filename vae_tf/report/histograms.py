@@ -71,7 +71,7 @@ def polarised_page(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
 
 
 def _latents(codes: Codes, passive_kl: float) -> list[_Latent]:
-    """The latents in the order of the page."""
+    """Return the latents in the order of the page."""
     means, stddevs, _, prior_stddevs = codes.distributions()
     classes = activity.classify(*codes.distributions(), passive_kl=passive_kl)
     kl = activity.kl_per_latent(*codes.distributions()).mean(0)

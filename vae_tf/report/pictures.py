@@ -53,13 +53,13 @@ def picture(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation
 
 
 def title_of(card: dict[str, Any]) -> str:
-    """What a model is called in a picture; its path may be anything."""
+    """Return what a model is called in a picture; its path may be anything."""
     return printable(f"{card['model']} on {card['data']['name']}, {card['latents']} latents, {card['steps']:,} steps")
 
 
 def _rows(model: Any, dataset: Any, evaluation: Evaluation, columns: int, reach: float,
           ) -> list[tuple[str, np.ndarray]]:
-    """The rows of the picture: a label and images [columns, H, W, C] of each."""
+    """Return the rows of the picture: a label and images [columns, H, W, C] of each."""
     indices = evaluation.indices[:columns]
     x, u = dataset.images_at(indices), model.u_at(dataset, indices)
     codes = model.encode(x, u=u)
@@ -76,7 +76,7 @@ def _rows(model: Any, dataset: Any, evaluation: Evaluation, columns: int, reach:
 
 
 def _row_labels(evaluation: Evaluation, dataset: Any) -> tuple[list[str], np.ndarray]:
-    """What stands beside each latent's row, and the order of rows: the latent that says most about x first."""
+    """Return what stands beside each latent's row, and the order of rows: the latent that says most about x first."""
     verdict, codes = evaluation.verdict, evaluation.posterior
     if verdict is not None and verdict.kl is not None:
         size, name = verdict.kl, "KL"

@@ -46,7 +46,7 @@ def _lines(evaluation: Evaluation, results: dict[str, metrics.Result], skipped: 
 
 
 def _score(evaluation: Evaluation, name: str, result: metrics.Result) -> tuple[str, str]:
-    """A score with its spread and noise floor, and its meaning."""
+    """Return a score with its spread and noise floor, and its meaning."""
     if "standard_error" in result.parts:
         digits = 2 if abs(result.score) >= 10 else 4
         per_example = result.parts.get("per_example", ())
@@ -63,7 +63,7 @@ def _score(evaluation: Evaluation, name: str, result: metrics.Result) -> tuple[s
 
 
 def _has_units(evaluation: Evaluation, name: str) -> bool:
-    """Whether a score is a number of nats, of latents or the like, rather than a share."""
+    """Return whether a score is a number of nats, of latents or the like, rather than a share."""
     metric = metrics.METRICS.get(name)
     of_codes_alone = metric is not None and metric.group == "metrics" and not metric.is_supervised
     return of_codes_alone or name in evaluation.polarised

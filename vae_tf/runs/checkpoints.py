@@ -53,7 +53,7 @@ def _prune(run: pathlib.Path, step: int, digest: str) -> None:
 
 
 def find_checkpoints(run: PathLike) -> dict[int, pathlib.Path]:
-    """{step: path} of a run's checkpoints, newest first; other files beside them are passed over.
+    """Return {step: path} of a run's checkpoints, newest first; other files beside them are passed over.
 
     Raises:
         InputError: their folder cannot be read, which is not the same as having none.
@@ -71,13 +71,13 @@ def find_checkpoints(run: PathLike) -> dict[int, pathlib.Path]:
 
 
 def find_newest(run: PathLike) -> pathlib.Path | None:
-    """The path of a run's newest whole checkpoint, or None."""
+    """Return the path of a run's newest whole checkpoint, or None."""
     return next((path for path in find_checkpoints(run).values() if _find_problem(path, digest_config(run)) is None),
                 None)
 
 
 def restore(runs: Sequence[pathlib.Path]) -> tuple[int, list[State] | None, list[list[HistoryRow]]]:
-    """The newest step of which every run has a whole checkpoint: (step, their states, their histories up to it).
+    """Return the newest step of which every run has a whole checkpoint: (step, their states, their histories up to it).
 
     Step 0 and states None if there is no checkpoint at all. One that is damaged, or that another run wrote, is passed
     over with a warning.
@@ -108,7 +108,7 @@ def _read_state(path: pathlib.Path) -> State:
 
 
 def _find_problem(path: pathlib.Path, digest: str) -> str | None:
-    """What keeps a checkpoint of the run with this digest from being used, None if nothing does.
+    """Return what keeps a checkpoint of the run with this digest from being used, None if nothing does.
 
     Raises:
         InputError: the disk or the permissions, rather than the file's content, keep it from being read; or a newer

@@ -18,7 +18,7 @@ def write_config(run: PathLike, config: Mapping[str, Any]) -> None:
 
 
 def compare_config(run: PathLike, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """How a stored configuration differs from this one: {name: (stored, now)}; `steps` may grow.
+    """Return how a stored configuration differs from this one: {name: (stored, now)}; `steps` may grow.
 
     Raises:
         InputError: config.json is damaged.
@@ -29,13 +29,13 @@ def compare_config(run: PathLike, config: Mapping[str, Any]) -> dict[str, tuple[
 
 
 def digest_config(run: PathLike) -> str:
-    """A digest of a run's configuration, which tells runs apart; "" if none was written."""
+    """Return a digest of a run's configuration, which tells runs apart; "" if none was written."""
     config = {name: value for name, value in _read_config(run).items() if name != "steps"}
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest() if config else ""
 
 
 def list_first_to_last(runs: Sequence[PathLike], file: str = "") -> str:
-    """The first and the last of some runs' folders, or of a file in them, in words."""
+    """Return the first and the last of some runs' folders, or of a file in them, in words."""
     return " to ".join(f"{run}{file}" for run in dict.fromkeys((runs[0], runs[-1])))
 
 

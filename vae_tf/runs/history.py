@@ -23,7 +23,7 @@ def write_history(run: pathlib.Path, history: Sequence[HistoryRow]) -> None:
 
 
 def read_history(run: pathlib.Path, step: int) -> list[HistoryRow]:
-    """The rows of history.csv up to `step`; none if there is no such file.
+    """Return the rows of history.csv up to `step`; none if there is no such file.
 
     Raises:
         InputError: history.csv is damaged.

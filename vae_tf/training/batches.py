@@ -15,13 +15,13 @@ FETCHED = 8         # batches per call of Python
 
 
 def draw_permutation(n: int, seed: int, epoch: int) -> Integers:
-    """The order of n examples in an epoch, int64 [n]."""
+    """Return the order of n examples in an epoch, int64 [n]."""
     return np.random.default_rng([seed, epoch]).permutation(n)
 
 
 def draw_indices(n: int, batch_size: int, seed: int, step: int,
                  permutation: Callable[[int, int, int], Integers] = draw_permutation) -> Integers:
-    """Which of n examples form a step, int64 [batch_size]; every epoch is a permutation of its own.
+    """Return which of n examples form a step, int64 [batch_size]; every epoch is a permutation of its own.
 
     A function of its arguments alone. A batch may straddle two epochs.
 
@@ -45,7 +45,7 @@ def draw_indices(n: int, batch_size: int, seed: int, step: int,
 def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], start: int, stop: int,
                  with_u: bool = False, shares: tuple[int, int, int] = (0, 1, 1),
                  failures: list[tuple[int, Exception]] | None = None) -> tf.data.Dataset:
-    """The examples of steps start..stop-1 as a tf.data.Dataset of (step, x) or (step, x, u).
+    """Return the examples of steps start..stop-1 as a tf.data.Dataset of (step, x) or (step, x, u).
 
     Args:
         dataset: gives the examples.
@@ -90,7 +90,7 @@ def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], s
 
 
 def _list_columns(dataset: data.Dataset, with_u: bool) -> list[tuple[Any, tuple[int, ...], Any]]:
-    """(function of indices, shape of an example, dtype) of x and, with u, of u."""
+    """Return (function of indices, shape of an example, dtype) of x and, with u, of u."""
     columns: list[tuple[Any, tuple[int, ...], Any]] = [
         (dataset.images_at, dataset.shape, tf.uint8 if dataset.is_image else tf.float32)]
     if with_u and dataset.u_at:
@@ -100,7 +100,7 @@ def _list_columns(dataset: data.Dataset, with_u: bool) -> list[tuple[Any, tuple[
 
 def distribute_batches(strategy: tf.distribute.Strategy, batch_size: int,
                        make_shares: Callable[[tuple[int, int, int]], tf.data.Dataset]) -> Any:
-    """An iterator over batches for every device of the strategy in scope; each process makes its own shares alone.
+    """Return an iterator over batches for every device of the strategy in scope; a process makes only its own shares.
 
     Args:
         strategy: the one in scope.

@@ -45,7 +45,7 @@ def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any]
 
 
 def explain_data_failure(failures: Sequence[tuple[int, Exception]], folders: Sequence[pathlib.Path]) -> DataError:
-    """The DataError for the first of some failures, each (step, exception)."""
+    """Return the DataError for the first of some failures, each (step, exception)."""
     step, reason = failures[0]
     return DataError(f"step {step}: its examples could not be read ({type(reason).__name__}: {reason}); "
                      f"{_describe_last_good(folders)}")

@@ -63,7 +63,7 @@ class Schedule:
             checks.whole(name, getattr(self, name), 1)
 
     def find_row_end(self, step: int) -> int:
-        """The step at which the row that `step` belongs to ends.
+        """Return the step at which the row that `step` belongs to ends.
 
         Rows end at multiples, so that they and checkpoints do not depend on where a run was resumed.
         """
@@ -139,7 +139,7 @@ class Loop:
         return self.histories
 
     def _restore(self) -> tuple[int, list[dict[str, Any]] | None, list[list[dict[str, Any]]]]:
-        """The step, the states and the histories that the runs have come to; the program goes on from there."""
+        """Return the step, the states and the histories that the runs have come to; the program goes on from there."""
         step, states, histories = runs.restore(self.folders)
         if step > self.schedule.steps:
             raise InputError(f"steps: {self.folders[0]} is at step {step} already; expected at least as many, got "
@@ -196,7 +196,7 @@ def _check_data(program: replicas.Program, dataset: data.Dataset) -> None:
 
 
 def _make_agreement(strategy: tf.distribute.Strategy, chief: bool) -> Callable[[bool, float], tuple[bool, float]]:
-    """A function (flag, seconds) -> (whether the flag is set in any worker, the chief's seconds), the same in all."""
+    """Return a function (flag, seconds) -> (is the flag set in any worker, the chief's seconds), equal in all."""
     if devices.count_workers(strategy) == 1:
         return lambda flag, seconds: (flag, seconds)
     add_up = tf.function(lambda values: strategy.reduce("SUM", strategy.run(tf.identity, args=(values,)), axis=None))
@@ -209,7 +209,7 @@ def _make_agreement(strategy: tf.distribute.Strategy, chief: bool) -> Callable[[
 
 
 def _choose_watched(model: models.Autoencoder, dataset: data.Dataset, seed: int) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """(x, u) of the examples that a schedule's watch sees: the first of the first epoch."""
+    """Return (x, u) of the examples that a schedule's watch sees: the first of the first epoch."""
     indices = draw_permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES]
     return (models.unit_range(tf.constant(dataset.images_at(indices))),
             tf.constant(dataset.u_at(indices)) if dataset.u_at and model.u_size else None)

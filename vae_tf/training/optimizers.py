@@ -11,7 +11,7 @@ OPTIMIZERS = {"adam": keras.optimizers.Adam, "adagrad": keras.optimizers.Adagrad
 
 def make_optimizer(name: str, learning_rate: float, precision: str = "float32",
                    epsilon: float | None = None) -> keras.optimizers.Optimizer:
-    """A Keras optimizer; float16 gets one that scales the loss, so that small gradients do not vanish.
+    """Return a Keras optimizer; float16 gets one that scales the loss, so that small gradients do not vanish.
 
     Args:
         name: a key of OPTIMIZERS.

@@ -51,7 +51,7 @@ class Row:
                 for i in range(self.replicas)]
 
     def state(self, replica: int) -> dict[str, Any]:
-        """What the checkpoint of a replica keeps of an unfinished row."""
+        """Return what the checkpoint of a replica keeps of an unfinished row."""
         if not self.steps:
             return {}
         return {STEPS: self.steps, **{f"row {name}": total.numpy()[replica] for name, total in self.totals.items()}}
