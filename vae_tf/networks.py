@@ -169,7 +169,7 @@ class Conv(Maker):
         return keras.Model(z, decoded, name="decoder")
 
     def _border(self, shape: Shape) -> list[tuple[int, int]]:
-        """Return rows (above, below) and columns (left, right) that make an image's sizes multiples of 2^convolutions."""
+        """Return rows (above, below) and columns (left, right) to make an image's sizes multiples of 2^convolutions."""
         scale = 2 ** len(self.encoder)
         return [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
 

@@ -31,7 +31,7 @@ def rotation(axis: ArrayLike, angle: float) -> Floats:
 
 
 def synthetic_linear(seed: int = 0, ratio: float = 2.0, name: str = "synthetic_linear") -> Dataset:
-    """Return a unit square in R^3, one axis stretched by `ratio`, turned by 45 degrees about (1, -1, 1) (rolinek 8.5)."""
+    """Return a unit square in R^3, an axis stretched by `ratio`, turned 45 degrees about (1, -1, 1) (rolinek 8.5)."""
     v, factors = _unit_square(np.random.default_rng(seed))
     embedded = np.pad(v * [ratio, 1], [(0, 0), (0, 1)])
     x = embedded @ rotation([1, -1, 1], np.pi / 4).T
