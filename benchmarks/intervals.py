@@ -10,7 +10,7 @@ import numpy as np
 from vae_tf import evaluation, metrics
 
 SAMPLES, ROWS, HALVES = 150, 1_000, 20
-SIZES = np.array((3, 6, 10, 8, 8))      # of five factors
+SIZES = np.array((3, 6, 10, 8, 8))      # numbers of values of five factors
 
 
 def noisy(U, rng):

@@ -33,7 +33,7 @@ GRID = dsprites.factors_at(np.arange(np.prod(dsprites.SIZES)))
 U = (GRID - GRID.mean(0)) / GRID.std(0)
 COARSE = np.column_stack([GRID[:, :2], GRID[:, 3:] // 8])     # shape, scale, and positions in quarters
 
-BINDINGS = {"prune_dims": {"threshold": 0.05}}        # of gin, by the names its files use
+BINDINGS = {"prune_dims": {"threshold": 0.05}}        # settings of gin, by the names in its files
 
 
 def draws(seed, size=U.shape[1]):

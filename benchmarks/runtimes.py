@@ -27,7 +27,7 @@ import tensorflow as tf
 from vae_tf import data, export, models
 
 SIZES = (1, 64)
-VALUES = 5          # of a traversal
+VALUES = 5          # number of values in a traversal
 LATENTS = 10
 
 
@@ -61,7 +61,7 @@ def onnx(path, signature):
 
 def openvino(path, signature):
     """Return one signature as a function of arrays, run by OpenVINO on the CPU."""
-    sys.modules.setdefault("openvino_telemetry", None)      # which would send a message per operation
+    sys.modules.setdefault("openvino_telemetry", None)      # the module would send a message per operation
     import openvino
 
     function = loaded(path).signatures[signature]
@@ -145,7 +145,7 @@ def compare(name, path, signature):
                 difference = max(float(np.abs(got[key] - value.numpy()).max()) for key, value in wanted.items())
                 ratio = seconds(run, inputs) / seconds(lambda tensors=tensors: function(**tensors))
                 lines.append(f"batch {size}: differs by {difference:.1e}, {ratio:.2f} times the time")
-    except Exception as error:          # whatever a converter makes of a graph that it does not know
+    except Exception as error:          # a converter may raise anything for a graph that it does not know
         return f"fails: {' '.join(str(error).split())[:300]}"
     return "; ".join(lines)
 

@@ -20,8 +20,8 @@ INFORMATIVE_KL = 0.01       # nats, mean over examples
 VARYING_MEANS = 0.01        # prior variances
 NARROW_VARIANCE = 0.5       # prior variances
 PRUNED_STDDEV = 0.05        # units of z
-ROUNDING = 1e-8             # of the mean square: a code that moves less may be constant but for float32's rounding
-NEARLY_ALL = 0.95           # of the examples, that make a latent passive or active
+ROUNDING = 1e-8             # share of the mean square; a code that varies less may be constant up to float32 rounding
+NEARLY_ALL = 0.95           # share of the examples that makes a latent passive or active
 CLASSES = ("active", "mixed", "passive")
 CLASSIFICATIONS = ("prior", "standard_prior")
 

@@ -33,7 +33,7 @@ def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mappin
     """Return the variables of a built optimizer by name, such as `optimizer/encoder/dense_1/kernel/momentum`.
 
     Args:
-        name: of the optimizer.
+        name: the name of the optimizer.
         optimizer: a Keras optimizer.
         references: the variables that it updates, by name.
     """

@@ -6,7 +6,7 @@ from typing import Any
 
 from vae_tf.errors import InputError
 
-# A field with this mark is written only where it is set: a run without it equals those from before there was such a
+# A field with this mark is written only where it is set. A run without it equals the runs from before there was such a
 # field, by which runs and results are found.
 ONLY_WHERE_SET = "only_where_set"
 
@@ -20,27 +20,27 @@ class Configuration:
         network: a key of networks.NETWORKS.
         latents: d, the size of z.
         likelihood: a key of distributions.LIKELIHOODS.
-        likelihood_variance: of a Gaussian p(x|z), per pixel or entry of a vector.
+        likelihood_variance: the variance of a Gaussian p(x|z), per pixel or entry of a vector.
         beta: weight of the KL term; None for the model's own default.
         beta_warmup_steps: steps in which beta grows linearly from 0.
         dataset: a key of data.DATASETS, or the path of an .npz file.
-        data_seed: of data that are drawn at random, and of a random split.
+        data_seed: the seed for data that are drawn at random, and for a random split.
         split: which examples are for training and which for scoring, a key of data.SPLITS other than "auto".
-        steps: updates in all.
+        steps: the total number of updates.
         batch_size: examples per update.
         optimizer: a key of training.OPTIMIZERS.
         learning_rate: step size of the optimizer.
-        clip_gradients: largest norm of a step's gradient, 0 for any.
+        clip_gradients: largest norm of a step's gradient, 0 for no limit.
         precision: a key of networks.DTYPES.
         jit_compile: whether XLA compiles the step, "auto", "true" or "false".
-        seed: of the initial weights, the order of examples and the noise.
+        seed: the seed for the initial weights, the order of examples and the noise.
         init_from: the export whose weights training starts with, exported/NAME/VERSION, or None.
         active_threshold: a latent is active, in the polarised KL, if its mean posterior variance is below this many
             prior variances.
         data_fingerprint: a digest of the data's content.
         keras: Keras' settings that change numbers, see networks.KERAS.
         options: the options of the models, by name: all of this model, and those that every configuration has.
-        optimizer_epsilon: the number that the optimizer adds to what it divides by; None for Keras' own.
+        optimizer_epsilon: the number that the optimizer adds to the denominator of its update; None for Keras' own.
     """
 
     model: str
@@ -96,7 +96,7 @@ class Settings:
     """What train.py is asked that no number of a run depends on: where results go, how often, how many runs.
 
     Attributes:
-        name: of the run and of the export; None for MODEL_DATASET.
+        name: the name of the run and of the export; None for MODEL_DATASET.
         run_root: the folder of runs.
         export_root: the folder of exports.
         restart: whether to start over in a new folder.

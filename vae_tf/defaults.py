@@ -44,7 +44,7 @@ def predict_collapse(config: Configuration, dataset: Dataset) -> str:
     in place of beta, and of some nothing is known: see `models.LinearTheory`.)
 
     Args:
-        config: of the run.
+        config: the configuration of the run.
         dataset: the training data.
     """
     kind = models.find(config.model)

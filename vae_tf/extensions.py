@@ -14,8 +14,8 @@ from typing import Any
 
 from vae_tf.errors import InputError
 
-GROUP = "vae_tf.extensions"             # of entry points
-VARIABLE = "VAE_TF_EXTENSIONS"          # of the environment
+GROUP = "vae_tf.extensions"             # group of entry points
+VARIABLE = "VAE_TF_EXTENSIONS"          # variable of the environment
 
 
 @functools.cache
@@ -40,6 +40,6 @@ def load() -> tuple[str, ...]:
 def _imported(called: str, load: Callable[[], Any]) -> None:
     try:
         load()
-    except Exception as error:          # whatever somebody's module raises
+    except Exception as error:          # somebody else's module may raise anything
         reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
         raise InputError(f"{called} cannot be imported ({reason})") from error

@@ -18,7 +18,7 @@ def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
     """Write a file that appears whole or not at all: it is written beside its place and then renamed.
 
     Args:
-        path: of the file; its folder is made where there is none.
+        path: the path of the file; its folder is made where there is none.
         write: a function that gets the open binary file and writes the content.
 
     Raises:

@@ -20,7 +20,7 @@ from vae_tf import checks
 from vae_tf.errors import InputError
 from vae_tf.typing import Tensor
 
-Shape = tuple[int, ...]                             # of one example
+Shape = tuple[int, ...]                             # the shape of one example
 Activation = str | Callable[[Tensor], Tensor] | None
 LayerMaker = Callable[..., Any]                     # (kind, *args, **options) -> a Keras layer
 
@@ -64,7 +64,7 @@ class Dense(Maker):
 
     Args:
         encoder, decoder: widths of the hidden layers, front to back.
-        encoder_activation, decoder_activation: of these layers.
+        encoder_activation, decoder_activation: the activations of these layers.
         net_per_head: whether each head has hidden layers of its own.
         faster_compiled: see Maker.
     """
@@ -215,7 +215,7 @@ def register(name: str, maker: Maker) -> None:
     """Add a pair of networks to NETWORKS; --network and `build` then know it by this name.
 
     Args:
-        name: of the pair.
+        name: the name of the pair.
         maker: a Maker, such as `Dense(...)` or `Conv(...)`.
 
     Raises:
@@ -237,11 +237,11 @@ def build(name: str, shape: Sequence[int], latents: int, heads: Sequence[int], u
 
     Args:
         name: a key of NETWORKS.
-        shape: of one example, (H, W, C) or (n,).
+        shape: the shape of one example, (H, W, C) or (n,).
         latents: d, the size of z.
         heads: sizes of the encoder's outputs, such as (d, d).
         u_size: size of u; 0 builds an encoder of x alone.
-        seed: of the initial weights (Glorot uniform), the same for the same seed.
+        seed: the seed for the initial weights (Glorot uniform).
         dtype: "float32", "mixed_bfloat16" or "mixed_float16"; heads and outputs are float32 in any case.
 
     Raises:

@@ -54,7 +54,7 @@ class Program:
         """Make the updates of one step, all from gradients at the same weights; returns `terms`.
 
         Args:
-            step, x, u, warmup: as in `terms`.
+            step, x, u, warmup: the arguments of `terms`.
             clip_gradients: the largest norm of each update's gradient, see `clip`; 0 for any.
         """
         with tf.GradientTape(persistent=len(self.updates) > 1) as tape:

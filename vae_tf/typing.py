@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.generic]         # an array of anything
-Floats = npt.NDArray[np.floating]       # of float32 or float64
+Floats = npt.NDArray[np.floating]       # array of float32 or float64
 Integers = npt.NDArray[np.integer]
 Booleans = npt.NDArray[np.bool_]
 ArrayLike = npt.ArrayLike               # what np.asarray takes: numbers, nested lists of numbers, arrays

@@ -23,7 +23,7 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
     Args:
         main: the program.
         define_flags: defines its flags, and returns {heading: names of flags}.
-        description: of the program, for --help.
+        description: what the program does, for --help.
     """
     program = pathlib.Path(sys.argv[0]).name
     try:

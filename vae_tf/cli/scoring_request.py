@@ -20,7 +20,7 @@ class DataRequest:
     Attributes:
         dataset: a key of data.DATASETS, or the path of an .npz file.
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR.
-        data_seed: of data that are drawn at random, and of a random split.
+        data_seed: the seed for data that are drawn at random, and for a random split.
         split: which examples are for training and which for scoring, a key of data.SPLITS.
     """
 

@@ -18,7 +18,7 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     Args:
         name: a key of DATASETS, or the path of an .npz file.
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR or TFDS's default.
-        seed: of the data that are drawn at random (synthetic_*, nonstationary_sources, linear_mixture*,
+        seed: the seed for data that are drawn at random (synthetic_*, nonstationary_sources, linear_mixture*,
             translated_digit).
 
     Raises:

@@ -10,7 +10,7 @@ from vae_tf.data import dataset, npz
 from vae_tf.errors import InputError, printable
 from vae_tf.typing import Array, Booleans, Integers
 
-Arrays = dict[str, Any]         # by name
+Arrays = dict[str, Any]         # {name: array}
 
 
 def read_dataset(path: str) -> dataset.Dataset:
@@ -102,7 +102,7 @@ def _images(path: str, images: Any) -> Integers:
                              f"got integers from {low} to {high}")
         images = images.astype(np.uint8, copy=False)
         if high <= 1:
-            images *= np.uint8(255)         # in place: images may take most of the memory
+            images *= np.uint8(255)         # done in place, because images may take most of the memory
         return images
     images = _floats(path, "images", images, 4)
     low, high = (images.min(), images.max()) if images.size else (0, 1)
@@ -110,7 +110,7 @@ def _images(path: str, images: Any) -> Integers:
         hint = "; divide them by 255" if low >= 0 and 1 < high <= 255 else ""
         raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
                          f"got floats in [{low:g}, {high:g}]{hint}")
-    images *= 255                           # in place again, on the copy that _floats has made
+    images *= 255                           # done in place, on the copy that _floats has made
     return np.rint(images, out=images).astype(np.uint8)
 
 

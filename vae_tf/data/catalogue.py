@@ -17,7 +17,7 @@ def labelled_images(name: str, data_dir: str | None = None) -> dataset.Dataset:
     """Return images of ten classes with their published train and test parts; u is the one-hot class.
 
     Args:
-        name: of the TFDS builder, also the dataset's.
+        name: the name of the TFDS builder, and of the dataset.
         data_dir: where TFDS finds or prepares it; None for $TFDS_DATA_DIR or TFDS's default.
 
     Raises:

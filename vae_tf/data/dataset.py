@@ -46,9 +46,9 @@ class Dataset:
     """N examples that are made or fetched by index, so that no dataset need fit in memory.
 
     Attributes:
-        name: as given to `load`.
+        name: the name, as given to `load`.
         size: N, also len(dataset).
-        shape: of one example: (H, W, C), uint8, or (n,), float32.
+        shape: the shape of one example: (H, W, C), uint8, or (n,), float32.
         factors: a Factor per column of factors_at; empty when the ground truth is unknown.
         images_at: indices [B] -> examples [B, *shape].
         factors_at: indices [B] -> factor values [B, K]: integers 0..size-1, or floats.
@@ -147,7 +147,7 @@ class Dataset:
                 part, as is usual for factors of variation. "random": 80, 10 and 10 % at random (rolinek 8.4).
                 "random_90_10": 90 % for training and 10 % for test, which is validation too (bonheme Table 2).
                 "auto": "grid" for a complete grid and where there are published parts, else "random".
-            seed: of the random parts.
+            seed: the seed for the random parts.
 
         Raises:
             InputError: no such part or split, or too few examples for three parts.
@@ -210,7 +210,7 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
     """Return a Dataset from arrays in memory.
 
     Args:
-        name: of the dataset.
+        name: the name of the dataset.
         x: uint8 images [N, H, W, C] or float32 data [N, n].
         values: factor values [N, K], or None.
         factors: a Factor per column of values.

@@ -15,7 +15,7 @@ from vae_tf.data import dataset
 from vae_tf.data.registry import register
 from vae_tf.typing import ArrayLike, Floats, Integers
 
-VERSION = 1       # of the images: to be raised with any change that makes others
+VERSION = 1       # version of the images: raise it with any change that alters them
 SIZES = (3, 6, 40, 32, 32)
 FACTORS = tuple(map(dataset.Factor, ("shape", "scale", "orientation", "x", "y"), SIZES,
                     ("categorical", "ordinal", "cyclic", "ordinal", "ordinal")))

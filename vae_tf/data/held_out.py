@@ -39,7 +39,7 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
 
     Args:
         whole: the data.Dataset.
-        recipe: of the model's card: dataset, data_seed and split, and data_fingerprint unless the card is older.
+        recipe: the recipe in the card: dataset, data_seed, split, and data_fingerprint unless the card is older.
         how: the kind of split, see Dataset.indices_of; None for that of training. Data that the model was not trained
             on need not be held out from it: None takes their published test part, or the whole.
         data_seed: the seed that gave `whole`, and that splits it; None for that of training.

@@ -19,7 +19,7 @@ def read(argument: str, path: str | os.PathLike, memory_limit: float | None = No
 
     Args:
         argument: what gave the path, for errors.
-        path: of the file.
+        path: the path of the file.
         memory_limit: bytes that the arrays may take, copies made of them included; `available_memory` by default.
 
     Raises:
@@ -46,7 +46,7 @@ def read(argument: str, path: str | os.PathLike, memory_limit: float | None = No
         raise InputError(f"{argument}: no file {path}") from None
     except InputError:
         raise
-    except Exception as error:      # whatever a torn or hostile file makes of zipfile, zlib and NumPy
+    except Exception as error:      # a torn or hostile file may make zipfile, zlib and NumPy raise anything
         where = f"{member.filename}: " if member else ""
         raise InputError(f"{argument}: {path} is not a readable .npz of plain arrays ({where}{_reason(error)})"
                          ) from None

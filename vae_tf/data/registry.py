@@ -14,7 +14,7 @@ SETTINGS = ("network", "latents", "steps", "likelihood", "likelihood_variance", 
 # What suits data of which nobody said anything, such as the user's own. The convolutions take images of any size.
 OTHER_IMAGES = {"network": "conv_locatello", "latents": 10, "steps": 10_000}
 OTHER_VECTORS = {"network": "mlp_synthetic", "latents": 5, "steps": 10_000}
-OTHER_VARIANCE = 0.02       # of a vector's likelihood, in units of the mean variance of its entries
+OTHER_VARIANCE = 0.02       # the likelihood variance of a vector, in units of its entries' mean variance
 
 
 class Entry(NamedTuple):
@@ -35,7 +35,7 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
     """Add a dataset to DATASETS; --dataset and `load` then know it by this name.
 
     Args:
-        name: of the dataset, also that of the Dataset that `load` returns.
+        name: the name of the dataset, and of the Dataset that `load` returns.
         load: a function (data_dir, seed) -> Dataset, which ignores what it has no use for.
         suited: {flag: value} of what the dataset is best trained with, names of SETTINGS; what it leaves out is as for
             data of one's own.

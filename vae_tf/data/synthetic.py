@@ -12,7 +12,7 @@ from vae_tf.data.registry import register
 from vae_tf.typing import ArrayLike, Floats, Integers
 
 EXAMPLES = 50_000
-VERSION = 1         # of every generator here: to be raised with any change that makes other examples
+VERSION = 1         # version of all generators here: raise it with any change that alters examples
 
 Factors = tuple[dataset.Factor, ...]
 
@@ -89,10 +89,10 @@ def circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] = (1.
     Nothing is drawn at random.
 
     Args:
-        cells: in each row and column of the grid.
-        spacing: from centre to centre.
-        radii: of the circles about each centre.
-        points: evenly spaced on each circle.
+        cells: the number of cells in each row and column of the grid.
+        spacing: the distance from one centre to the next.
+        radii: the radii of the circles about each centre.
+        points: the number of points, evenly spaced, on each circle.
     """
     sizes = cells, cells, len(radii), points
     v = np.stack(np.unravel_index(np.arange(np.prod(sizes)), sizes), -1)
@@ -140,7 +140,7 @@ def translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, can
 
     Args:
         digit: uint8 [H, W].
-        seed: of sources and noise.
+        seed: the seed for sources and noise.
         examples: N.
         canvas: height and width of an image.
     """

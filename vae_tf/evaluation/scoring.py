@@ -171,7 +171,7 @@ def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[C
     posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
     full = posterior.pop("scale_tril", None)
     if full is not None:
-        posterior["stddev"] = np.linalg.norm(full, axis=-1)        # of each latent alone
+        posterior["stddev"] = np.linalg.norm(full, axis=-1)        # marginal standard deviations of the latents
     codes = Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
                   kinds=tuple(factor.kind for factor in dataset.factors) or None,
                   independent=full is None, factor_names=dataset.factor_names)

@@ -116,7 +116,7 @@ def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = 
 
     Args:
         dataset: gives the factors.
-        card: of an export.
+        card: the card of an export.
         argument: what named the dataset, for the error.
 
     Raises:

@@ -63,7 +63,7 @@ class Exported:
         """Return the number of rows of x or z that go into one request."""
         most = self.card.get("limits", {}).get("jacobian_rows" if name == "jacobian" else "rows")
         if most is None or name == "sample" or len({len(tensors[key]) for key in tensors if key in BY_ROW}) > 1:
-            return 2**31        # as one request, which is refused if need be
+            return 2**31        # all rows go into one request, which the model may refuse
         return max(1, most // max(1, len(tensors["values"])) if name == "traverse" else most)
 
     def _call_with(self, name: str, u: ArrayLike | None, **inputs: Any) -> Outputs:

@@ -31,7 +31,7 @@ def check_bounds(name: str, inputs: dict[str, Tensor], limits: Mapping[str, int]
     """Return a signature's inputs by name; raise an error that names the one that asks too much, and the limit.
 
     Args:
-        name: of the signature.
+        name: the name of the signature.
         inputs: tensors by name.
         limits: see `compute_limits`.
     """

@@ -88,7 +88,7 @@ def _list_called(node: Any) -> Iterator[str]:
 def _reaches_out(name: str, functions: Mapping[str, Any]) -> bool:
     operation = op_def_registry.get(name)
     if operation is None:
-        return name not in functions        # whose own operations are looked at
+        return name not in functions        # the operations of a function are looked at one by one
     if name in REACHES_OUT:
         return True
     handles_text = any(argument.type == TEXT for argument in (*operation.input_arg, *operation.output_arg))

@@ -279,9 +279,9 @@ def _hadamard_gap_or_infinity(gram: np.ndarray, active: np.ndarray) -> float:
         return np.inf
 
 
-# What comparisons of models look at, as functions of gram [N, d, d] and of which latents are active, bool [d].
+# The distances that comparisons of models use: functions of gram [N, d, d] and of active [d], the active latents.
 DISTANCES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
-    "dto": lambda gram, active: dto(gram).score,        # of passive latents, too
+    "dto": lambda gram, active: dto(gram).score,        # over all latents, passive ones included
     "dto_active": lambda gram, active: dto(gram, active).score,
     "column_cosine": lambda gram, active: column_cosine(gram, active).score,
     "hadamard_gap": _hadamard_gap_or_infinity,

@@ -185,7 +185,7 @@ def _by_public_rule(classes: np.ndarray, q: tuple[np.ndarray, ...]) -> dict[str,
 
 def _propositions(m: np.ndarray, s: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[_Claim, ...]:
     """Propositions 2 and 3, of posterior means m, standard deviations s, prior means a and standard deviations b."""
-    unit = (b ** 2).mean(0)         # of the prior: a learned one may have any scale
+    unit = (b ** 2).mean(0)         # the prior's variance, because a learned prior may have any scale
     return (
         _Claim("proposition_2", "passive", abs(m.mean(0) - a.mean(0)) / np.sqrt(unit),
                "the mean of mu_j is at most so many prior standard deviations from the prior's; "

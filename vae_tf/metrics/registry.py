@@ -22,7 +22,7 @@ from vae_tf.metrics.result import Result
 # The flags of evaluate.py that ask for metrics, and what their metrics look at.
 GROUPS = {"metrics": "codes, factors and the posterior", "geometry": "the decoder around posterior means",
           "theory": "the model, held against closed forms"}
-COSTS = ("cheap", "seconds", "minutes")     # at 10,000 examples; those of "geometry" and "theory" at 200
+COSTS = ("cheap", "seconds", "minutes")     # time at 10,000 examples; for "geometry" and "theory", at 200
 CHANGES = ("permutation", "sign", "scale", "warping", "relabelling")
 
 # States of a model (verdicts.Verdict) for which a score means nothing.
@@ -108,7 +108,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
     Args:
         needs: names of context.NEEDS. The values are its positional arguments; they decide which flag asks for it.
         meaning: what the score says, in a line of the documentation; `Result.meaning` says it of one score.
-        name: by which flags, tables and files name it; the function's name by default.
+        name: the metric's name in flags, tables and files; the function's name by default.
         learns: it learns from some rows and is tested on others, so it gets half as many rows again.
         extremes: its score rests on the most extreme rows. What the extremes of other rows would be, no resampling of
             these rows tells, so it has no interval.

@@ -16,7 +16,7 @@ class BetaTCVAE(BetaVAE):
     """objective = reconstruction + alpha MI + beta TC + gamma dimension-wise KL, alpha = gamma = 1 (Chen 2018; bhowal).
 
     Args:
-        encoder, decoder, likelihood, beta: as in BetaVAE.
+        encoder, decoder, likelihood, beta: the same as in BetaVAE.
         examples: N, the size of the training set.
         tc_estimator: a key of objectives.TC_ESTIMATORS.
     """

@@ -17,16 +17,17 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
 
     Args:
         name: a key of MODELS.
-        shape: of one example, (H, W, C) or (n,).
+        shape: the shape of one example, (H, W, C) or (n,).
         network: a key of networks.NETWORKS.
         latents: d.
         likelihood, likelihood_variance: see distributions.Likelihood.
         beta: None for the model's own default.
         u_size: |u|, for conditional models.
         examples: size of the training set, which some models need, such as the beta-TCVAE.
-        seed: of the initial weights.
+        seed: the seed for the initial weights.
         dtype: "float32", "mixed_bfloat16" or "mixed_float16".
-        options: of the model's own, by name (`Autoencoder.options`). Those of other models are checked and ignored.
+        options: values of the model's own options, by name (`Autoencoder.options`). Options of other models are checked
+            and ignored.
 
     Raises:
         InputError: an argument that this model, network or data cannot take.

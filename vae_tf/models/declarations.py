@@ -18,7 +18,7 @@ class Option:
     """An option of one model: a flag of train.py, a key of the configuration and an argument of `models.build`.
 
     Attributes:
-        name: of the flag, the key and the argument. The model keeps the value as an attribute of this name.
+        name: the name of the flag, the key and the argument. The model keeps the value as an attribute of this name.
         default: the value if nobody gives one.
         help: a sentence for --help.
         kind: type of the value: str, int, float or bool.
@@ -60,7 +60,7 @@ class Setting(NamedTuple):
     latents: d.
     u_size: |u|; 0 if the data have no u.
     examples: number of training examples; None if nobody said.
-    seed: of the initial weights.
+    seed: the seed for the initial weights.
     options: the value of each of the model's own options, checked.
     """
 
@@ -74,8 +74,8 @@ class Setting(NamedTuple):
 class Update(NamedTuple):
     """One update of a training step: an optimizer moves variables down the gradient of a term of the objective.
 
-    term: name of the term. Its mean over the batch is what these variables minimise.
-    variables: of the model, trainable.
+    term: the name of the term, whose mean over the batch these variables minimise.
+    variables: trainable variables of the model.
     optimizer: a Keras optimizer, which no other update of the model uses.
     """
 

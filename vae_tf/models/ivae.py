@@ -16,7 +16,7 @@ class IVAE(BetaVAE):
     """p(z|u) = N(m(u), diag s_p^2(u)), learned; the encoder sees u too (Khemakhem 2020; bonheme (5)).
 
     Args:
-        encoder, decoder, likelihood, beta: as in BetaVAE.
+        encoder, decoder, likelihood, beta: the same as in BetaVAE.
         prior_network: takes u to the log-variances, and before them the means if these are learned, too.
     """
 

@@ -30,7 +30,7 @@ def save(run: pathlib.Path, step: int, state: Mapping[str, Any], history: Sequen
     The newest two whole ones up to `step` stay. Once there are so many, older and damaged ones go; those of other runs
     are left alone, and so are whole ones beyond `step`, which this run will replace.
     """
-    write_history(run, history)      # before the checkpoint: a restored step always has its rows
+    write_history(run, history)      # written before the checkpoint, so that a restored step always has its rows
     digest = digest_config(run)
     content = {**state, RUN: digest, FORMAT: NEWEST_FORMAT}
     files.write_whole(run / "checkpoints" / f"{step:09d}.npz",
@@ -121,7 +121,7 @@ def _find_problem(path: pathlib.Path, digest: str) -> str | None:
                 return FOREIGN
             written_in = int(file[FORMAT]) if FORMAT in file.files else 1
         _read_state(path)
-    except Exception as error:      # whatever a torn file makes of zipfile and numpy
+    except Exception as error:      # a torn file may make zipfile and NumPy raise anything
         if isinstance(error, OSError) and error.errno:
             raise InputError(f"{path} cannot be read ({error.strerror}); expected a checkpoint; "
                              "--restart starts over in a new folder") from None

@@ -23,14 +23,15 @@ def draw_indices(n: int, batch_size: int, seed: int, step: int,
                  permutation: Callable[[int, int, int], Integers] = draw_permutation) -> Integers:
     """Return which of n examples form a step, int64 [batch_size]; every epoch is a permutation of its own.
 
-    A function of its arguments alone. A batch may straddle two epochs.
+    The result depends on the arguments alone. A batch may straddle two epochs.
 
     Args:
         n: number of examples.
         batch_size: number of examples of a step.
-        seed: of the order.
-        step: from 0.
-        permutation: gives the order of an epoch. A caller that asks for many steps passes one that remembers.
+        seed: the seed for the order.
+        step: the number of the step, from 0.
+        permutation: the function that gives the order of an epoch. For many steps, pass a cached `draw_permutation`:
+            otherwise every call shuffles all n examples again.
 
     Raises:
         InputError: n or batch_size below 1.

@@ -16,7 +16,7 @@ def tell_callbacks(callbacks: Sequence[keras.callbacks.Callback], model: keras.M
     """
     told = keras.callbacks.CallbackList(list(callbacks), add_history=False, add_progbar=False, model=model)
     model.stop_training = False
-    attributes = vars(model)        # set past Keras, which would take an attribute for a part of the model
+    attributes = vars(model)        # bypasses Keras, which would track an attribute as a part of the model
     compiled = {name: attributes[name] for name in ("optimizer",) if name in attributes}
     if callbacks:
         attributes["optimizer"] = optimizer

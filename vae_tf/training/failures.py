@@ -22,9 +22,9 @@ def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], f
 
     Args:
         program: what was trained.
-        step: the one that the terms are of.
-        terms: of the objective, {name: [S]}.
-        folders: of the runs.
+        step: the number of the step that gave the terms.
+        terms: the terms of the objective, {name: [S]}.
+        folders: the folders of the runs.
     """
     if not np.isfinite(terms["loss"]).all():
         raise NonFiniteError(_describe_non_finite(program, step, terms, folders, "a loss that is not finite"))
@@ -32,10 +32,13 @@ def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], f
 
 def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path],
                   states: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Raise NonFiniteError if an array of some replica's checkpoint is not finite; arguments as `check_loss`.
+    """Raise NonFiniteError if an array of some replica's checkpoint is not finite.
 
     Args:
-        states: arrays by name, of each replica.
+        program: what was trained.
+        step: the number of the step after which the states are.
+        folders: the folders of the runs.
+        states: {name: array} of each replica.
     """
     for seed, state in zip(program.seeds, states, strict=True):
         bad = [name for name, array in state.items() if not np.isfinite(array).all()]

@@ -25,7 +25,7 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         model: a models.Autoencoder, built under the tf.distribute strategy that is to train it, if any.
         dataset: the examples to train on.
         optimizer: a Keras optimizer.
-        seed: of the order of examples and of the noise.
+        seed: the seed for the order of examples and for the noise.
         run_dir: where history.csv, tensorboard/ and checkpoints go; None keeps nothing.
         callbacks: Keras callbacks. Row i of the history is what they call epoch i, the row is its logs;
             model.stop_training ends the run, and model.optimizer is the optimizer while it lasts.
@@ -58,7 +58,7 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
         models: S models.Autoencoder that differ in weights and beta alone.
         dataset: the examples to train on.
         optimizer: a Keras optimizer that treats every weight alone, such as those of OPTIMIZERS.
-        seeds: of the order of examples and of the noise, one each.
+        seeds: S seeds for the order of examples and for the noise.
         run_dirs: where each keeps its run; None keeps nothing.
         options: the fields of loop.Schedule.
 

@@ -19,7 +19,7 @@ from vae_tf.training.callbacks import tell_callbacks
 from vae_tf.training.rows import Row, Writers
 
 WATCHED_EXAMPLES = 500
-CALL_SECONDS = 0.5          # of training per call from Python, between which a request to stop is seen
+CALL_SECONDS = 0.5          # seconds of training per call from Python; a request to stop is seen between calls
 
 Watch = Callable[[Any, tf.Tensor, tf.Tensor | None], Mapping[str, Any]]
 
@@ -32,7 +32,7 @@ class Schedule:
         steps: the updates in all.
         batch_size: examples per update and model.
         warmup_steps: steps over which beta grows linearly from 0.
-        clip_gradients: the largest norm of each model's whole gradient, 0 for any.
+        clip_gradients: the largest norm of each model's whole gradient; 0 for no limit.
         jit_compile: whether XLA compiles the step.
         log_every: steps per row of history.
         checkpoint_every: steps per checkpoint.

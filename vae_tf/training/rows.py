@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from vae_tf.typing import Tensor
 
-STEPS = "row steps"     # in a checkpoint: how many steps of an unfinished row are done
+STEPS = "row steps"     # name of a checkpoint's entry: how many steps of an unfinished row are done
 
 
 class Row:
@@ -18,7 +18,7 @@ class Row:
     A run that is stopped amid a row keeps them in its checkpoint, so that the row is the same once it goes on.
 
     Args:
-        names: of the terms.
+        names: the names of the terms.
         replicas: S.
         states: the checkpoint of each replica that the run goes on from, or None.
     """
@@ -32,7 +32,7 @@ class Row:
 
     def _start(self) -> None:
         self.totals = {name: tf.zeros(self.replicas) for name in self.names}
-        self.steps = self.timed = 0         # of the row, and those of them that this process made
+        self.steps = self.timed = 0         # steps of the row, and those of them that this process made
         self.seconds = 0.0
 
     def add(self, steps: int, totals: dict[str, Tensor], seconds: float) -> None:
