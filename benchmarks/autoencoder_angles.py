@@ -1,11 +1,11 @@
-"""How far the latents of linear autoencoders are turned on synthetic_linear, for initial weights of several kinds.
+"""Measure how far linear autoencoders rotate the latents on synthetic_linear, for several kinds of initial weights.
 
     python benchmarks/autoencoder_angles.py [--models=200] [--steps=15000]
 
 It trains many linear autoencoders side by side in NumPy, independently of TensorFlow, and prints a line of a Markdown
 table per setting: mean and standard deviation over the models of the DtO of their decoders, before and after training.
 An autoencoder's objective leaves every invertible map of the latents open, so where training ends depends on where it
-begins. docs/defaults.md holds the result against rolinek's Table 2.
+begins. docs/defaults.md compares the result with rolinek's Table 2.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""What the defaults train: every dataset with every model, and other networks with the VAE.
+"""Train every dataset with every model at the default settings, and other networks with the VAE.
 
     python benchmarks/defaults.py [--datasets=synthetic_linear,...] [--models=vae,...] [--networks=mlp_tcl,...]
                                   [--most_steps=N] [--seed=0]
     python benchmarks/defaults.py --replicas=8 --datasets=synthetic_linear --models=vae,full_covariance_vae
 
 It prints a line of a Markdown table per run: the settings, the KL, and how many latents are active (a mean KL of at
-least 0.01 nats on training examples). A run goes the way of train.py, without checkpoints and export.
+least 0.01 nats on training examples). A run does what train.py does, without checkpoints and export.
 With --replicas it prints the distance to orthogonality (DtO) of the decoder for as many seeds instead.
 """
 

@@ -1,4 +1,4 @@
-"""Which networks stay finite on images of other sizes, at which learning rate; and whether their latents are alive.
+"""Find networks and learning rates whose losses stay finite on images of other sizes, and count active latents.
 
     python benchmarks/image_sizes.py [--steps=24] [--rows=0,1,...] [--alive=300]
 

@@ -2,7 +2,7 @@
 
 For each kind of codes, 150 samples of 1,000 rows are drawn and scored, each with the half-samples of
 `evaluation.interval`. A 95 % interval should cover the mean of the 150 scores in .95 of the cases. It does not for
-`irs`, which rests on extremes, and that is why `irs` has none.
+`irs`, which rests on the most extreme rows; `irs` therefore has no interval.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""What the geometry costs, as ratios of medians against named alternatives in the same run.
+"""Measure what the geometry costs, as ratios of median times to named alternatives in the same run.
 
     python benchmarks/jacobians.py            (some minutes; one core or more)
     python benchmarks/jacobians.py orthogonality local_decoder memory jacobian     (or some of these)

@@ -1,11 +1,11 @@
-"""Scores of disentanglement_lib's own code beside ours, on codes of the dSprites factors.
+"""Compare the scores of disentanglement_lib's own code with ours, on codes of the dSprites factors.
 
     python benchmarks/public_code.py --disentanglement_lib=PATH [--examples=N] [--votes=N] [--write=FILE] [FIXTURE ...]
 
 PATH is a checkout of github.com/google-research/disentanglement_lib. Its metrics are run as they are, through their
 public functions, with the settings of its config/unsupervised_study_v1; its configuration library gin is replaced by
 a stand-in of a dozen lines, and TensorFlow is not needed. FIXTURE is a name of FIXTURES; all are run by default. FILE
-gets the public code's scores, which tests/test_public_code.py holds ours to: tests/public_code.json.
+gets the public code's scores; tests/test_public_code.py compares ours with its copy, tests/public_code.json.
 
 Metrics of arrays get the same rows on both sides, two thirds to learn from where they learn. Metrics that intervene
 draw their own batches on either side, 3/2 `votes` of them, from the whole grid of 737,280 combinations of factors. A
@@ -71,9 +71,9 @@ FIXTURES = {
 
 
 class Rows:
-    """What disentanglement_lib asks of a data set; observations are row numbers of the grid, which codes are of.
+    """The interface of a data set in disentanglement_lib; observations are row numbers of the grid.
 
-    `sample` gives out the rows of a list, in order, so that both sides score the same ones.
+    `sample` returns the rows of a list, in order, so that both sides score the same ones.
     """
 
     num_factors = GRID.shape[1]
@@ -129,7 +129,7 @@ def theirs(public, codes, examples, votes, seed=0):
     at, random = codes.__getitem__, np.random.RandomState(seed)
     sizes = {"num_train": len(parts[0]), "num_test": len(parts[1])}
     learned = np.concatenate([rows[part] for part in parts])
-    np.random.seed(seed)        # the trees and the support vector machine take numpy's own stream
+    np.random.seed(seed)        # the trees and the support vector machine draw from NumPy's global generator
 
     batches = {"batch_size": 64, "num_train": votes, "num_eval": votes // 2}
 

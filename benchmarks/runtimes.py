@@ -1,4 +1,4 @@
-"""Exports outside TensorFlow: what converts, how far the numbers are from TensorFlow's, and how long a request takes.
+"""Run exports outside TensorFlow: what converts, how far numbers are from TensorFlow's, how long a request takes.
 
     pip install tf2onnx onnxruntime openvino
     python benchmarks/runtimes.py                 (some minutes; one core or more)
@@ -65,12 +65,12 @@ def openvino(path, signature):
     import openvino
 
     function = loaded(path).signatures[signature]
-    # On Python 3.13 its look at TensorFlow's version fails: it deletes a name that exec leaves nowhere since PEP 667.
+    # On Python 3.13 OpenVINO cannot read TensorFlow's version: it deletes a name that exec no longer sets (PEP 667).
     setup = {"python_version": platform.python_version(), "tensorflow": tf.__version__, "sys_platform": sys.platform}
     with mock.patch("openvino.frontend.tensorflow.utils.get_environment_setup", lambda framework: setup):
         converted = openvino.convert_model(function)
     compiled = openvino.compile_model(converted, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    names = sorted(function.structured_outputs)         # the order in which a function gives a dict's values
+    names = sorted(function.structured_outputs)         # a function returns a dict's values in this order
 
     def run(inputs):
         outputs = compiled({one.any_name: inputs[one.any_name.partition(":")[0]] for one in compiled.inputs})

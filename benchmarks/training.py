@@ -1,4 +1,4 @@
-"""Training throughput, as ratios of medians against named alternatives in the same run.
+"""Measure training throughput, as ratios of median times to named alternatives in the same run.
 
     pip install torch                         (optional; without it the comparison with PyTorch is left out)
     python benchmarks/training.py             (some minutes on an idle machine)

@@ -1,4 +1,4 @@
-"""What "active" means: every rule by name, with its source, in units of the prior.
+"""The rules by which a latent is active, with their sources, in units of the prior.
 
 A latent's posterior at example i is N(mean_ij, stddev_ij^2), its prior N(prior_mean, prior_stddev^2), which broadcasts
 to [N, d]: a standard prior is 0 and 1, an iVAE's is [N, d]. In units of the prior, (z - prior_mean) / prior_stddev,
@@ -6,7 +6,7 @@ every prior is N(0, I): a latent whose posterior is the prior is active by no ru
 exceptions are `classify` with the rule "standard_prior" and `has_a_vote`, which come from public code that presumes
 p(z) = N(0, I), and the rules for codes without a posterior.
 
-RULES lists the rules. Whoever calls a latent active names one of them.
+RULES lists the rules. Code that calls a latent active names the rule it uses.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ CLASSIFICATIONS = ("prior", "standard_prior")
 
 
 class Rule(NamedTuple):
-    """A rule for active latents: latent j is active if `condition` holds; who gave it; what uses it beside metrics."""
+    """A rule for active latents: latent j is active if `condition` holds; its source; its users other than metrics."""
 
     condition: str
     source: str
@@ -78,7 +78,7 @@ def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | floa
     rule "prior", the model's own: passive if it is `passive_at` 95 % of the examples or more, active if at 5 % or less,
     else mixed. rule "standard_prior", the authors' public code, which presumes p(z) = N(0, I): mixed if
     Var(s_j^2) >= 0.1; else active if the mean of s_j^2 is at most 0.1, passive if it is within 0.1 of 1, else mixed.
-    That one calls passive latents active where a learned prior is narrow.
+    This rule calls passive latents active where a learned prior is narrow.
 
     Args:
         mean, stddev: means and standard deviations of the posterior, [N, d].

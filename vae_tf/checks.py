@@ -1,4 +1,4 @@
-"""Checks of arguments: each returns the value, or raises an InputError of one line that names the argument."""
+"""Checks of arguments. Each check returns the value, or raises an InputError of one line that names the argument."""
 
 import math
 import numbers

@@ -1,4 +1,4 @@
-"""Trained models compared with each other: recipes are groups, seeds are repetitions, dead models are left out.
+"""Compare trained models: recipes are groups, seeds are repetitions, and dead models are left out.
 
 "Does A have more orthogonal decoder columns than B?" is a question about recipes, so its answer needs several seeds of
 each: the spread over x within one model says nothing about the next seed.
@@ -17,7 +17,7 @@ from vae_tf import activity, checks, evaluation, metrics, verdicts
 from vae_tf.errors import InputError, printable
 from vae_tf.metrics import orthogonality
 
-VERDICT_EXAMPLES = 1_000        # least number that says which latents carry information
+VERDICT_EXAMPLES = 1_000        # least number of examples that tells which latents carry information
 LEVEL = 0.05                    # a p below this answers the question
 RESAMPLES = 9_999               # permutations that a test draws where there are too many to try all
 
@@ -26,7 +26,7 @@ MEASURES = (*orthogonality.DISTANCES, metrics.od_score.__name__)
 
 
 class Measured(NamedTuple):
-    """A model's distances from orthogonality by name, of MEASURES; none where left_out says why they mean nothing."""
+    """A model's distances from orthogonality by name, of MEASURES; empty if left_out says why they mean nothing."""
 
     verdict: verdicts.Verdict
     active: int
@@ -104,7 +104,7 @@ def _width(posterior: dict[str, np.ndarray]) -> np.ndarray:
 def _judge(posterior: dict[str, np.ndarray]) -> tuple[verdicts.Verdict, np.ndarray]:
     """Return the Verdict on a model, and which of its latents are active, bool [d], of what its `encode` returns.
 
-    Those are the latents that `activity.is_narrow` calls active; of an autoencoder, those that are informative.
+    The active latents are those that `activity.is_narrow` calls active; of an autoencoder, those that are informative.
     """
     if not {"stddev", "scale_tril"} & {*posterior}:
         verdict = verdicts.judge(posterior["mean"])

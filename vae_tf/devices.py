@@ -15,7 +15,7 @@ from vae_tf.errors import InputError
 from vae_tf.typing import Tensor
 
 
-# A second strategy of a kind would count its collectives like the first, and they would meet: one of each per process.
+# Two strategies of a kind would number their collectives alike and mix them up: one of each kind per process.
 @functools.cache
 def _make_mirrored() -> tf.distribute.Strategy:
     return tf.distribute.MirroredStrategy([device.name.removeprefix("/physical_device:") for device in

@@ -1,4 +1,4 @@
-"""Flags, and what they ask for; the programs that read them.
+"""The flags of the programs, the objects that flags become, and how a program runs.
 
     groups              flags under headings, each checked as it is parsed
     train_flags, evaluate_flags, data_flags

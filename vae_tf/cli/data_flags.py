@@ -1,4 +1,4 @@
-"""The flags of data, which both programs have."""
+"""The definitions of the data flags, which both programs have."""
 
 from vae_tf import data
 from vae_tf.cli.groups import FlagGroups
@@ -8,9 +8,9 @@ def define_data_flags(group: FlagGroups, dataset: str | None, text: str) -> None
     """Define the flags of data.
 
     Args:
-        group: gets the flags.
-        dataset: the default of --dataset; None if what a model was trained on is the default of all of them.
-        text: help of --dataset.
+        group: the groups to which the flags are added.
+        dataset: the default of --dataset; None if all data flags default to the data that the model was trained on.
+        text: the help text of --dataset.
     """
     trained = "; by default as in training" if dataset is None else ""
     group.start("Data")

@@ -1,4 +1,4 @@
-"""A program: its flags parsed, its errors and warnings as one line each."""
+"""Run a program: parse its flags, and print each error and warning as one line."""
 
 import pathlib
 import sys
@@ -43,7 +43,7 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
 
     def run_main(argv: list[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
-            logging.set_verbosity(logging.WARNING)      # TensorFlow tells its own progress at INFO
+            logging.set_verbosity(logging.WARNING)      # TensorFlow logs its own progress at level INFO
         _show_warnings_as_lines(program)
         try:
             console.run(program, lambda: main(flags.FLAGS))
@@ -54,7 +54,7 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
 
 
 def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
-    """Parse argv into values, flagfiles included; of --steps and --epochs the one given last counts.
+    """Parse argv into values, flagfiles included; if both --steps and --epochs are given, the last one counts.
 
     A flagfile's beta is left out if a --model outside of the file names a model without one.
 

@@ -1,4 +1,4 @@
-"""What a configuration becomes: a model, its training, its run folder, the card of its export.
+"""Turn a configuration into a model, its training, its run folder and the card of its export.
 
     building    the model with its weights
     fitting     its training

@@ -1,4 +1,4 @@
-"""What the export of a trained model says of itself."""
+"""The card of a trained model's export, which describes the model, its data and its training."""
 
 import dataclasses
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""How far training is, for people."""
+"""The progress line of training."""
 
 import sys
 import time
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Progress:
-    """One line on a terminal, rewritten; elsewhere a line every 10 seconds."""
+    """The progress of training: on a terminal, one line that is rewritten; elsewhere a line every 10 seconds."""
 
     def __init__(self, steps: int, replicas: int = 1, quiet: bool = False) -> None:
         self.steps = steps
@@ -24,7 +24,7 @@ class Progress:
         row = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
         row["step"] = rows[0]["step"]
         now = time.monotonic()
-        self.first = self.first or (row["step"], now)      # the first chunk holds the compilation
+        self.first = self.first or (row["step"], now)      # the first chunk includes the compilation
         since, elapsed = row["step"] - self.first[0], now - self.first[1]
         left = f"{format_clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
         rate = f"{self.replicas * row['examples_per_second']:,.0f} examples/s"

@@ -1,4 +1,4 @@
-"""Requests to stop a program: signals."""
+"""Signals that ask a program to stop."""
 
 import signal
 import sys
@@ -45,7 +45,7 @@ def handle_stops(handler: Handler) -> dict[int, Any]:
 def run(program: str, main: Callable[[], Any]) -> None:
     """Call main(); a request to stop is one line, after everything has been tidied up, and ends the process by signal.
 
-    A second request ends it at once.
+    A second request ends the process at once.
     """
     def interrupt(number: int, frame: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
@@ -61,9 +61,9 @@ def run(program: str, main: Callable[[], Any]) -> None:
 
 
 class StopRequest:
-    """While entered, SIGINT, SIGTERM and SIGHUP set `requested`; a second one does what it would have done before.
+    """While entered, SIGINT, SIGTERM and SIGHUP set `requested`; a second signal has its former effect.
 
-    So does the first one until `worth_saving` is set.
+    Until `worth_saving` is set, the first signal has its former effect, too.
     """
 
     def __enter__(self) -> "StopRequest":

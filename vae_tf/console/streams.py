@@ -31,14 +31,14 @@ def start() -> None:
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
-        except OSError:     # closed; the next file that is opened must not take its place
+        except OSError:     # the descriptor is closed; the next file that is opened must not take it
             opened = os.open(os.devnull, os.O_RDWR)
             if opened != descriptor:
                 os.dup2(opened, descriptor)
                 os.close(opened)
     for name, descriptor in (("stdout", 1), ("stderr", 2)):
         raw = _Stream(descriptor, "w", closefd=False)
-        given = getattr(sys, name)      # None for one that was closed
+        given = getattr(sys, name)      # a closed stream is None
         by_line = name == "stderr" or raw.isatty() or getattr(given, "write_through", False)
         stream = io.TextIOWrapper(io.BufferedWriter(raw), encoding=getattr(given, "encoding", None),
                                   errors="backslashreplace", line_buffering=by_line)
@@ -46,7 +46,7 @@ def start() -> None:
         setattr(sys, f"__{name}__", stream)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    atexit.register(end_by_signal)     # the first to be registered is the last to run
+    atexit.register(end_by_signal)     # the function that is registered first runs last
 
 
 def import_tensorflow() -> None:

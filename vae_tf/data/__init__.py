@@ -1,4 +1,4 @@
-"""What the models are trained on: `load(name)` gives a Dataset; `register` adds one by name."""
+"""The datasets: `load(name)` returns a Dataset, and `register` adds one by name."""
 
 from vae_tf import checks
 from vae_tf.data import arrays

@@ -22,7 +22,7 @@ def read_dataset(path: str) -> dataset.Dataset:
     with a warning. Without u, the factors scaled to [0, 1] are u.
 
     Raises:
-        InputError: naming the array, what was expected and what came.
+        InputError: an array is wrong; the line names it, what was expected and what was given.
     """
     arrays = _without_missing(path, npz.read("dataset", path))
     if ("images" in arrays) == ("data" in arrays):

@@ -1,4 +1,4 @@
-"""Datasets that TensorFlow Datasets prepares: (Fashion-)MNIST, and what is made of its digits."""
+"""Datasets that TensorFlow Datasets prepares: MNIST, Fashion-MNIST, and datasets made of MNIST's digits."""
 
 import contextlib
 import urllib.error
@@ -42,14 +42,14 @@ def mnist_digits(data_dir: str | None = None) -> Integers:
 
 def _read(name: str, split: str, data_dir: str | None) -> dict[str, Any]:
     """Return the arrays of a split, by name."""
-    import tensorflow_datasets as tfds  # takes a second, and only these datasets need it
+    import tensorflow_datasets as tfds  # this import takes a second, and only these datasets need it
 
     builder = tfds.builder(name, data_dir=data_dir)
     if not (builder.data_path / "dataset_info.json").exists():      # builder.is_prepared() warns where it is not
         try:
             _check_reachable(next(iter(builder.url_infos)))
             builder.download_and_prepare()
-        except Exception as error:        # a network or disk fault; TFDS has no common class for them
+        except Exception as error:        # a fault of the network or the disk; TFDS has no common class for these
             raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
                              f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
     return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
@@ -57,7 +57,7 @@ def _read(name: str, split: str, data_dir: str | None) -> dict[str, Any]:
 
 def _check_reachable(url: str, seconds: float = 5) -> None:
     """Raise OSError unless a server answers for a URL: TFDS would try for minutes, with a page of warnings."""
-    with contextlib.suppress(urllib.error.HTTPError):       # an error page is an answer too
+    with contextlib.suppress(urllib.error.HTTPError):       # an error page shows that the server can be reached
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=seconds).close()
 
 

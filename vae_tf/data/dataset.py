@@ -1,4 +1,4 @@
-"""What every dataset is: N examples by index, their factors, and u."""
+"""The class of all datasets: N examples by index, their factors, and u."""
 
 import dataclasses
 import hashlib
@@ -13,7 +13,7 @@ from vae_tf.typing import Array, ArrayLike, Floats, Integers
 
 SPLITS = ("auto", "grid", "random", "random_90_10")
 PARTS = ("train", "validation", "test")
-FEWEST_TO_SPLIT = 8         # examples: fewer would leave one of the random parts empty
+FEWEST_TO_SPLIT = 8         # least number of examples: with fewer, one of the random parts would be empty
 
 
 class Factor(NamedTuple):
@@ -29,7 +29,7 @@ class Factor(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Which part of a dataset another one is.
+    """The part of a whole dataset that another dataset holds.
 
     name is one of PARTS; how is one of SPLITS but "auto", see Dataset.indices_of; whole is the number of examples of
     which the part has `indices`.

@@ -1,4 +1,4 @@
-"""Which examples a model is scored on, how many of them it was trained on, and both in words."""
+"""Choose the examples that a model is scored on, and describe how many of them were used for training."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Arrays from an .npz file that anybody may have made: bounded memory, and one line about whatever is wrong with it."""
+"""Read arrays from an untrusted .npz file: with bounded memory, and with one line for any error."""
 
 import math
 import os
@@ -40,7 +40,7 @@ def read(argument: str, path: str | os.PathLike, memory_limit: float | None = No
             for member in members:
                 with archive.open(member) as file:
                     arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
-                    file.read(1)        # reaches the end, where zipfile compares the checksum
+                    file.read(1)        # reads to the end, where zipfile compares the checksum
             return arrays
     except FileNotFoundError:
         raise InputError(f"{argument}: no file {path}") from None
@@ -122,4 +122,4 @@ def _left_in_control_groups(process: str = "/proc/self/cgroup", mounted: str = "
             except (OSError, ValueError):
                 continue
             if total != "max":
-                yield max(int(total) - used + int(stat.get(cache, 0)), 0)      # the cache of files gives way
+                yield max(int(total) - used + int(stat.get(cache, 0)), 0)      # the file cache can be reclaimed

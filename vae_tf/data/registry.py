@@ -1,4 +1,4 @@
-"""The datasets by name, and what each is best trained with. `register` adds one, from here or from outside."""
+"""The datasets by name, and the settings that suit each of them. `register` adds one, from here or from outside."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -8,10 +8,10 @@ from vae_tf.errors import InputError
 
 Loader = Callable[[str | None, int], Dataset]
 
-# The settings that a dataset may say, by flag.
+# The settings that a dataset may declare, by flag.
 SETTINGS = ("network", "latents", "steps", "likelihood", "likelihood_variance", "learning_rate")
 
-# What suits data of which nobody said anything, such as the user's own. The convolutions take images of any size.
+# Settings for data that declare none, such as the user's own. The convolutions take images of any size.
 OTHER_IMAGES = {"network": "conv_locatello", "latents": 10, "steps": 10_000}
 OTHER_VECTORS = {"network": "mlp_synthetic", "latents": 5, "steps": 10_000}
 OTHER_VARIANCE = 0.02       # the likelihood variance of a vector, in units of its entries' mean variance

@@ -1,4 +1,4 @@
-"""What ends a run: a loss or a weight that is not finite, examples that cannot be read."""
+"""Errors that end a run: a loss or a weight is not finite, or examples cannot be read."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -36,7 +36,8 @@ def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any]
 
     Args:
         program: what was trained.
-        step: the number of the step after which the states are.
+        step: the number of the step that gave the terms.
+        terms: the terms of the objective, {name: [S]}.
         folders: the folders of the runs.
         states: {name: array} of each replica.
     """
