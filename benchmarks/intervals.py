@@ -1,4 +1,4 @@
-"""How often the interval of a score covers the score's mean over samples: `python benchmarks/intervals.py`, 2 minutes.
+"""Count how often a score's interval covers its mean over samples: `python benchmarks/intervals.py`, 2 minutes.
 
 For each kind of codes, 150 samples of 1,000 rows are drawn and scored, each with the half-samples of
 `evaluation.interval`. A 95 % interval should cover the mean of the 150 scores in .95 of the cases. It does not for

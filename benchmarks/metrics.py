@@ -1,4 +1,4 @@
-"""Time and peak memory of every metric: `python benchmarks/metrics.py [NAME ...]`, all of them by default.
+"""Measure the time and peak memory of every metric: `python benchmarks/metrics.py [NAME ...]`, all of them by default.
 
 Codes of 10 latents follow the 5 dSprites factors, mixed and with noise. Each metric runs alone, in a process of its
 own, on one thread. Seconds are of processor time, the median of three if one is less than a second; memory is what the

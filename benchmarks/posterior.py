@@ -1,4 +1,4 @@
-"""Bias and spread of two estimators of I(z_j; v) in nats: `python benchmarks/posterior.py`, half a minute.
+"""Measure bias and spread of two estimators of I(z_j; v): `python benchmarks/posterior.py`, half a minute.
 
 One factor has 40 values, three latents N = 1,000 posteriors: z_0 holds the factor, z_1 does not but varies, z_2 is
 passive. `same` takes H(z_j) and H(z_j|v) from the same samples, as `mig_posterior` does. `apart` draws other samples

@@ -16,7 +16,7 @@ import tensorflow as tf
 from vae_tf import checks
 from vae_tf.errors import InputError
 
-Decoder = Callable[[tf.Tensor], Any]        # it returns a tensor, a distribution or a dict, as said above
+Decoder = Callable[[tf.Tensor], Any]        # returns a tensor, a distribution or a dict, as the docstring says
 
 OUTPUTS = ("mean", "natural")
 MODES = ("forward", "reverse")

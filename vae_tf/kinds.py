@@ -1,4 +1,4 @@
-"""What kind a factor is, decided once and in one place: as its owner says, or else by its values."""
+"""Decide what kind a factor is: as the owner of the data says, or else by the values of the factor."""
 
 import warnings
 from collections.abc import Sequence

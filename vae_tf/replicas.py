@@ -20,11 +20,11 @@ Terms = dict[str, Tensor]
 
 
 class Program:
-    """What `Single` and `Stacked` share: a step that makes the updates of their models.
+    """The base class of `Single` and `Stacked`, whose training step makes the updates of all its models.
 
     Attributes:
-        models: S of them.
-        seeds: S of them, of order and noise.
+        models: S models.
+        seeds: S seeds for the order of examples and the noise.
         optimizer: the one that the user chose, which callbacks see.
         updates: what each step moves, see models.Update; with the program's own variables.
     """
@@ -71,7 +71,7 @@ class Program:
 
     def _clipped(self, gradients: Sequence[Tensor], optimizer: Optimizer, limit: float) -> list[Tensor]:
         """Return gradients whose sum over all devices has this norm at most."""
-        if tf.distribute.has_strategy():      # what is clipped is the gradient of the whole batch
+        if tf.distribute.has_strategy():      # the gradient of the whole batch is clipped
             total = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
             gradients = [gradient / _devices() for gradient in total]
         # The optimizer undoes the loss scale, and the sum over all devices the division.
@@ -209,7 +209,7 @@ class Stacked(Program):
     def state(self) -> list[dict[str, Array]]:
         """Return the state of each replica, as if it had been trained alone."""
         arrays = {name: variable.numpy() for name, variable in self._named().items()}
-        # What is no stack is the optimizer's own: how many steps it has made, its learning rate.
+        # Variables that are no stacks belong to the optimizer, such as its step count and its learning rate.
         return [{name: array[i] if array.ndim else array for name, array in arrays.items()}
                 for i in range(len(self.models))]
 

@@ -1,4 +1,4 @@
-"""The training step of a program, and as many of them as asked inside one graph."""
+"""The training step of a program, repeated as often as asked inside one graph."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model's scores are worth: how many of its latents say something about x, in words, before any number.
+"""Judge whether a model's scores mean something: count the latents that carry information about x, and say so.
 
 A model that has collapsed (no latent says anything about x) still has codes, a decoder and a Jacobian, and every metric
 gives some number for them. Those numbers mean nothing, so tables show the reason instead of them.
@@ -13,7 +13,7 @@ import numpy as np
 
 from vae_tf import activity, metrics
 
-EXAMPLES = 500          # number that a freshly trained model is judged on
+EXAMPLES = 500          # number of examples by which a freshly trained model is judged
 FEWEST_NATS = math.log(2)
 
 
@@ -100,7 +100,7 @@ def advice(card: Mapping[str, Any]) -> str:
     """Say in one sentence what may revive a dead model, from the card of its export."""
     if not card["steps"]:
         return "It is untrained: a number of --steps above 0 trains it."
-    from vae_tf import models  # TensorFlow: scoring codes does without
+    from vae_tf import models  # imports TensorFlow, which scoring codes does not need
 
     kind = models.find_declared(card)
     if not kind.has_prior:

@@ -7,7 +7,7 @@ import time
 
 from vae_tf import extensions
 
-SECONDS = 0.5       # time between two looks at whether the parent is still there
+SECONDS = 0.5       # time between two checks that the parent process is still there
 
 
 def prepare() -> None:

@@ -1,6 +1,6 @@
-"""Codes scored: those of an exported model, computed once, or anybody's; then every metric asked for.
+"""Score codes, which are an exported model's or come from a file, by every metric asked for.
 
-    codes       what there is to score: Codes, of a model or of an .npz file
+    codes       Codes: what is scored, of a model or of an .npz file
     regime      which latents are active, and what the codes are worth
     intervals   how a score would spread over other examples
     scoring     `score` codes, `evaluate` a model: every metric with its noise floor and interval

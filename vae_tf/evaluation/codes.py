@@ -1,4 +1,4 @@
-"""What there is to score: codes, and what is known of the examples that they are of."""
+"""Codes to score, and what is known of the examples that they belong to."""
 
 import math
 import pathlib
@@ -18,7 +18,7 @@ PER_EXAMPLE = (*PER_LATENT, "factors")
 
 
 class Codes(NamedTuple):
-    """What there is to score of N examples.
+    """The codes of N examples, and what is known of these examples.
 
     mean: [N, d], of q(z|x), or any code.
     factors: [N, K], or None.
@@ -69,11 +69,11 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     """Read Codes from an .npz file.
 
     It holds `codes` [N, d], and optional `factors` [N, K], `factor_names` [K], `factor_kinds` [K] and `stddev` [N, d].
-    `factor_kinds` are names from vae_tf.kinds.KINDS; without them the values of a factor decide. Of more than 1.5
-    `examples` rows, that many are drawn at random.
+    `factor_kinds` are names from vae_tf.kinds.KINDS; without them the values of a factor decide. If there are more
+    than 1.5 `examples` rows, that many are drawn at random.
 
     Raises:
-        InputError: naming the array, what was expected and what came.
+        InputError: an array is wrong; the line names it, what was expected and what was given.
     """
     found = npz.read("codes", path)
     if "codes" not in found:

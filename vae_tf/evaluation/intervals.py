@@ -1,4 +1,4 @@
-"""How a score would spread over other examples, and which draws of the examples tell."""
+"""The interval of a score: how far the score would vary over other examples."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from scipy.stats import t as student
 from vae_tf import metrics
 
 RESAMPLES, SLOW_RESAMPLES = 20, 5
-FEWEST_FOR_INTERVAL = 40        # rows: a half of fewer is too small to split once more
+FEWEST_FOR_INTERVAL = 40        # least number of rows: a half of fewer rows is too small to be split again
 
 # A draw of the examples that a metric is computed on: "score", "shuffled", or the number of a half-sample.
 Draw = str | int

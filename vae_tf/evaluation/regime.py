@@ -1,4 +1,4 @@
-"""Which latents of Codes are active, mixed and passive, and how many carry information."""
+"""Find which latents of Codes are active, mixed and passive, and how many carry information."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Every metric with its noise floor and interval: of Codes, computed in parallel, and of an exported model."""
+"""Compute every metric with its noise floor and interval, for Codes (in parallel) and for exported models."""
 
 import dataclasses
 import math
@@ -193,7 +193,7 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
     """
     asked = Options(names, **options)
     check_codes(codes)
-    if codes.factors is not None:       # here, because a part of the rows might be of another kind than the whole
+    if codes.factors is not None:       # decided for all rows, because a part of the rows might look like another kind
         codes = codes._replace(kinds=factor_kinds.decide(np.asarray(codes.factors), codes.kinds))
     codes = with_factors(codes, asked.factors)
     mean, posterior, kept = codes.mean, codes.rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
@@ -251,7 +251,7 @@ def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            with threadpool_limits(1):      # the processes share the processors already; more threads would wait
+            with threadpool_limits(1):      # the worker processes use all processors; more threads would only wait
                 result = metric.measure(codes.context(asked.seed, asked.samples_per_value))
         except InputError as error:
             result = error
@@ -261,7 +261,7 @@ def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -
 def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed: int) -> None:
     """Put a metric's score, its noise floor and its interval into an Evaluation, or why it has none."""
     result, warned, seconds, rows = outcomes["score"]
-    if isinstance(result, InputError):      # such as factors that do not vary; the other metrics are scored
+    if isinstance(result, InputError):      # for example, factors that do not vary; the other metrics are still scored
         evaluation.skipped[name] = str(result)
         return
     for message in warned:
@@ -280,7 +280,7 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed
 
 def check_dataset(model: Any, dataset: Any) -> None:
     """Raise InputError for data that the model cannot take; warn of u outside of the range of training."""
-    from vae_tf import export  # TensorFlow: scoring codes does without
+    from vae_tf import export  # imports TensorFlow, which scoring codes does not need
 
     card = export.read_card(model.path, ("data.shape",))
     shape, u_size = tuple(card["data"]["shape"]), card["u_size"]

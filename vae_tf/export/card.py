@@ -1,6 +1,6 @@
-"""assets.extra/card.json: what an export says of itself, read with one check of all its entries.
+"""The card of an export, assets.extra/card.json, which describes model, data and training; all entries are checked.
 
-A card may come from anybody. So it is data alone, checked entry by entry, and its text is safe to print.
+A card may come from a stranger. It therefore holds data alone, checked entry by entry, and its text is safe to print.
 """
 
 import json
@@ -19,10 +19,10 @@ EXTRA = pathlib.Path("assets.extra")
 CARD = EXTRA / "card.json"
 WEIGHTS = EXTRA / "model.weights.h5"
 
-# The cards written now; one with a higher number is of a newer vae_tf.
+# The number of the format of cards; a card with a higher number comes from a newer vae_tf.
 FORMAT = 1
 
-# What an entry must be if it is there, {dotted name: type}, and what it is called in an error.
+# The types that entries must have, {dotted name: type}, and what a type is called in an error.
 ENTRIES = {
     "format": int, "model": str, "u_size": int, "latents": int, "beta": numbers.Real, "likelihood": str, "steps": int,
     "data": dict, "data.name": str, "data.shape": list, "data.factors": list, "recipe": dict, "recipe.dataset": str,
@@ -33,7 +33,7 @@ ENTRIES = {
 CALLED = {str: "text", int: "a whole number", numbers.Real: "a number", dict: "an object", list: "a list"}
 MAY_BE_NULL = ("u",)
 
-# What serving and analysis in Python need, and what scoring and training further need besides.
+# The entries that serving and analysis in Python need, and those that scoring and more training need besides.
 NEEDED = ("model", "u_size")
 SCORED = ("latents", "beta", "likelihood", "steps", "data.name", "data.shape", "recipe.network")
 TRAINED_FURTHER = ("data.shape", "recipe.model", "recipe.network", "recipe.latents", "recipe.likelihood")
@@ -53,7 +53,7 @@ def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, A
     try:
         card = json.loads(file.read_text())
         wrong = _find_mistake(card, (*NEEDED, *also))
-    except (OSError, ValueError, RecursionError) as error:        # JSON and Unicode errors are ValueErrors
+    except (OSError, ValueError, RecursionError) as error:        # errors of JSON and Unicode are ValueErrors
         reason = error.strerror if isinstance(error, OSError) else f"not JSON: {error}"
         wrong = f"it cannot be read ({reason})"
     if wrong:
@@ -122,7 +122,7 @@ def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = 
     Raises:
         InputError: the model's u cannot be made of this dataset's factors.
     """
-    if not card["u_size"] or dataset.u_range is None or "u" not in card:      # a card without u does not say
+    if not card["u_size"] or dataset.u_range is None or "u" not in card:      # a card without u does not tell the scale
         return dataset
     scale, name = card["u"], printable(dataset.name)
     if scale is None:

@@ -1,4 +1,4 @@
-"""A SavedModel as functions of NumPy arrays, which raise one line for whatever does not fit."""
+"""A SavedModel as functions of NumPy arrays, which raise a one-line error for inputs that do not fit."""
 
 import pathlib
 import re
@@ -17,7 +17,7 @@ from vae_tf.typing import Array, ArrayLike, Floats, Integers, Tensor
 
 Outputs = dict[str, Array]
 
-# Inputs with a row per example.
+# The inputs that have a row per example.
 BY_ROW = ("x", "z", "u", "factors")
 
 
@@ -40,9 +40,9 @@ class Exported:
         except (OSError, ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:
             raise InputError(f"{self.path} is damaged, and TensorFlow cannot load it ({_explain(error)}); "
                              "export the model again") from None
-        self._specs = {"seed": tf.TensorSpec((), tf.int32)}          # objective takes one, and is no signature
+        self._specs = {"seed": tf.TensorSpec((), tf.int32)}          # `objective` takes a seed, and is no signature
         for name, signature in self._loaded.signatures.items():
-            if name != "encode_floats":        # its x is the floats
+            if name != "encode_floats":        # the x of this signature is floats
                 self._specs.update(signature.structured_input_signature[1])
 
     def _call(self, name: str, **inputs: Any) -> Outputs:

@@ -17,17 +17,17 @@ from vae_tf.typing import Tensor
 
 tfd = tfp.distributions
 
-# Training examples that are looked at to see whether an image may be dark.
+# The number of training examples that are searched for dark images.
 LOOKED_AT = 1_000
 
-# A factor may be this share of its range's largest number outside of it, which float32 rounding explains.
+# Tolerance for factors outside of their range, for float32 rounding: a share of the range's largest number.
 ROUNDING = 1e-6
 
 Outputs = dict[str, Tensor]
 
 
 def has_dark(dataset: Dataset) -> bool:
-    """Return whether some of the training images, of up to 1,000 looked at, has no pixel above 1."""
+    """Return whether one of the training images, of which up to 1,000 are examined, has no pixel above 1."""
     looked_at = np.unique(np.linspace(0, len(dataset) - 1, LOOKED_AT).astype(int))
     return bool((dataset.images_at(looked_at).reshape(len(looked_at), -1).max(1) <= 1).any())
 

@@ -11,11 +11,11 @@ from vae_tf.export.checking import require
 from vae_tf.models import Autoencoder
 from vae_tf.typing import Tensor
 
-# Bytes that a request may take, as the outputs of all layers count; and the bounds on rows whatever a row takes.
+# Largest number of bytes in the outputs of all layers for one request, and bounds on its rows in any case.
 # evaluate.py sends 500 rows at a time.
 BUDGET, FEWEST_ROWS, MOST_ROWS = 2**30, 512, 65_536
 
-BY_ROW = ("x", "z", "u", "factors", "values")       # inputs of which a request's rows count
+BY_ROW = ("x", "z", "u", "factors", "values")       # the inputs whose rows are the rows of a request
 
 
 def compute_limits(model: Autoencoder) -> dict[str, int]:

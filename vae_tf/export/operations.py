@@ -21,7 +21,7 @@ HARMLESS = ("Assert", "AssignVariableOp", "DisableCopyOnRead", "If", "NoOp", "Pl
 # Operations that reach outside though TensorFlow counts them as stateless and they take no text.
 REACHES_OUT = ("DebugIdentity", "DebugIdentityV2", "ImmutableConst", "PyFuncStateless", "XlaCustomCall",
                "XlaCustomCallV2")
-# What reading and writing the variables needs, in the functions that the saver alone calls.
+# Operations that read and write the variables, allowed in functions that the saver alone calls.
 SAVER = ("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin")
 TEXT = 7        # tensorflow.DataType.DT_STRING; a file's name comes as text
 
@@ -80,7 +80,7 @@ def _find_reached(nodes: Iterable[Any], functions: Mapping[str, Any]) -> set[str
 
 
 def _list_called(node: Any) -> Iterator[str]:
-    yield node.op       # a function may be called as if it were an operation
+    yield node.op       # a node may call a function as if it were an operation
     for attribute in node.attr.values():
         yield from [attribute.func.name, *(function.name for function in attribute.list.func)]
 

@@ -24,7 +24,7 @@ from vae_tf.models import Autoencoder
 
 PathLike = str | pathlib.Path
 
-WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks for this name
+WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks for a file of this name
 
 
 def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[str, Any], keep: int | None = None,
@@ -60,7 +60,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
             _write_warmup(aside / WARMUP, folder.name, named, dataset)
             aside.chmod(0o755)
             path = _claim(folder, aside)
-        except (OSError, RuntimeError, tf.errors.OpError) as error:      # h5py and TensorFlow have their own kinds
+        except (OSError, RuntimeError, tf.errors.OpError) as error:      # h5py and TensorFlow raise errors of their own
             reason = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
             raise OSError(getattr(error, "errno", None) or errno.EIO,
                           f"{folder}: the model could not be exported ({reason}); nothing was left there") from error
@@ -70,7 +70,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
 
 
 def _prune(newest: pathlib.Path, keep: int) -> None:
-    """Delete the versions before the newest, but for so many with it."""
+    """Delete old versions, so that this many are left, the newest included."""
     older = (version for version in list_versions(newest.parent) if version < int(newest.name))
     for old in sorted(older, reverse=True)[keep - 1:]:
         files.remove_folder(newest.with_name(str(old)))
@@ -79,7 +79,8 @@ def _prune(newest: pathlib.Path, keep: int) -> None:
 def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any]) -> pathlib.Path | None:
     """Return the newest version of exported/NAME if it is this model already, so that a server need not load it again.
 
-    It is, if it has the same weights and its card says the same of model, data and training. None otherwise.
+    It is this model if it has the same weights and its card agrees on model, data and training. Otherwise the result
+    is None.
     """
     newest_version = max(list_versions(folder), default=None)
     if newest_version is None:
@@ -87,7 +88,7 @@ def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any])
     path = pathlib.Path(folder) / str(newest_version)
     try:
         there = read_card(path)
-    except InputError:      # damaged: a whole one takes its place
+    except InputError:      # the version is damaged: a whole one takes its place
         return None
     same = there.get("weights_sha256") == compute_checksum(model) and all(
         there.get(name) == value for name, value in json.loads(json.dumps(card)).items() if name != "final_terms")

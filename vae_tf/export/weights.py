@@ -1,4 +1,4 @@
-"""The Keras weights beside a SavedModel: what training goes on with."""
+"""The Keras weights beside a SavedModel, with which training can go on."""
 
 import hashlib
 import pathlib
@@ -11,7 +11,7 @@ from vae_tf.errors import InputError
 from vae_tf.export.card import TRAINED_FURTHER, WEIGHTS, read_card
 from vae_tf.models import Autoencoder
 
-# What gives the weights their shapes and their meaning; everything else in a recipe may change from run to run.
+# The entries of a recipe that fix the weights' shapes and meaning; all others may change from run to run.
 ARCHITECTURE = ("model", "network", "latents", "likelihood")
 
 

@@ -35,7 +35,7 @@ def diagonal_gap_of_model(expansion: Expansion, context: Context) -> Result:
 
 
 def _optimal_precision(expansion: Expansion, context: Context) -> np.ndarray:
-    from vae_tf import models  # TensorFlow: scoring codes does without
+    from vae_tf import models  # imports TensorFlow, which scoring codes does not need
 
     card = context.model.card
     if (term := models.find_declared(card).beta_term) != models.KL:

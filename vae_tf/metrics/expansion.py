@@ -39,7 +39,7 @@ def expand(context: Any, progress: Callable[[int, int], None]) -> Expansion:
     Raises:
         InputError: the export does not say its variance, or values or derivatives that are not finite.
     """
-    from vae_tf.metrics import derivatives  # TensorFlow: scoring codes does without
+    from vae_tf.metrics import derivatives  # imports TensorFlow, which scoring codes does not need
 
     variance = noise_variance(context.model.card)
     x, posterior = encode(context.model, context.dataset, context.indices)
@@ -104,7 +104,7 @@ def posterior_covariance(expansion: Expansion) -> np.ndarray:
 
 def is_linear(expansion: Expansion, context: Context) -> bool:
     """Return whether p(x|z) is a Gaussian whose mean is linear in z."""
-    from vae_tf import networks  # TensorFlow: scoring codes does without
+    from vae_tf import networks  # imports TensorFlow, which scoring codes does not need
 
     return (networks.is_linear(context.model.card["recipe"]["network"]) and not context.dataset.is_image
             and expansion.noise_variance is not None)
@@ -116,7 +116,7 @@ def linear_decoder(expansion: Expansion, context: Context) -> tuple[np.ndarray, 
     Raises:
         InputError: the decoder is not linear, or the posterior has no width.
     """
-    from vae_tf import jacobians  # TensorFlow: scoring codes does without
+    from vae_tf import jacobians  # imports TensorFlow, which scoring codes does not need
 
     posterior_covariance(expansion)
     if not is_linear(expansion, context) or expansion.noise_variance is None:

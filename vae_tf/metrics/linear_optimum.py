@@ -24,7 +24,7 @@ def linear_optimum_of_model(expansion: Expansion, context: Context) -> Result:
     Raises:
         InputError: the network is not linear, or the optimum of the model is not known in closed form.
     """
-    from vae_tf import models  # TensorFlow: scoring codes does without
+    from vae_tf import models  # imports TensorFlow, which scoring codes does not need
 
     (F, noise_variance), card = linear_decoder(expansion, context), context.model.card
     known = models.find_declared(card).linear_theory

@@ -1,4 +1,4 @@
-"""Which rows a metric learns from, and which it is tested on."""
+"""Split rows into those that a metric learns from and those that it is tested on."""
 
 import numpy as np
 

@@ -35,7 +35,7 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
     Raises:
         InputError: shapes that disagree or values that are not finite.
     """
-    from vae_tf.metrics import local_decoder  # TensorFlow: scoring codes does without
+    from vae_tf.metrics import local_decoder  # imports TensorFlow, which scoring codes does not need
 
     means, factors = checked_posterior(means, stddevs)
     x = np.asarray(x, np.float64).reshape(len(x), -1)

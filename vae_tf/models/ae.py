@@ -25,7 +25,7 @@ class AE(Autoencoder):
 
     def prior(self, u: Tensor = None) -> None:
         """Return None, because there is no prior."""
-        return None     # a body of a docstring alone is one that TensorFlow cannot make a graph of
+        return None     # explicit, because TensorFlow cannot trace a function whose body is a docstring alone
 
     def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor = None, beta: Tensor = None,
                   training: bool = False) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What all models share: an encoder, a decoder, a likelihood, and what a model declares of itself."""
+"""The base class of all models: an encoder, a decoder, a likelihood, and declarations about the model."""
 
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ class Autoencoder(keras.Model):
         decoder: Keras model from z [B, d] to the data's shape.
         likelihood: distributions.Likelihood.
 
-    A class also declares what it is, and no other module looks at its name:
+    A class also declares these properties; no other module makes decisions by a model's name:
 
         key             its name, which `models.register` sets
         has_prior       whether there is a p(z), and so a KL

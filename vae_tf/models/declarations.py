@@ -1,4 +1,4 @@
-"""What a model declares of itself beside its mathematics: options of its own, updates, and what theory knows of it."""
+"""Classes for what a model declares beside its mathematics: its own options, updates, and what theory knows of it."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from vae_tf import checks
 from vae_tf.errors import InputError
 from vae_tf.typing import Optimizer
 
-# What beta weighs, in words.
+# The terms of an objective that beta may weigh, in words.
 KL = "KL term"
 TOTAL_CORRELATION = "total correlation"
 
@@ -19,7 +19,7 @@ class Option:
 
     Attributes:
         name: the name of the flag, the key and the argument. The model keeps the value as an attribute of this name.
-        default: the value if nobody gives one.
+        default: the value if none is given.
         help: a sentence for --help.
         kind: type of the value: str, int, float or bool.
         choices: the values that a str may have; empty if any will do.
@@ -55,11 +55,11 @@ class Option:
 
 
 class Setting(NamedTuple):
-    """What a model is built for.
+    """The sizes, seed and options for which a model is built.
 
     latents: d.
     u_size: |u|; 0 if the data have no u.
-    examples: number of training examples; None if nobody said.
+    examples: number of training examples; None if it is not known.
     seed: the seed for the initial weights.
     options: the value of each of the model's own options, checked.
     """

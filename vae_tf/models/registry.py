@@ -46,7 +46,7 @@ def find(name: str) -> type[Autoencoder]:
 
 
 class Unregistered(Autoencoder):
-    """What can be said of an exported model whose kind is not registered here."""
+    """Stands for an exported model whose kind is not registered here."""
 
     default_beta = 1.0
 

@@ -51,7 +51,7 @@ def polarised_page(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
     latents = _latents(codes, passive_kl)
     blocks = -(-len(latents) // ROWS_PER_BLOCK)
     rows = -(-len(latents) // blocks)
-    top = 1.2 if blocks == 1 else 1.0       # inches: a single block is too narrow for a legend of one line
+    top = 1.2 if blocks == 1 else 1.0       # inches, because a single block is too narrow for a legend of one line
     width, height = 7.2 * blocks, 0.62 * rows + 0.2 + top
     figure = plt.figure(figsize=(width, height))
     grid = figure.add_gridspec(rows, 4 * blocks, width_ratios=[0.55, 1, 1, 1] * blocks, hspace=0.9, wspace=0.2,

@@ -65,7 +65,7 @@ def _rows(model: Any, dataset: Any, evaluation: Evaluation, columns: int, reach:
     codes = model.encode(x, u=u)
     labels, order = _row_labels(evaluation, dataset)
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
-    if not models.find_declared(model.card).has_prior:       # move as far as the codes themselves do
+    if not models.find_declared(model.card).has_prior:       # latents move as far as the codes vary
         stddev = evaluation.codes.std(0)
     rows = [("data", x / np.float32(255)), ("reconstruction", model.reconstruct(x, u=u)["mean"])]
     for j in order:
@@ -87,7 +87,7 @@ def _row_labels(evaluation: Evaluation, dataset: Any) -> tuple[list[str], np.nda
     try:
         if codes.factors is not None:
             known = information.best_known_factors(codes.mean, codes.factors)
-    except InputError:          # factors that cannot be put in classes
+    except InputError:          # some factors cannot be put into classes
         pass
     for j, best in enumerate(known):
         if best is not None:

@@ -14,7 +14,7 @@ this many x, its bias included: more x may score outside it. Both are of this on
 of other seeds are, only other seeds tell (--compare)."""
 SAME = "same at every x"
 SAME_MEANING = "as a linear decoder's J is: there is no spread over x, and nothing is known of other seeds"
-SAME_RATIO = 1e-5       # share of the score by which float32 may round the same J differently from row to row
+SAME_RATIO = 1e-5       # share of a score by which float32 rounding of equal Jacobians may differ between rows
 
 
 def table(evaluation: Evaluation, width: int = 140) -> str:

@@ -1,4 +1,4 @@
-"""config.json of a run's folder: the configuration by which the run is known."""
+"""config.json in a run's folder: the configuration that identifies the run."""
 
 import hashlib
 import json

@@ -3,7 +3,7 @@
     optimizers      the update rules by name
     batches         which examples form a step
     rows            rows of history
-    failures        what ends a run: losses that are not finite, data that cannot be read
+    failures        errors that end a run: losses that are not finite, data that cannot be read
     callbacks       Keras callbacks, told of a loop that Keras does not run
     loop            steps, rows, checkpoints, requests to stop
     fitting         fit and fit_replicas

@@ -1,4 +1,4 @@
-"""Which examples form a step, and how they reach the devices: functions of the seed and the step alone."""
+"""Draw the examples of a step from the seed and the step alone, and bring them to the devices."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from vae_tf import checks, data
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Integers, Tensor
 
-FETCHED = 8         # batches per call of Python
+FETCHED = 8         # number of batches that one call from TensorFlow to Python makes
 
 
 def draw_permutation(n: int, seed: int, epoch: int) -> Integers:
@@ -54,7 +54,8 @@ def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], s
         seeds: S of them; x is [S B, ...], the batches of one seed after another.
         start, stop: steps.
         with_u: whether u comes too.
-        shares: (first, how many, of how many): every batch is cut into shares, and each step yields these, one by one.
+        shares: (first, number, total): every batch is cut into `total` shares, and each step yields `number` of
+            them, from `first` on, one by one.
         failures: a list that collects what went wrong with the data; TensorFlow passes on its text alone.
     """
     columns = _list_columns(dataset, with_u)
@@ -85,7 +86,7 @@ def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], s
         return steps, *(tf.ensure_shape(array, (None, len(seeds) * size, *shape))
                         for array, (_, shape, _) in zip(arrays, columns, strict=True))
 
-    # Some at a time: a call of Python costs more than a small batch.
+    # Several batches at a time, because a call of Python costs more than a small batch.
     numbers = tf.data.Dataset.range(start * per_step, stop * per_step).batch(FETCHED)
     return numbers.map(fetch, num_parallel_calls=2).prefetch(2).unbatch().prefetch(2)
 
