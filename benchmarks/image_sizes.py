@@ -17,7 +17,7 @@ from defaults import active_latents, trained
 
 from vae_tf import training
 
-# Size, channels, flags and batch size of each row; the first flag is a network.
+# The size, channels, flags and batch size of each row; the first flag is a network.
 ROWS = [
     (28, 1, ("conv_locatello", 1e-3, 0), 64),
     (28, 1, ("mlp_mnist", 1e-3, 0), 64),

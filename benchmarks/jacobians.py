@@ -23,7 +23,7 @@ import tensorflow as tf
 from vae_tf import jacobians, networks
 from vae_tf.metrics import dto, local_decoder
 
-tf.get_logger().setLevel("ERROR")      # each call of fit is traced, and TensorFlow says so
+tf.get_logger().setLevel("ERROR")      # TensorFlow warns that each call of fit is traced
 RNG = np.random.default_rng(0)
 D = 10
 

@@ -191,7 +191,7 @@ def tolerance(name, score, votes):
     if name.startswith("dci"):
         return 0.05
     if name in ("beta_vae_score", "factor_vae_score"):
-        # Half of the votes are for testing; an accuracy of 1 in all of them is one to within 1 / votes.
+        # Half of the votes are for testing. An accuracy of 1 over all of them is known to within 1 / votes.
         return 5 * math.sqrt(2 * max(score * (1 - score), 2 / votes) / (votes // 2))
     return 1e-6
 

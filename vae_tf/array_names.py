@@ -23,7 +23,7 @@ def name_model_variables(model: keras.Model) -> dict[str, Any]:
             for variable in layer.variables:
                 _add(named, "/".join(filter(None, (owner, place, variable.name))), variable)
     known = {id(variable) for variable in named.values()}
-    for variable in model.variables:                # what the model has beside its networks
+    for variable in model.variables:                # layers that the model has beside its networks
         if id(variable) not in known:
             _add(named, variable.name, variable)
     return named
@@ -38,7 +38,7 @@ def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mappin
         references: the variables that it updates, by name.
     """
     named: dict[str, Any] = {}
-    # Keras calls what it keeps of a variable by the variable's path, with _ for /, and a word after it.
+    # Keras names the optimizer's state of a variable by the variable's path, with _ for /, and a word after it.
     prefixes = [(f"{variable.path.replace('/', '_')}_", reference) for reference, variable in references.items()]
     for variable in optimizer.variables:
         candidates = [f"{name}/{reference}/{variable.name.removeprefix(prefix)}" for prefix, reference in prefixes

@@ -18,8 +18,8 @@ from vae_tf.errors import InputError, printable
 from vae_tf.metrics import orthogonality
 
 VERDICT_EXAMPLES = 1_000        # least number of examples that tells which latents carry information
-LEVEL = 0.05                    # a p below this answers the question
-RESAMPLES = 9_999               # permutations that a test draws where there are too many to try all
+LEVEL = 0.05                    # a p-value below this is an answer
+RESAMPLES = 9_999               # number of permutations that a test draws if there are too many to try all
 
 # Distances from orthogonality, 0 if the columns are orthogonal; the last is relative to the other models.
 MEASURES = (*orthogonality.DISTANCES, metrics.od_score.__name__)

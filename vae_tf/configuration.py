@@ -100,7 +100,7 @@ class Settings:
         run_root: the folder of runs.
         export_root: the folder of exports.
         restart: whether to start over in a new folder.
-        log_every: steps that one row of history covers.
+        log_every: the number of steps that one row of history covers.
         checkpoint_every: steps from one checkpoint to the next.
         keep_versions: how many versions of an export are kept; None for all.
         polarised_every: steps between two measurements of the polarised KL; 0 measures nothing.

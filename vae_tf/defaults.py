@@ -14,9 +14,9 @@ from vae_tf.configuration import Configuration
 from vae_tf.data import Dataset, sample_evenly
 from vae_tf.typing import Floats
 
-# Adam moves every weight by about the learning rate, so a unit that sums n inputs by up to n times that. Dense layers
-# on more inputs than dSprites' 64x64 pixels get proportionally smaller steps: at 128x128x3 a rate of 1e-3 gave NaN
-# within eight steps, with gradients clipped or not.
+# Adam moves every weight by about the learning rate, so a unit that sums n inputs moves by up to n times that rate.
+# Dense layers on more inputs than dSprites' 64x64 pixels get proportionally smaller steps: at 128x128x3 a rate of 1e-3
+# gave NaN within eight steps, with gradients clipped or not.
 LEARNING_RATE = 1e-3
 WIDEST = 64 * 64
 

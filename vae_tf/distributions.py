@@ -92,7 +92,7 @@ class Likelihood(keras.layers.Layer):
         """Return p(x|z) for the decoder's output [B, ...]; its event shape is the shape of one example."""
         event_rank = len(output.shape) - 1
         if self.kind == "bernoulli":
-            # dtype float32: grey images are scored too, by x log p + (1 - x) log(1 - p).
+            # The dtype is float32, because grey images are scored too, by x log p + (1 - x) log(1 - p).
             return tfd.Independent(tfd.Bernoulli(logits=output, dtype=tf.float32), event_rank)
         stddev = tf.exp(0.5 * tf.convert_to_tensor(self.log_variance))
         return tfd.Independent(tfd.Normal(output, stddev), event_rank)

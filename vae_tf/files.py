@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
-# Folders that no server takes for a version: one that is being written, one that is being deleted.
+# Names that no server takes for a version: of folders being written, and of folders being deleted.
 WRITING, REMOVING = ".writing-", ".removing-"
 
 
@@ -25,7 +25,7 @@ def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
         OSError: the file could not be written; the message names it.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name that nobody can foresee, opened only if nothing is there: no link that was planted is followed.
+    # The name is unpredictable and is opened only if no file has it, so that no planted link is followed.
     aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         with open(aside, "xb") as file:

@@ -14,7 +14,7 @@ def decide(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tup
     """Decide the kind of each factor: a tuple of K names from KINDS.
 
     A "continuous" factor is regressed or put into bins. The values of the other kinds are classes; they differ in what
-    order the classes have, which only `disentanglement_score` looks at. A factor that nobody has named a kind for is
+    order the classes have, which only `disentanglement_score` looks at. A factor without a named kind is
     "categorical" if its values are classes (see `find_discrete`), else "continuous".
 
     Args:

@@ -227,7 +227,7 @@ def register(name: str, maker: Maker) -> None:
 
 
 def is_linear(name: str) -> bool:
-    """Return whether the networks of a name are affine maps; False for names that nobody has registered."""
+    """Return whether the networks of a name are affine maps; False for names that are not registered."""
     return name in NETWORKS and NETWORKS[name].linear
 
 

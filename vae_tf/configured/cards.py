@@ -16,7 +16,7 @@ PACKAGES = ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")
 
 def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, history: History) -> dict[str, Any]:
     """Return what an export says of itself: model, data, factors, recipe, scores of its history and versions."""
-    if config.dataset.endswith(".npz"):      # the card is read in other folders than this
+    if config.dataset.endswith(".npz"):      # absolute, because the card is read from other folders
         config = dataclasses.replace(config, dataset=str(pathlib.Path(config.dataset).absolute()))
     polarised = metrics.polarised_fraction(history)
     bernoulli = config.likelihood == "bernoulli"

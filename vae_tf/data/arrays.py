@@ -39,7 +39,7 @@ def read_dataset(path: str) -> dataset.Dataset:
         if len(names) != values.shape[1]:
             raise InputError(f"dataset: {path}: expected {values.shape[1]} factor_names, got {len(names)}")
         given = arrays.get("factor_kinds")
-        values = values.astype(np.int64 if np.issubdtype(values.dtype, np.integer) else np.float32)     # a copy
+        values = values.astype(np.int64 if np.issubdtype(values.dtype, np.integer) else np.float32)     # makes a copy
         factors = []
         for k, (name, kind) in enumerate(zip(names, kinds.decide(values, given), strict=True)):
             size = None

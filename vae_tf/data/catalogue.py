@@ -72,7 +72,7 @@ def _translated_digit(data_dir: str | None, seed: int) -> dataset.Dataset:
     return synthetic.translated_digit(mnist_digits(data_dir)[3], seed, examples=1_000)
 
 
-# The steps of the first two are the paper's 1000 epochs.
+# The steps of linear_mixture_digits and translated_digit are the paper's 1000 epochs.
 register("linear_mixture_digits", _linear_mixture_digits,
          suited={"network": "mlp_mixture", "latents": 10, "steps": 15_625, "likelihood_variance": 1.0})
 register("translated_digit", _translated_digit, suited={"network": "mlp_mixture", "latents": 2, "steps": 15_625})

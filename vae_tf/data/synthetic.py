@@ -168,9 +168,9 @@ def translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, can
     return dataclasses.replace(vectors, shape=(canvas, canvas, 1), images_at=images_at)
 
 
-# The likelihood variance s^2 of the vectors is such that beta s^2 stays below the eigenvalue of the data that the least
-# latent encodes, for a beta of 4 as well, and otherwise large: the larger beta s^2, the faster latents turn into place.
-# `benchmarks/defaults.py` holds these numbers to that; docs/defaults.md has its table and the reasons at length.
+# The likelihood variance s^2 of the vectors is large: the larger beta s^2, the faster latents rotate into place.
+# But for a beta of 4, too, beta s^2 stays below the least of the data's eigenvalues that the latents encode.
+# `benchmarks/defaults.py` checks these numbers; docs/defaults.md has its table and the reasons at length.
 LINEAR = {"network": "linear", "latents": 2, "steps": 30_000, "likelihood_variance": 0.01, "learning_rate": 3e-3}
 
 register("synthetic_linear", lambda data_dir, seed: synthetic_linear(seed), suited=LINEAR)

@@ -59,7 +59,7 @@ class Codes(NamedTuple):
                                 if getattr(self, field) is not None})
 
     def names_of_factors(self) -> tuple[str, ...] | None:
-        """Return K names of factors, v1, v2, ... where nobody has named them; None where there are no factors."""
+        """Return K names of factors, v1, v2, ... if they have no names; None if there are no factors."""
         if self.factors is None:
             return None
         return self.factor_names or tuple(f"v{k + 1}" for k in range(self.factors.shape[1]))

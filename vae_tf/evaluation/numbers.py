@@ -19,7 +19,7 @@ PACKAGES = ("vae_tf", "numpy", "scipy", "scikit-learn", "joblib")
 def as_json(evaluation: "Evaluation", **about: Any) -> str:
     """Write an Evaluation as the text of metrics.json: the verdict, and each score with how it was measured.
 
-    A score that means nothing for this model stays, beside the reason as `no_meaning`.
+    A score that means nothing for this model is kept, with the reason as `no_meaning`.
 
     Args:
         evaluation: what was measured.

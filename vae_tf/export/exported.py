@@ -189,6 +189,6 @@ def load(root: str | pathlib.Path, trust: bool = False) -> Exported:
     """Return the newest model in `root` as an Exported; see `find_newest`.
 
     A SavedModel is a program. One whose graph reads or writes files, or runs Python, is refused unless `trust` says
-    that it comes from somebody trusted.
+    that its source is trusted.
     """
     return Exported(find_newest(root), trust)

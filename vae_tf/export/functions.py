@@ -81,7 +81,7 @@ class _Inputs:
 
 
 def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
-    # Distributions' loc and scale: their mean() and stddev() broadcast, which other runtimes cannot convert.
+    # Uses loc and scale: mean() and stddev() broadcast, which other runtimes cannot convert.
     @tf.function(input_signature=[inputs.floats, *inputs.with_u])        # traced once for all signatures that encode
     def compute_posterior(x: Tensor, u: Tensor | None = None) -> Outputs:
         posterior: Any = model.posterior(x, u)

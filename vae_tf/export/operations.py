@@ -15,7 +15,7 @@ from tensorflow.python.framework import op_def_registry
 
 from vae_tf.errors import InputError, printable
 
-# Operations with a state that do nothing outside of the model.
+# Operations that have a state, but do nothing outside of the model.
 HARMLESS = ("Assert", "AssignVariableOp", "DisableCopyOnRead", "If", "NoOp", "Placeholder", "ReadVariableOp",
             "StatefulPartitionedCall", "VarHandleOp", "While")
 # Operations that reach outside though TensorFlow counts them as stateless and they take no text.
@@ -47,7 +47,7 @@ def find_suspicious(path: str | pathlib.Path) -> list[str]:
         functions = {function.signature.name: function.node_def for function in graph.library.function}
         of_saver = {name.split(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
         saving = _find_reached([node for node in graph.node if node.name in of_saver], functions)
-        # A function that anything but the saver calls gets no exception.
+        # A function gets the saver's exceptions only if nothing but the saver calls it.
         rest = [node for node in graph.node if node.name not in of_saver]
         rest += [node for name, nodes in functions.items() if name not in saving for node in nodes]
         elsewhere = _find_reached(rest, functions)
@@ -88,7 +88,7 @@ def _list_called(node: Any) -> Iterator[str]:
 def _reaches_out(name: str, functions: Mapping[str, Any]) -> bool:
     operation = op_def_registry.get(name)
     if operation is None:
-        return name not in functions        # the operations of a function are looked at one by one
+        return name not in functions        # the operations of a function are examined one by one
     if name in REACHES_OUT:
         return True
     handles_text = any(argument.type == TEXT for argument in (*operation.input_arg, *operation.output_arg))

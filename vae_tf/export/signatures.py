@@ -1,4 +1,4 @@
-"""The signatures that a server offers to anybody: functions with bounds on how much is asked and finite outputs."""
+"""The signatures that a server offers: functions with bounds on the size of a request, and finite outputs."""
 
 import inspect
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def _make_signature(name: str, function: Any, limits: Mapping[str, int]) -> Any:
                              "positive; the inputs are too large:", *floats)
                 for key, value in outputs.items()}
 
-    # Not a concrete function: `save` traces in a context of its own, and would trace all that this one calls again.
+    # This is no concrete function: `save` would trace again, in a context of its own, all functions that it calls.
     parameters = [inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD) for key in specs]
     signature.__signature__ = inspect.Signature(parameters)         # type: ignore[attr-defined]
     return tf.function(signature, input_signature=[*specs.values()])

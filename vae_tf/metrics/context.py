@@ -111,7 +111,7 @@ class Need(NamedTuple):
     is_long: bool = False
 
 
-# Below, `Any` is a Context in which what the need comes after is there, so that no attribute used is None.
+# Below, `Any` is a Context that meets all needs listed in `after`, so that no attribute used is None.
 
 
 def _marginal_stddevs(context: Any) -> np.ndarray:
@@ -155,7 +155,7 @@ def _missing(attribute: str, why: str) -> Callable[[Context], str | None]:
     return lambda context: why if getattr(context, attribute) is None else None
 
 
-# In the order in which what is missing is said.
+# The order of this list is the order in which missing needs are reported.
 NEEDS: dict[str, Need] = {
     "codes": Need("metrics", "codes [N, d]", lambda context: context.codes),
     "factors": Need("metrics", "factors [N, K]", lambda context: context.factors,

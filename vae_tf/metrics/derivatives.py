@@ -22,7 +22,7 @@ def compute_grams(decoder: Callable, means: np.ndarray, progress: Callable[[int,
     means = np.asarray(means, np.float32)
     if means.ndim != 2 or not means.size:
         raise InputError(f"means: expected shape [N, d], not empty; got {means.shape}")
-    # The graph itself: TensorFlow warns of a tf.function that is built anew for each of several models.
+    # Uses the graph itself, because TensorFlow warns of a tf.function that is built anew for each of several models.
     program = tf.function(lambda z: jacobians.gram(decoder, z)).get_concrete_function(
         tf.TensorSpec((None, means.shape[1])))
     found = []

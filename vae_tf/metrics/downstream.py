@@ -92,7 +92,7 @@ def _downstream(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequen
     by_size = dict(zip(sizes, mean, strict=True)) if len(train) >= max(sizes) else {}
     efficiency = by_size[100] / by_size[10_000] if {100, 10_000} <= by_size.keys() else np.nan
     labels = np.minimum(sizes, len(train))
-    by_number = dict(zip(labels, mean, strict=True))    # where there are fewer than asked for, sizes coincide
+    by_number = dict(zip(labels, mean, strict=True))    # sizes coincide if there are fewer labels than asked for
     return Result(name, float(mean[np.argmax(sizes)]),
                   {"labels": labels, "accuracy": accuracy, "mean_accuracy": mean, "efficiency": np.array(efficiency),
                    "kinds": np.array(kinds)},

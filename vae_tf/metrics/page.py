@@ -30,7 +30,7 @@ def needs() -> str:
 
 
 def active_rules() -> str:
-    """Return the rules of `vae_tf.activity`, and who uses them."""
+    """Return the rules of `vae_tf.activity`, and the metrics that use them."""
     lines = ["| rule | latent j is active if | source | who uses it |", "|---|---|---|---|"]
     for name, rule in activity.RULES.items():
         users = [f"`{metric.name}`" for metric in METRICS.values() if metric.active == name]

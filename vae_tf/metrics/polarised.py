@@ -116,7 +116,7 @@ def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarra
         seed: seed of the samples.
 
     Returns:
-        Results by name, and by name why a claim could not be looked at.
+        {name: Result}, and {name: reason} for the claims that could not be examined.
 
     Raises:
         InputError: arrays that are not finite or do not fit together.
