@@ -177,7 +177,7 @@ class Conv(Maker):
         """Return a layer, batch normalisation if there is any, and a relu."""
         h = layer(kind, *size, **options)(h)
         if self.batch_norm:
-            # Statistics of the whole batch, however many devices share it.
+            # The statistics are of the whole batch, even if several devices share it.
             h = layer(layers.BatchNormalization, synchronized=True)(h)
         return layer(layers.Activation, "relu")(h)
 
@@ -198,7 +198,7 @@ NETWORKS: dict[str, Maker] = {
     "mlp_dsprites": Dense((1200, 1200), "relu", (1200, 1200, 1200), "tanh", faster_compiled=True),
     # sikka appendix C.
     "mlp_mixture": Dense((256, 200, 200), "tanh", (200, 200, 256), "tanh"),
-    # bonheme Table 1, completed from its code: the 1024 layer is missing from the print, the last layer is linear.
+    # bonheme Table 1, completed from its code: the 1024 layer is missing from the print, and the last layer is linear.
     "conv_locatello": Conv((32, 32, 64, 64), 256, 256, (64, 32, 32), widen_by_u=True, dense_map=True),
     # bhowal Table 3 "3D shape" and "MPI 3D complex". The encoder is that of Higgins 2017 in the reference code of
     # Burgess 2018. The printed decoder doubles once too often, to 128x128: one stride-2 layer of 32 is taken away. The
@@ -206,7 +206,7 @@ NETWORKS: dict[str, Maker] = {
     "conv_bhowal": Conv((32, 32, 64, 64), 256, 64, (64, 64, 32)),
     # bhowal Table 3 "3DFaces", with Chen 2018's decoder, as the printed one ends at 16x16.
     "conv_faces": Conv((32, 32, 64, 64), 512, 512, (64, 32, 32), batch_norm=True),
-    # Khemakhem 2020, reference code: three layers, the last one linear; mean and log-variance do not share.
+    # Khemakhem 2020, reference code: three layers, the last one linear; mean and log-variance share no layer.
     "mlp_tcl": Dense((100, 100), xtanh, (100, 100), xtanh, net_per_head=True),
 }
 

@@ -74,7 +74,7 @@ class Program:
         if tf.distribute.has_strategy():      # the gradient of the whole batch is clipped
             total = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
             gradients = [gradient / _devices() for gradient in total]
-        # The optimizer undoes the loss scale, and the sum over all devices the division.
+        # The optimizer undoes the loss scale; the sum over all devices undoes the division.
         return self.clip(gradients, optimizer.scale_loss(limit / _devices()))
 
     def publish(self) -> None:
@@ -166,7 +166,7 @@ class Stacked(Program):
         self.updates = tuple(update._replace(variables=[of[id(variable)] for variable in update.variables])
                              for update in models[0].updates(optimizer))
         self.betas = [float(model.beta) for model in models]
-        # A stack of convolutions is no single operation: they stand side by side in one graph instead.
+        # TensorFlow has no operation for a stack of convolutions: they are separate operations in one graph.
         self.map = _side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
         _build_optimizers(self.updates)
 

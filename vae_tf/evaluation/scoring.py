@@ -25,15 +25,16 @@ Progress = Callable[[int, int], None]
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """What an evaluation is asked for.
+    """The options of an evaluation.
 
     names: names of metrics.METRICS; those that lack what they need are skipped. None takes all metrics of codes,
         factors and the posterior but those that take minutes.
-    examples: how many a metric estimates from, at most; half as many again are drawn for metrics that learn from some
-        and are tested on others, and for those that intervene.
-    around: examples around which metrics of the decoder and comparisons with theory look at a model, at most.
-    seed: seed of splits, draws and noise.
-    jobs: processes.
+    examples: the largest number of examples that a metric is estimated from. Half as many again are drawn for metrics
+        that learn from some and are tested on others, and for those that intervene.
+    around: the largest number of examples around which metrics of the decoder and comparisons with theory examine a
+        model.
+    seed: the seed for splits, draws and noise.
+    jobs: the number of processes.
     quick: take fewer resamples, and no interval for metrics that take seconds.
     latents: "all", or "active" to leave out passive ones first (activity.classify): their means are noise that
         should not reach a downstream task (bonheme 3). Active and mixed ones stay.
@@ -73,14 +74,17 @@ class Options:
 
 
 class Evaluation(NamedTuple):
-    """Codes and factors of some examples, and what the metrics make of them.
+    """The scores of the codes and factors of some examples.
 
-    results are Result by name, the ELBO's terms first; noise_floor holds the scores of shuffled codes, interval
-    (low, high); measured how it was done: examples, resamples, seconds, seed; skipped says why a metric was left out.
-    polarised are the results of metrics.polarised_regime, absent why some of them are not there, posterior the Codes
-    they are of; latents are the indices of those that the other metrics looked at. verdict says how many latents carry
-    information, None if the posterior is not finite. factors are the names of those that the codes were scored against,
-    None where there are none.
+    results: {name: Result}, the ELBO's terms first.
+    noise_floor: the scores of shuffled codes, by name.
+    interval: (low, high) by name.
+    measured: how each score was computed: examples, resamples, seconds, seed.
+    skipped: why a metric was left out, by name.
+    polarised: the results of metrics.polarised_regime; absent: why some of them are missing; posterior: their Codes.
+    latents: the indices of the latents that the other metrics looked at.
+    verdict: how many latents carry information; None if the posterior is not finite.
+    factors: the names of the factors that the codes were scored against; None if there are none.
     """
 
     codes: np.ndarray

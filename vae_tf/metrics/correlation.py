@@ -12,7 +12,7 @@ def correlation(codes: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Return the absolute Pearson correlation [d, K]; a constant column has correlation 0."""
     def standardised(columns: np.ndarray) -> np.ndarray:
         centred = columns - columns.mean(0)
-        constant = (columns == columns[:1]).all(0)      # rounding leaves such a column a norm of its own
+        constant = (columns == columns[:1]).all(0)      # rounding leaves the norm of a constant column above 0
         return np.where(constant, 0, centred / np.where(constant, 1, np.linalg.norm(centred, axis=0)))
 
     return np.minimum(1, np.abs(standardised(codes).T @ standardised(np.asarray(factors, np.float64))))

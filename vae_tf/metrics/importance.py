@@ -78,14 +78,14 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str
 def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[GradientBoostingClassifier, np.ndarray]:
     """Fit boosted trees that predict classes v [N] from codes z [N, d]; with the importance [d] of each latent."""
     learner = GradientBoostingClassifier(random_state=seed).fit(z, v)
-    return learner, np.abs(learner.feature_importances_)        # rounding makes some of those that are 0 negative
+    return learner, np.abs(learner.feature_importances_)        # rounding makes some zeros negative
 
 
 def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int,
                            ) -> tuple[HistGradientBoostingClassifier, np.ndarray]:
     learner = HistGradientBoostingClassifier(max_depth=3, early_stopping=False, random_state=seed).fit(z, v)
     gain = np.zeros(z.shape[1])
-    for tree in (tree for iteration in learner._predictors for tree in iteration):   # sklearn has no public way
+    for tree in (tree for iteration in learner._predictors for tree in iteration):   # sklearn has none in public
         nodes = tree.nodes[tree.nodes["is_leaf"] == 0]
         np.add.at(gain, nodes["feature_idx"], np.maximum(nodes["gain"], 0))
     return learner, gain / gain.sum() if gain.any() else gain

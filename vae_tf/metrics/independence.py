@@ -38,7 +38,7 @@ def total_correlation(codes: np.ndarray) -> Result:
     codes, _ = checked(codes)
     covariance = _covariance(codes)
     variance = np.diag(covariance)
-    varies = (codes != codes[:1]).any(0)        # rounding leaves a constant column a variance
+    varies = (codes != codes[:1]).any(0)        # rounding leaves the variance of a constant column above 0
     scale = np.sqrt(np.where(varies, variance, 1))
     correlation = np.where(np.outer(varies, varies), covariance / np.outer(scale, scale), np.eye(len(scale)))
     spectrum = np.linalg.eigvalsh(correlation)

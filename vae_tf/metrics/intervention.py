@@ -15,7 +15,7 @@ from vae_tf.metrics.samplers import Sampler, alike_pairs, fixed_factor
 
 BATCH = 64
 TRAIN, TEST = 10_000, 5_000
-CHUNK = 1_000               # batches whose codes are in memory at a time
+CHUNK = 1_000               # number of batches whose codes are in memory at a time
 
 
 @register(needs=("sampler",), range=(0, 1), unchanged_by=("sign", "relabelling"), nearly_unchanged_by=("permutation",),

@@ -11,9 +11,9 @@ from vae_tf.metrics.expansion import Expansion, covariance_of, encode, linear_de
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result
 
-AT_OPTIMUM = 0.01       # nats over beta, below which a linear network is said to be at the optimum
-EXAMPLES = 50_000       # largest number from whose covariance the linear optimum is computed
-TURNED = 5              # degrees, from which the turn of a network at the optimum is mentioned
+AT_OPTIMUM = 0.01       # a linear network whose score is below this, in nats over beta, is said to be at the optimum
+EXAMPLES = 50_000       # largest number of examples from whose covariance the linear optimum is computed
+TURNED = 5              # the turn of a network at the optimum is mentioned from this number of degrees on
 
 
 @register(name="linear_optimum", needs=("expansion", "context"), no_meaning_for=ANY_MODEL, active="is_informative",

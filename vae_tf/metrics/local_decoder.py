@@ -19,14 +19,14 @@ from vae_tf import jacobians
 from vae_tf.errors import InputError
 from vae_tf.metrics.local_decoder_errors import LocalDecoders, checked_posterior
 
-# Draws of eps per weight of a pixel, to fit on; as many more to compare on.
+# The number of draws of eps per weight of a pixel for the fit; the comparison gets as many again.
 DRAWS_PER_WEIGHT = 16
 
-# Rows that the decoder takes at a time, and floats of the largest array in a batch of fits (64 MB).
+# The number of rows that the decoder takes at a time, and of floats in a batch's largest array (64 MB).
 ROWS, ENTRIES = 256, 2**24
 
-# A pixel is fitted when a step gains, or an undamped one promises, less than this share of its loss; when no step of
-# any size gains; or after so many steps.
+# The fit of a pixel ends when a step lowers its loss by less than this share, or an undamped step is expected to; when
+# no step of any size lowers the loss; or after this number of steps.
 GAIN, START, DAMPING, STEPS = 1e-3, 1e-3, (1e-5, 1e4), 40
 
 # E g(N(0, 1)) = sum of weights g(nodes), Gauss-Hermite.

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-CHUNK = 100_000             # densities in memory at a time: they stay in cache
+CHUNK = 100_000             # number of densities in memory at a time, few enough to stay in the cache
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 
 

@@ -45,12 +45,12 @@ def aligned(gram: np.ndarray) -> Aligned:
     """
     norms = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     right_angles = np.abs(gram) <= ROUNDING * norms[:, :, np.newaxis] * norms[:, np.newaxis]
-    with threadpool_limits(1):         # threads only get into each other's way on matrices this small
+    with threadpool_limits(1):         # on matrices this small, several threads are slower than one
         eigenvalues, V = np.linalg.eigh(np.where(right_angles, 0, gram))
     singular = np.sqrt(np.maximum(eigenvalues, 0))
     stretched = singular > ROUNDING * singular.max(1, keepdims=True)
     size = np.abs(V) * stretched[:, np.newaxis]
-    # Where every direction has a largest entry of its own, that is the assignment; the others are searched.
+    # If every direction has its largest entry at another latent, these entries are the assignment; else it is searched.
     latent = size.argmax(1)
     for i in np.flatnonzero((np.sort(latent) != np.arange(latent.shape[1])).any(1)):
         latent[i] = linear_sum_assignment(size[i].T, maximize=True)[1]
@@ -275,7 +275,7 @@ def _say_which_latents(result: Result, narrow: np.ndarray) -> Result:
 def _hadamard_gap_or_infinity(gram: np.ndarray, active: np.ndarray) -> float:
     try:
         return hadamard_gap(gram, active).score
-    except InputError:          # more active latents than data dimensions
+    except InputError:          # there are more active latents than data dimensions
         return np.inf
 
 
@@ -286,5 +286,5 @@ DISTANCES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "column_cosine": lambda gram, active: column_cosine(gram, active).score,
     "hadamard_gap": _hadamard_gap_or_infinity,
 }
-# The distances that decide between models with equal numbers of active latents, and with any.
+# The distances that decide between models: with equal numbers of active latents, and with any numbers.
 OF_EQUAL_NUMBERS, OF_ANY_NUMBERS = "dto_active", "column_cosine"

@@ -16,7 +16,7 @@ from vae_tf.activity import CLASSES, NEARLY_ALL, PASSIVE_KL, classify, kl_per_la
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result, checked
 
-NOISE_LEVEL = 0.01          # how often two samples of one distribution are farther apart than `ks_noise` says
+NOISE_LEVEL = 0.01          # probability that two samples of one distribution are farther apart than `ks_noise`
 
 
 @register(needs=("codes",), no_meaning_for=ANY_MODEL, active="is_varying", range=(0, math.inf),

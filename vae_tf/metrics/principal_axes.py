@@ -31,7 +31,7 @@ def principal_axes(x: np.ndarray, ranges: Sequence[tuple[int, int]]) -> tuple[np
         if not 0 <= first < last <= axes:
             raise InputError(f"ranges: expected 0 <= first < last <= {axes}; got ({first}, {last})")
     centred = flat - mean
-    # The smaller of C = X^T X and K = X X^T; either side's eigenvectors project.
+    # Decomposes the smaller of C = X^T X and K = X X^T; the eigenvectors of either give the projections.
     tall = len(flat) >= flat.shape[1]
     vectors = np.linalg.eigh(centred.T @ centred if tall else centred @ centred.T)[1][:, ::-1]
     errors, rebuilt = [], []

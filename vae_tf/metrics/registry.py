@@ -19,7 +19,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics.context import NEEDS, OPTIONS, Context
 from vae_tf.metrics.result import Result
 
-# The flags of evaluate.py that ask for metrics, and what their metrics look at.
+# The flags of evaluate.py that ask for metrics, and what the metrics of each flag look at.
 GROUPS = {"metrics": "codes, factors and the posterior", "geometry": "the decoder around posterior means",
           "theory": "the model, held against closed forms"}
 COSTS = ("cheap", "seconds", "minutes")     # time at 10,000 examples; for "geometry" and "theory", at 200
@@ -34,7 +34,7 @@ NOT_OF_ONE_LATENT = ("dead", "nearly dead", "one latent")
 
 @dataclasses.dataclass(frozen=True)
 class Metric:
-    """A metric and what is known of it; see `register` for the fields. Calling it calls its function."""
+    """A metric and its declaration; `register` describes the fields. Calling a Metric calls its function."""
 
     name: str
     function: Callable[..., Result]
@@ -54,30 +54,30 @@ class Metric:
 
     @property
     def group(self) -> str:
-        """The flag of evaluate.py that asks for it: the last of GROUPS that one of its needs belongs to."""
+        """The flag of evaluate.py that asks for the metric: the last of GROUPS to which one of its needs belongs."""
         return max((NEEDS[need].group for need in self.needs), key=list(GROUPS).index)
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Those of OPTIONS that its function takes."""
+        """The OPTIONS that the metric's function takes."""
         return tuple(name for name in OPTIONS if name in inspect.signature(self.function).parameters)
 
     @property
     def is_supervised(self) -> bool:
-        """Whether it looks at factors; shuffling codes against them gives chance."""
+        """Whether the metric looks at factors, so that shuffled codes give its chance level."""
         return bool({"factors", "sampler"} & {*self.needs})
 
     @property
     def takes_all_rows(self) -> bool:
-        """Whether it gets half as many examples again: it is tested on rows that it did not learn from, or draws."""
+        """Whether the metric gets half as many examples again, because it is tested on new rows, or intervenes."""
         return self.learns or "sampler" in self.needs
 
     def lacking(self, context: Context) -> str | None:
-        """Return why what it needs is not there, or None."""
+        """Return why a need of the metric cannot be met, or None."""
         return context.lacking(self.needs)
 
     def measure(self, context: Context) -> Result:
-        """Return the metric of what a `Context` holds.
+        """Compute the metric of what a `Context` holds.
 
         Raises:
             InputError: what it needs is not there, or its function cannot make a score of it.
@@ -146,7 +146,7 @@ def _add(metric: Metric) -> None:
         raise InputError(f"name: expected letters, digits and underscores, neither default nor all; "
                          f"got {metric.name!r}")
     there = METRICS.get(metric.name)
-    if there and _place(there.function) != _place(metric.function):     # the same place again is a module reloaded
+    if there and _place(there.function) != _place(metric.function):     # a reloaded module registers again
         raise InputError(f"name: expected a name that no metric has; got {metric.name}, which "
                          f"{there.function.__module__} has declared")
     METRICS[metric.name] = metric

@@ -130,7 +130,7 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
 
 
 def _svm_accuracy(z: np.ndarray, v: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
-    learner = LinearSVC(C=0.01, class_weight="balanced", dual=False)     # the primal: deterministic, and converges
+    learner = LinearSVC(C=0.01, class_weight="balanced", dual=False)     # the solver of the primal is deterministic
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return learner.fit(z[train], v[train]).score(z[test], v[test])
 

@@ -89,10 +89,10 @@ def _draw(latent: _Latent, label: Any, panels: list[Any], bins: int) -> None:
     label.text(0.85, 0.72, f"z{latent.j}", ha="right", va="center", fontsize=10, weight="bold", color=colour)
     label.text(0.85, 0.1, f"{latent.kind}\nKL {latent.kl:.2g}", ha="right", va="center", fontsize=7, color=colour)
     filled = {"histtype": "stepfilled", "color": colour, "alpha": 0.6}
-    # Means on the scale of the samples: those of a passive latent are to be seen as the points that they are.
+    # Means are drawn on the scale of the samples, so that those of a passive latent look like a point.
     low, high = np.quantile(np.concatenate([latent.z, latent.prior, latent.means]), (0.0005, 0.9995))
     edges = np.linspace(low, high, bins + 1)
-    # A learned prior's variance may have a tail so long that nothing else would be seen.
+    # The tail of a learned prior's variance is cut: it may be so long that nothing else would be seen.
     widest = 1.1 * max(np.quantile(of, 0.97) for of in (latent.variances, latent.prior_variances))
     _histograms(panels[0], edges, (latent.means, filled))
     _histograms(panels[1], np.linspace(0, widest, bins + 1), (latent.variances, filled), (latent.prior_variances, LINE))

@@ -15,9 +15,9 @@ from vae_tf.runs.config import PathLike, digest_config
 from vae_tf.runs.history import HistoryRow, read_history, write_history
 
 KEPT = 2
-# The arrays of a checkpoint that say which run wrote it, and in what format.
+# Names of the arrays of a checkpoint that say which run wrote it, and in what format.
 RUN, FORMAT = "run", "format"
-# Format 2 names arrays by the path of their variable; format 1, which said none, numbered them.
+# Format 2 names arrays by the path of their variable; format 1, which held no format number, numbered them.
 NEWEST_FORMAT = 2
 DAMAGED, FOREIGN = "is damaged", "is of a run with another configuration"
 
@@ -103,7 +103,7 @@ def restore(runs: Sequence[pathlib.Path]) -> tuple[int, list[State] | None, list
 
 
 def _read_state(path: pathlib.Path) -> State:
-    with np.load(path) as file:     # checks a CRC per array
+    with np.load(path) as file:     # reading checks the CRC of each array
         return {name: file[name] for name in file.files if name not in (RUN, FORMAT)}
 
 

@@ -43,7 +43,8 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
     """
     strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
     with strategy.scope():
-        if tf.distribute.has_strategy() and not optimizer.built:        # it belongs to where it was made: make it here
+        if tf.distribute.has_strategy() and not optimizer.built:
+            # An optimizer belongs to the strategy in which it is made, so it is made again here.
             optimizer = type(optimizer).from_config(optimizer.get_config())
         program = replicas.Single(model, optimizer, seed)
         return Loop(program, dataset, strategy, [run_dir], Schedule(**options)).run(callbacks)[0]

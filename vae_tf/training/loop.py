@@ -128,7 +128,7 @@ class Loop:
                     if self.step == row_end:
                         self._finish_row(write, told)
                     stopping, seconds = self.agree(stop.requested or model.stop_training, seconds)
-                    # A request to stop is seen between calls: they grow towards CALL_SECONDS.
+                    # A request to stop is seen between calls, so calls grow only until one takes CALL_SECONDS.
                     pace = max(1, min(8 * pace, int(CALL_SECONDS * done / seconds)))
                     if self.folders and (self.step % self.schedule.checkpoint_every == 0
                                          or self.step == self.schedule.steps or stopping):
@@ -172,7 +172,7 @@ class Loop:
         for history, row in zip(self.histories, rows, strict=True):
             history.append(row)
         write(rows)
-        told.on_epoch_end(len(self.histories[0]) - 1, dict(rows[0]))      # Keras writes into it
+        told.on_epoch_end(len(self.histories[0]) - 1, dict(rows[0]))      # a copy, because Keras writes into it
 
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
         """Write the checkpoint of every replica."""
