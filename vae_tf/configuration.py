@@ -1,4 +1,4 @@
-"""The configuration of a run: everything that it depends on, and the one place where that becomes JSON and back."""
+"""The configuration of a run, which is everything that the run depends on, and its conversion to JSON and back."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""The step size that suits a network, and what theory says of a configuration before training.
+"""Choose the step size that suits a network, and predict from theory which latents of a configuration collapse.
 
-What else a dataset is trained with stands where the dataset is registered (`data.register`). `benchmarks/defaults.py`
+The other settings that suit a dataset are declared where it is registered (`data.register`). `benchmarks/defaults.py`
 measures the result; docs/defaults.md has its table and the reasons at length.
 """
 
@@ -40,8 +40,8 @@ def predict_collapse(config: Configuration, dataset: Dataset) -> str:
 
     With a Gaussian likelihood of variance s^2 a linear model uses a direction of the data iff its eigenvalue is above
     beta s^2 (`theory.critical_betas`). With any other network the state in which z is ignored is a local optimum iff
-    the largest eigenvalue is below that: near it every network acts as a linear one. (Some models have another weight
-    in place of beta, and of some nothing is known: see `models.LinearTheory`.)
+    the largest eigenvalue is below beta s^2, because near this state every network acts as a linear one. (Some models
+    have another weight in place of beta, and for some nothing is known: see `models.LinearTheory`.)
 
     Args:
         config: the configuration of the run.

@@ -1,4 +1,4 @@
-"""The error for mistakes that the user can fix, and text from files made safe to print."""
+"""The error for mistakes that the user can fix, and a function that makes text from files safe to print."""
 
 
 class InputError(ValueError):

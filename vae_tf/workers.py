@@ -1,4 +1,4 @@
-"""The worker processes of an evaluation."""
+"""Prepare the worker processes of an evaluation."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Flags under headings, each checked as it is parsed."""
+"""Define flags under headings; each flag is checked as it is parsed."""
 
 import math
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""The page of --help."""
+"""Write the page of --help."""
 
 import textwrap
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""What evaluate.py's flags ask for: a model, codes or a comparison; data; metrics and how they are computed."""
+"""Read from evaluate.py's flags what is scored (a model, codes or a comparison), on which data and by which metrics."""
 
 import dataclasses
 import glob

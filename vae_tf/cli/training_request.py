@@ -1,4 +1,4 @@
-"""What train.py's flags ask for: devices, configurations, settings."""
+"""Read devices, configurations and settings from train.py's flags."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""The model of a configuration."""
+"""Build the model of a configuration."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The training of a configuration's model."""
+"""Train the model of a configuration."""
 
 import contextlib
 import pathlib

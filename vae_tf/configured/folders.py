@@ -1,4 +1,4 @@
-"""The folder of a configuration's run."""
+"""Prepare the folder of a configuration's run."""
 
 import itertools
 import pathlib

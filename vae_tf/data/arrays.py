@@ -1,4 +1,4 @@
-"""A dataset of the user's own arrays, read from an .npz file."""
+"""Make a dataset of the user's own arrays, read from an .npz file."""
 
 import warnings
 from typing import Any

@@ -1,4 +1,4 @@
-"""The scores of an Evaluation as JSON."""
+"""Write the scores of an Evaluation as JSON."""
 
 import importlib.metadata
 import json

@@ -26,8 +26,8 @@ class Exported:
 
     encode(x, u), encode_floats(x, u), encode_factors(x, factors), decode(z), reconstruct(x, u), sample(n, seed, u),
     traverse(x, latent, values, u), jacobian(z) and objective(x, seed, u) do what the signatures of the same names do;
-    u is for the iVAE alone. More rows than a request may have become several requests. All raise InputError for
-    inputs that do not fit.
+    u is for the iVAE alone. Rows beyond the limit of one request go into further requests. All methods raise
+    InputError for inputs that do not fit.
     """
 
     def __init__(self, path: str | pathlib.Path, trust: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""How much one request may ask of a served model."""
+"""Limits on how much one request may ask of a served model."""
 
 import math
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Whether the graph of a SavedModel touches files, read from saved_model.pb without running any of it.
+"""Find operations of a SavedModel that touch files, by reading saved_model.pb without running any of it.
 
 A SavedModel is a program in TensorFlow's operations. What is refused here are operations that could read or write
 files, run Python or talk to other machines. That is no sandbox: a model may still take all the time and memory there

@@ -1,4 +1,4 @@
-"""Folders of versions, exported/NAME/VERSION/: written whole or not at all, found, pruned."""
+"""Write, find and prune the folders of versions, exported/NAME/VERSION/, which are written whole or not at all."""
 
 import errno
 import json

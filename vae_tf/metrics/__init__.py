@@ -1,4 +1,4 @@
-"""What the papers measure: functions that return a Result, and METRICS, which holds what is declared of each.
+"""The metrics of the papers: functions that return a Result, and METRICS, which holds their declarations.
 
 Every metric is declared beside its function by `registry.register`: what it needs, whether it learns, what it costs.
 A metric looks at what a `Context` holds: codes and factors, the whole posterior, the decoder around posterior means, or

@@ -1,4 +1,4 @@
-"""What there is for a metric to look at, and what can be computed of it: one object for every kind of metric.
+"""The Context holds everything that a metric may look at, and what is computed from it, for every kind of metric.
 
 A metric names its needs, and gets their values as its arguments. A value that takes long to compute, such as the
 Gram matrices of a decoder's Jacobian, is computed once for all metrics of a `Context`. What needs TensorFlow imports it

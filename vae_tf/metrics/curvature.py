@@ -1,4 +1,4 @@
-"""The curvature of log p(x|z) at posterior means, and the posterior covariance against it."""
+"""Compare the posterior covariance with the curvature of log p(x|z) at posterior means."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The ELBO expanded to second order around the posterior mean, against the ELBO by Monte Carlo."""
+"""Compare the ELBO expanded to second order around the posterior mean with the ELBO by Monte Carlo."""
 
 import math
 

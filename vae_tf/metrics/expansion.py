@@ -1,4 +1,4 @@
-"""The second-order expansion of log p(x|z) around posterior means: what comparisons with closed forms start from."""
+"""The second-order expansion of log p(x|z) around posterior means, from which comparisons with closed forms start."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple

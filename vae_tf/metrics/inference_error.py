@@ -1,4 +1,4 @@
-"""How far q(z|x) is from the true posterior: of the model itself, or of data whose posterior is known (sikka)."""
+"""Measure how far q(z|x) is from the model's true posterior, or from that of data where it is known (sikka)."""
 
 import math
 

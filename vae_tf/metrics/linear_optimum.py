@@ -1,4 +1,4 @@
-"""How far a linear network is above the least objective of any, and what keeps it there."""
+"""Measure how far a linear network is above the least objective of all linear networks, and find the cause."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The local decoder: what a decoder makes of the posterior's noise around one x, fitted for many x at once (bhowal 4).
+"""Fit local decoders: models of a decoder's response to posterior noise around one x, for many x at once (bhowal 4).
 
 With eps ~ N(0, Sigma(x)) the target is y = Dec(mu + eps) - Dec(mu), flattened to n pixels. Two models of it:
 

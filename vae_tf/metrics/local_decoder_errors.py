@@ -1,4 +1,4 @@
-"""How well local decoders describe what a decoder makes of posterior noise (bhowal); `local_decoder` fits them."""
+"""Measure how well local decoders describe a decoder's response to posterior noise (bhowal)."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""How far the columns c_j of decoder Jacobians are from orthogonal.
+"""Measure how far the columns c_j of decoder Jacobians are from orthogonal.
 
 Everything here is a function of the Gram matrices J^T J [N, d, d], one per example (`jacobians.gram`; M^T M of a
 local decoder's matrix will do as well). They hold the norms ||c_j||, the angles, and, of the thin SVD J = U S V^T,

@@ -1,4 +1,4 @@
-"""The tables of docs/metrics.md that follow from what metrics declare."""
+"""Write the tables of docs/metrics.md from what metrics declare."""
 
 import functools
 import math

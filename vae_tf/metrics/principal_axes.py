@@ -1,4 +1,4 @@
-"""Reconstruction of data from some of its principal axes."""
+"""Reconstruct data from some of its principal axes."""
 
 from collections.abc import Sequence
 

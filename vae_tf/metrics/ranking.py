@@ -1,4 +1,4 @@
-"""Choosing a model without labels: unsupervised disentanglement ranking, UDR (Duan 2020)."""
+"""Choose a model without labels: unsupervised disentanglement ranking, UDR (Duan 2020)."""
 
 import itertools
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What a metric returns, and what its inputs pass: checks, bins, classes."""
+"""The Result that a metric returns, and the preparation of a metric's inputs: checks, bins, classes."""
 
 import dataclasses
 import warnings

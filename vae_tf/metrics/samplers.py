@@ -1,4 +1,4 @@
-"""What interventional metrics draw from: one factor is held fixed while the others vary.
+"""Draw rows for interventional metrics: one factor is held fixed while the others vary.
 
 A Sampler draws from the examples there are: fixing a factor means drawing rows that share its value, the other
 factors as they fall among those rows. A Sampler therefore needs no complete grid, and works on any arrays.

@@ -1,4 +1,4 @@
-"""The squared reconstruction loss, split into what the posterior mean and what the posterior's noise cause."""
+"""Split the squared reconstruction loss into what the posterior mean causes and what the posterior's noise causes."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A model by name, with freshly initialised networks."""
+"""Build a model by name, with freshly initialised networks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What people look at: the table of scores, the picture of a model, the histograms of its latents."""
+"""The output for people: the table of scores, the picture of a model, the histograms of its latents."""
 
 from vae_tf.report.histograms import polarised_page
 from vae_tf.report.pictures import picture, title_of

@@ -1,4 +1,4 @@
-"""The page of histograms of every latent's posterior and prior (bonheme's Figures 1 to 4)."""
+"""Draw the page of histograms of every latent's posterior and prior (bonheme's Figures 1 to 4)."""
 
 import pathlib
 import textwrap

@@ -1,4 +1,4 @@
-"""The picture of an image model: data, reconstructions, and what each latent does."""
+"""Draw the picture of an image model: data, reconstructions, and what each latent does."""
 
 import pathlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""The scores as text."""
+"""Write the scores as text."""
 
 import sys
 import textwrap

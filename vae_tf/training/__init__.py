@@ -1,4 +1,4 @@
-"""Training: fit one model, or several of one kind as one program.
+"""Train one model, or several of one kind as one program.
 
     optimizers      the update rules by name
     batches         which examples form a step

@@ -1,4 +1,4 @@
-"""fit and fit_replicas: train one model, or several of one kind as one program."""
+"""Train one model with `fit`, or several of one kind as one program with `fit_replicas`."""
 
 import pathlib
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The loop: steps, rows of history, checkpoints, requests to stop."""
+"""The training loop: steps, rows of history, checkpoints, requests to stop."""
 
 import dataclasses
 import pathlib

@@ -1,4 +1,4 @@
-"""Rows of history while training: means of the objective's terms, and TensorBoard logs of them."""
+"""The rows of history: means of the objective's terms, and TensorBoard logs of them."""
 
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
