@@ -6,8 +6,8 @@ from typing import Any
 
 from vae_tf.errors import InputError
 
-# A field with this mark is written only where it is set. A run without it equals the runs from before there was such a
-# field, by which runs and results are found.
+# A field with this mark is written only where it is set. Runs and results are found by their configuration, so a run
+# without the field has the same configuration as a run from before the field existed.
 ONLY_WHERE_SET = "only_where_set"
 
 
@@ -22,12 +22,12 @@ class Configuration:
         likelihood: a key of distributions.LIKELIHOODS.
         likelihood_variance: the variance of a Gaussian p(x|z), per pixel or entry of a vector.
         beta: weight of the KL term; None for the model's own default.
-        beta_warmup_steps: steps in which beta grows linearly from 0.
+        beta_warmup_steps: the number of steps in which beta grows linearly from 0.
         dataset: a key of data.DATASETS, or the path of an .npz file.
         data_seed: the seed for data that are drawn at random, and for a random split.
         split: which examples are for training and which for scoring, a key of data.SPLITS other than "auto".
         steps: the total number of updates.
-        batch_size: examples per update.
+        batch_size: the number of examples per update.
         optimizer: a key of training.OPTIMIZERS.
         learning_rate: step size of the optimizer.
         clip_gradients: largest norm of a step's gradient, 0 for no limit.
@@ -38,8 +38,8 @@ class Configuration:
         active_threshold: a latent is active, in the polarised KL, if its mean posterior variance is below this many
             prior variances.
         data_fingerprint: a digest of the data's content.
-        keras: Keras' settings that change numbers, see networks.KERAS.
-        options: the options of the models, by name: all of this model, and those that every configuration has.
+        keras: the settings of Keras that change numbers, see networks.KERAS.
+        options: {name: value} of this model's options, and of the options that every configuration has.
         optimizer_epsilon: the number that the optimizer adds to the denominator of its update; None for Keras' own.
     """
 
@@ -93,7 +93,7 @@ class Configuration:
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """What train.py is asked that no number of a run depends on: where results go, how often, how many runs.
+    """The settings of train.py that change no number of a run: where results go, how often, how many runs.
 
     Attributes:
         name: the name of the run and of the export; None for MODEL_DATASET.
@@ -101,11 +101,11 @@ class Settings:
         export_root: the folder of exports.
         restart: whether to start over in a new folder.
         log_every: the number of steps that one row of history covers.
-        checkpoint_every: steps from one checkpoint to the next.
+        checkpoint_every: the number of steps from one checkpoint to the next.
         keep_versions: how many versions of an export are kept; None for all.
-        polarised_every: steps between two measurements of the polarised KL; 0 measures nothing.
+        polarised_every: the number of steps between two measurements of the polarised KL; 0 measures nothing.
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR.
-        epochs: length of training in passes over the data; None where steps say it.
+        epochs: length of training in passes over the data; None if `steps` gives the length.
         strategy: how devices share the work, a key of devices.STRATEGIES.
         replicas: how many seeds are trained as one program; None for one.
         sweep_beta: the values of beta that are trained as one program; None for one.

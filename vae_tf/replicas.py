@@ -25,8 +25,8 @@ class Program:
     Attributes:
         models: S models.
         seeds: S seeds for the order of examples and the noise.
-        optimizer: the one that the user chose, which callbacks see.
-        updates: what each step moves, see models.Update; with the program's own variables.
+        optimizer: the optimizer that the user chose, which callbacks see.
+        updates: the updates of each step, see models.Update, with the program's own variables.
     """
 
     models: list[Autoencoder]

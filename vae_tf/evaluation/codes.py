@@ -20,13 +20,13 @@ PER_EXAMPLE = (*PER_LATENT, "factors")
 class Codes(NamedTuple):
     """The codes of N examples, and what is known of these examples.
 
-    mean: [N, d], of q(z|x), or any code.
-    factors: [N, K], or None.
+    mean: the means of q(z|x), or any code, [N, d].
+    factors: the factors of the examples, [N, K], or None.
     kinds: kinds of the factors, K names, see `vae_tf.kinds.decide`; None to decide by their values.
-    stddev: [N, d], or None.
-    prior_mean, prior_stddev: [N, d] of the iVAE's p(z|u), or None.
-    independent: whether latents are independent in q(z|x); not so with a full covariance.
-    factor_names: K names; None for v1, v2, ...
+    stddev: the standard deviations of q(z|x), [N, d], or None.
+    prior_mean, prior_stddev: means and standard deviations of the iVAE's p(z|u), [N, d], or None.
+    independent: whether latents are independent in q(z|x); False for a full covariance.
+    factor_names: the names of the K factors; None for v1, v2, ...
     """
 
     mean: np.ndarray

@@ -1,8 +1,8 @@
 """The Context holds everything that a metric may look at, and what is computed from it, for every kind of metric.
 
 A metric names its needs, and gets their values as its arguments. A value that takes long to compute, such as the
-Gram matrices of a decoder's Jacobian, is computed once for all metrics of a `Context`. What needs TensorFlow imports it
-when a metric asks for it, because scoring codes does without.
+Gram matrices of a decoder's Jacobian, is computed once for all metrics of a `Context`. TensorFlow is
+imported only when a metric asks for a value that needs it, because scoring codes does not.
 """
 
 import dataclasses
@@ -18,18 +18,18 @@ from vae_tf.metrics.samplers import sampler
 
 @dataclasses.dataclass
 class Context:
-    """What is known of N examples. Everything but the codes may be absent.
+    """Everything that is known of N examples. All fields but the codes may be absent.
 
-    codes: [N, d], the means of q(z|x), or any code.
-    factors: [N, K].
+    codes: the means of q(z|x), or any code, [N, d].
+    factors: the factors of the examples, [N, K].
     kinds: the kinds of the factors, K names, see `vae_tf.kinds.decide`; None decides by their values.
     stddevs: standard deviations of q(z|x) [N, d], or Cholesky factors of its covariance [N, d, d].
     independent: False where stddevs [N, d] are those of a full covariance, whose latents depend on each other.
-    prior_means, prior_stddevs: [N, d] of the iVAE's p(z|u); None for p(z) = N(0, I).
-    decoder: a function of z as `vae_tf.jacobians` takes it.
+    prior_means, prior_stddevs: means and standard deviations of the iVAE's p(z|u), [N, d]; None for p(z) = N(0, I).
+    decoder: the decoder, a function of z as `vae_tf.jacobians` describes it.
     x: the data as the decoder makes them, [N, ...].
     model: an `export.Exported`; dataset: a `data.Dataset` of the model's shape; indices [N] of the examples in it.
-    seed: seed of splits, draws and noise.
+    seed: the seed for splits, draws and noise.
     samples_per_value: samples of z for each value of a factor; None leaves the number to the metric.
     """
 
@@ -93,14 +93,14 @@ OPTIONS = ("kinds", "prior_means", "prior_stddevs", "samples_per_value", "seed")
 
 
 class Need(NamedTuple):
-    """Something that a metric looks at.
+    """A value that a metric looks at.
 
     group: the flag of evaluate.py whose metrics need it.
     what: the value in words, with its shape.
-    value: computes it.
-    lacking: says why it cannot be computed, or returns None.
+    value: the function that computes the value.
+    lacking: the function that says why the value cannot be computed, or returns None.
     after: other needs that have to be met first.
-    is_long: whether it is computed example by example, which takes long enough to show progress.
+    is_long: whether the value is computed example by example, which takes long enough to show progress.
     """
 
     group: str

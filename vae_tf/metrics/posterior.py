@@ -45,7 +45,7 @@ def information_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of
 def mig_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor: np.ndarray) -> Result:
     """MIG (Chen 2018, eq. 6) from stored entropies: mean over factors of the gap of I(z_j; v_k) / H(v_k).
 
-    I(z_j; v_k) = H(z_j) - H(z_j|v_k). Range and meaning as `mig_posterior`.
+    I(z_j; v_k) = H(z_j) - H(z_j|v_k). The range and the meaning are those of `mig_posterior`.
 
     Args:
         marginal: H(z_j) [d], in nats.

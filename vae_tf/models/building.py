@@ -19,11 +19,11 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
         name: a key of MODELS.
         shape: the shape of one example, (H, W, C) or (n,).
         network: a key of networks.NETWORKS.
-        latents: d.
+        latents: d, the number of latents.
         likelihood, likelihood_variance: see distributions.Likelihood.
         beta: None for the model's own default.
         u_size: |u|, for conditional models.
-        examples: size of the training set, which some models need, such as the beta-TCVAE.
+        examples: the size of the training set, which some models need, such as the beta-TCVAE.
         seed: the seed for the initial weights.
         dtype: "float32", "mixed_bfloat16" or "mixed_float16".
         options: values of the model's own options, by name (`Autoencoder.options`). Options of other models are checked

@@ -25,8 +25,8 @@ class Option:
         choices: the values that a str may have; empty if any will do.
         low: the least value that a number may have.
         shapes_weights: whether the weights of two models that differ in this option cannot be exchanged.
-        in_every_configuration: whether the configurations of other models have the key, too. Those of the first options
-            do, and the runs and results that they name are found by them. New options leave this False.
+        in_every_configuration: whether the configurations of other models have the key, too. This is so for the oldest
+            options, because runs and results are found by their configurations. New options leave this False.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Option:
 class Setting(NamedTuple):
     """The sizes, seed and options for which a model is built.
 
-    latents: d.
+    latents: d, the number of latents.
     u_size: |u|; 0 if the data have no u.
     examples: number of training examples; None if it is not known.
     seed: the seed for the initial weights.

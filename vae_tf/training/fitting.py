@@ -26,7 +26,7 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         dataset: the examples to train on.
         optimizer: a Keras optimizer.
         seed: the seed for the order of examples and for the noise.
-        run_dir: where history.csv, tensorboard/ and checkpoints go; None keeps nothing.
+        run_dir: the folder for history.csv, tensorboard/ and checkpoints/; None keeps nothing.
         callbacks: Keras callbacks. Row i of the history is what they call epoch i, the row is its logs;
             model.stop_training ends the run, and model.optimizer is the optimizer while it lasts.
         options: the fields of loop.Schedule.
@@ -60,7 +60,7 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
         dataset: the examples to train on.
         optimizer: a Keras optimizer that treats every weight alone, such as those of OPTIMIZERS.
         seeds: S seeds for the order of examples and for the noise.
-        run_dirs: where each keeps its run; None keeps nothing.
+        run_dirs: the folder of each model's run; None keeps nothing.
         options: the fields of loop.Schedule.
 
     Returns:
