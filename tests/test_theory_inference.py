@@ -5,24 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import reference
+from covariances import mixing, of_mixture, random_covariance
 
 from vae_tf import theory
-
-
-def random_covariance(n, seed):
-    A = np.random.default_rng(seed).standard_normal((n, n + 2))
-    return A @ A.T / n
-
-
-def mixing(n=128, k=2):
-    """sikka IV.B: A_ij = (1 + delta_ij) / 2."""
-    return (1 + np.eye(n, k)) / 2
-
-
-def of_mixture(A):
-    """Covariance of A s + eta."""
-    return A @ A.T + np.eye(len(A))
-
 
 BETAS = np.geomspace(0.1, 20, 25)
 

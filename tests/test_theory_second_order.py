@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import reference
-import tensorflow as tf
-import tensorflow_probability as tfp
+from autodiff import by_autodiff
 from scipy.optimize import minimize
 
 from vae_tf import theory
@@ -83,21 +82,6 @@ def problem(noise_variance, seed=0):
     x = rng.uniform(size=SIZE) if noise_variance is None else decoder(z) + rng.standard_normal(SIZE)
     L = np.tril(rng.standard_normal((LATENTS, LATENTS)))
     return decoder, x, z, 0.1 * L @ L.T + 0.05 * np.eye(LATENTS)
-
-
-def by_autodiff(decoder, x, z, noise_variance):
-    """log p(x|z), and its first and second derivatives by z, from TFP's densities in float64."""
-    z = tf.constant(z)
-    with tf.GradientTape() as outer:
-        outer.watch(z)
-        with tf.GradientTape() as inner:
-            inner.watch(z)
-            output = tf.linalg.matvec(decoder.B, tf.tanh(tf.linalg.matvec(decoder.W, z) + decoder.b))
-            density = (tfp.distributions.Bernoulli(logits=output, dtype=tf.float64) if noise_variance is None
-                       else tfp.distributions.Normal(output, tf.constant(noise_variance**0.5, tf.float64)))
-            value = tf.reduce_sum(density.log_prob(x))
-        gradient = inner.gradient(value, z)
-    return value.numpy(), outer.jacobian(gradient, z).numpy()
 
 
 @pytest.mark.parametrize("noise_variance", VARIANCES)

@@ -90,7 +90,9 @@ class Loop:
         _check_data(program, dataset)
         self.program, self.schedule = program, schedule
         self.folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
-        self.step, self.histories, states = 0, [[] for _ in run_dirs], None         # type: ignore[var-annotated]
+        self.step = 0
+        self.histories: list[list[dict[str, Any]]] = [[] for _ in run_dirs]
+        states: list[dict[str, Any]] | None = None
         if self.folders:
             self.step, states, self.histories = self._restore()
         chief = devices.is_chief(strategy)
