@@ -2,7 +2,7 @@
 
     python examples/vae_in_one_file.py
 
-It takes about two minutes on two CPU cores, downloads nothing, and prints the terms of the objective while it trains.
+It takes about two and a half minutes of processor time, downloads nothing, and prints the terms of the objective.
 At the end it scores the codes against the factors that made the images, and says how far from orthogonal the columns
 of the decoder's Jacobian are. `python train.py --model=vae` does the same with checkpoints, an export and much else.
 """
