@@ -7,12 +7,21 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"      # whatever the shell says: the pro
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import hypothesis
 import pytest
 import tensorflow as tf
 
 # Two devices for the tests of strategies; everything else uses the first.
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0],
                                            [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+# The suite draws the same few cases every time. `pytest --hypothesis-profile=long tests/properties` draws many new ones.
+for profile, examples in (("suite", 20), ("long", 2_000)):
+    hypothesis.settings.register_profile(profile, max_examples=examples, derandomize=profile == "suite", deadline=None,
+                                         database=None, print_blob=True,
+                                         suppress_health_check=list(hypothesis.HealthCheck))
+hypothesis.settings.load_profile("suite")
 
 
 # The files that take longest, first: both processes then end at about the same time.
