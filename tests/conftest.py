@@ -16,7 +16,7 @@ tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU"
                                            [tf.config.LogicalDeviceConfiguration()] * 2)
 
 
-# The suite draws the same few cases every time. `pytest --hypothesis-profile=long tests/properties` draws many new ones.
+# The suite draws the same few cases each time; `pytest --hypothesis-profile=long tests/properties` draws many new ones.
 for profile, examples in (("suite", 20), ("long", 2_000)):
     hypothesis.settings.register_profile(profile, max_examples=examples, derandomize=profile == "suite", deadline=None,
                                          database=None, print_blob=True,

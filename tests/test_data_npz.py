@@ -112,7 +112,7 @@ def test_what_does_not_fit_into_memory_is_refused_before_it_is_read(tmp_path):
     """
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     said, peak = done.stdout.splitlines()
-    assert said.startswith("dataset: bomb.npz takes 1.0 GB of memory to read, more than the 0.2 GB that there are")
+    assert said.startswith("dataset: bomb.npz takes 0.9 GiB of memory to read, more than the 0.2 GiB that there are")
     assert int(peak) < 50e6
     assert (tmp_path / "bomb.npz").stat().st_size < 4e6
 
@@ -121,9 +121,8 @@ def test_the_memory_limit_counts_every_array(tmp_path):
     path = save(tmp_path, images=np.zeros((10, 8, 8, 1), np.uint8), factors=np.zeros((10, 2)))
     needed = 640 + 20 * (8 + 6)
     assert set(npz.read("dataset", path, memory_limit=needed)) == {"images", "factors"}
-    with pytest.raises(InputError, match=r"takes 0\.0 MB of memory to read, more than the 0\.0 MB"):
+    with pytest.raises(InputError, match=r"takes 0\.0 MiB of memory to read, more than the 0\.0 MiB"):
         npz.read("dataset", path, memory_limit=needed - 1)
-    assert 0 < npz.available_memory() < 2**50
 
 
 def test_reading_stays_within_what_was_counted(tmp_path):
@@ -136,25 +135,6 @@ def test_reading_stays_within_what_was_counted(tmp_path):
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < counted + 1_000_000       # zipfile and NumPy pass pieces of 256 KB
-
-
-@pytest.mark.parametrize(("groups", "files", "left"), [
-    ("0::/a/b", {"memory.max": "100", "memory.current": "90", "memory.stat": "anon 60\nfile 30"}, [40]),
-    ("0::/a/b", {"memory.max": "max", "memory.current": "90", "memory.stat": "file 30"}, []),
-    ("4:memory:/a/b\n3:cpu:/c", {"memory.limit_in_bytes": "100", "memory.usage_in_bytes": "120",
-                                 "memory.stat": "cache 5"}, [0]),
-    ("3:cpu:/a/b", {}, []),
-])
-def test_control_groups_leave_what_their_files_say(tmp_path, groups, files, left):
-    (tmp_path / "cgroup").write_text(groups)
-    for inside in ("a/b", ""):          # the group's own folder, or the root that a container sees instead
-        mounted = tmp_path / f"mounted{len(inside)}"
-        folder = mounted / ("memory" if "memory" in groups else "") / inside
-        folder.mkdir(parents=True)
-        for name, content in files.items():
-            (folder / name).write_text(content)
-        assert list(npz._left_in_control_groups(tmp_path / "cgroup", mounted)) == left
-    assert list(npz._left_in_control_groups(tmp_path / "none")) == []
 
 
 def test_any_integers_are_pixels(tmp_path):

@@ -8,6 +8,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     Tools
     errors          the error for bad input, and text made safe to print
     typing          names for arrays and tensors in annotations
+    memory          the memory that a program may take
     files           files that appear whole or not at all, and locks
     checks          checks of arguments, one line for each mistake
     kinds           whether a factor is categorical, ordinal, cyclic or continuous

@@ -2,15 +2,12 @@
 
 import math
 import os
-import pathlib
-import resource
 import zipfile
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import psutil
 
+from vae_tf import memory
 from vae_tf.errors import InputError
 
 
@@ -20,12 +17,12 @@ def read(argument: str, path: str | os.PathLike, memory_limit: float | None = No
     Args:
         argument: what gave the path, for errors.
         path: the path of the file.
-        memory_limit: bytes that the arrays may take, copies made of them included; `available_memory` by default.
+        memory_limit: bytes that the arrays may take, copies made of them included; `memory.find_available` by default.
 
     Raises:
         InputError: no such file, not an .npz of plain arrays, or one that takes more memory than the limit.
     """
-    limit = available_memory() if memory_limit is None else memory_limit
+    limit = memory.find_available() if memory_limit is None else memory_limit
     member = None
     try:
         with zipfile.ZipFile(path) as archive:
@@ -34,8 +31,9 @@ def read(argument: str, path: str | os.PathLike, memory_limit: float | None = No
             for member in members:
                 needed += _memory(archive, member)
             if needed > limit:
-                raise InputError(f"{argument}: {path} takes {_gigabytes(needed)} of memory to read, more than the "
-                                 f"{_gigabytes(limit)} that there are; store fewer examples, or images as uint8")
+                raise InputError(f"{argument}: {path} takes {memory.describe_size(needed)} of memory to read, more "
+                                 f"than the {memory.describe_size(limit)} that there are; store fewer examples, or "
+                                 "images as uint8")
             arrays = {}
             for member in members:
                 with archive.open(member) as file:
@@ -83,43 +81,3 @@ def _memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
             raise _Unfit(f"its header promises {size:,} bytes of shape {shape}, but it has "
                          f"{member.file_size - file.tell():,}")
     return size + (6 * math.prod(shape) if dtype.itemsize > 1 else 0)
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.1f} GB" if size >= 1e8 else f"{size / 1e6:,.1f} MB"
-
-
-def available_memory() -> float:
-    """Return the bytes that this process can still take: the least that machine, control groups and its limit leave."""
-    left = [psutil.virtual_memory().available, *_left_in_control_groups()]
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY:
-        left.append(max(limit - psutil.Process().memory_info().vms, 0))
-    return min(left)
-
-
-def _left_in_control_groups(process: str = "/proc/self/cgroup", mounted: str = "/sys/fs/cgroup") -> Iterator[int]:
-    """Yield the bytes that each control group of a process leaves: of version 2, or of version 1's `memory`.
-
-    Inside a container a group's folder may not be visible, but that of the container's own root is.
-    """
-    try:
-        groups = [line.split(":", 2) for line in pathlib.Path(process).read_text().splitlines()]
-    except OSError:         # not Linux
-        return
-    for _, controllers, path in groups:
-        names = {"": ("", "memory.max", "memory.current", "file"),
-                 "memory": ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "cache")}.get(controllers)
-        if names is None:
-            continue
-        root, limit, usage, cache = names
-        inside = pathlib.PurePosixPath(path.lstrip("/"))
-        for folder in (inside, *inside.parents):
-            try:
-                at = pathlib.Path(mounted) / root / folder
-                total, used = (at / limit).read_text().strip(), int((at / usage).read_text())
-                stat = dict(line.split() for line in (at / "memory.stat").read_text().splitlines())
-            except (OSError, ValueError):
-                continue
-            if total != "max":
-                yield max(int(total) - used + int(stat.get(cache, 0)), 0)      # the file cache can be reclaimed
