@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import rounding
+import tensorflow as tf
 from cases import build, dataset
 
 from vae_tf import runs, training
@@ -107,13 +108,13 @@ def test_a_replica_that_diverges_is_named(tmp_path):
 
 def test_watch_sees_each_replica_as_it_would_alone(tmp_path):
     def watch(model, x, u):
-        return {"spread": float(np.std(model.posterior(x, u).mean()))}
+        return {"spread": tf.math.reduce_std(model.posterior(x, u).mean()), "examples": len(x)}
 
     case, seeds = DENSE[3], [2, 3]
     _, histories = train([build(*case, seed) for seed in seeds], seeds, watch=watch, watch_every=5)
     _, alone = rounding.train(case, 3, watch=watch, watch_every=5)
     assert_same_history(histories[1], alone)
-    assert "spread" in alone[0]
+    assert "spread" in alone[0] and alone[0]["examples"] == histories[1][0]["examples"] > 0
 
 
 def test_a_replica_s_folder_reads_like_a_run_of_its_own(tmp_path):

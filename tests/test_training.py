@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from cases import CASES, IDS, NEEDS_MNIST, build, dataset
+from tensorboard.backend.event_processing import event_accumulator
 
 from vae_tf import console, data, distributions, models, runs, training
 from vae_tf.training import loop, rows
@@ -207,7 +208,12 @@ def test_history_survives_as_written(tmp_path):
     history, _ = fit(small(), 20, tmp_path)
     assert runs.read_history(tmp_path, 20) == history
     assert [row["step"] for row in runs.read_history(tmp_path, 12)] == [5, 10]
-    assert list((tmp_path / "tensorboard").iterdir())
+    logged = event_accumulator.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    for name in ("loss", "kl"):
+        assert [event.step for event in logged.Tensors(name)] == [5, 10, 15, 20]
+        values = [tf.make_ndarray(event.tensor_proto) for event in logged.Tensors(name)]
+        np.testing.assert_array_equal(values, np.float32([row[name] for row in history]))
+        assert logged.SummaryMetadata(name).plugin_data.plugin_name == "scalars"
 
 
 def watch(model, x, u):

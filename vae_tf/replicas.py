@@ -17,6 +17,7 @@ from vae_tf.models import Autoencoder, Update
 from vae_tf.typing import Array, Optimizer, Tensor
 
 Terms = dict[str, Tensor]
+Watch = Callable[[Any, Tensor, Tensor | None], Mapping[str, Any]]
 
 
 class Program:
@@ -77,6 +78,16 @@ class Program:
         # The optimizer undoes the loss scale; the sum over all devices undoes the division.
         return self.clip(gradients, optimizer.scale_loss(limit / _devices()))
 
+    def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
+        """Return {name: [S]}, what `function(model, x, u)` gives for each model on examples of its own.
+
+        Args:
+            function: gives scalars by name; it is called inside a graph.
+            x: [S, B, ...].
+            u: [S, B, |u|], or None.
+        """
+        raise NotImplementedError
+
     def publish(self) -> None:
         """Bring the models up to date."""
 
@@ -133,6 +144,11 @@ class Single(Program):
         terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=True)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
 
+    def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
+        """Return {name: [1]}, what the function gives for the only model."""
+        seen = function(self.models[0], x[0], None if u is None else u[0])
+        return {name: tf.convert_to_tensor(value)[tf.newaxis] for name, value in seen.items()}
+
     def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
         """Clip all gradients by one global norm."""
         return tf.clip_by_global_norm(gradients, limit)[0]
@@ -176,21 +192,35 @@ class Stacked(Program):
         model = self.models[0]
         x = tf.reshape(x, (count, -1, *x.shape[1:]))
         noise = tf.stack([distributions.noise(_seed(seed, step), x.shape[1], model.noise_size) for seed in self.seeds])
-        given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas),
-                 "weights": [tf.convert_to_tensor(stack) for stack in self.stacks]}
+        given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas)}
         if u is not None:
             given["u"] = tf.reshape(u, (count, -1, u.shape[1]))
-
-        def one(given: dict[str, Tensor]) -> tuple[Terms, list[Tensor]]:
-            values = list(zip(model.variables, given.pop("weights"), strict=True))
-            with keras.StatelessScope(state_mapping=values) as scope:
-                terms = model.objective(**given, training=True)
-            return terms, [scope.get_current_value(variable) for variable in model.non_trainable_variables]
-
-        terms, statistics = self.map(one, given)
+        terms, statistics = self._map(lambda model, given: model.objective(**given, training=True), given)
         for stack, value in zip((stack for stack in self.stacks if not stack.trainable), statistics, strict=True):
             stack.assign(value)
         return {name: tf.reduce_mean(term, 1) for name, term in terms.items()}
+
+    def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
+        """Return {name: [S]}, what the function gives for each model."""
+        given = {"x": x} if u is None else {"x": x, "u": u}
+
+        def see(model: Autoencoder, given: dict[str, Tensor]) -> dict[str, Tensor]:
+            seen = function(model, given["x"], given.get("u"))
+            return {name: tf.convert_to_tensor(value) for name, value in seen.items()}
+
+        return self._map(see, given)[0]
+
+    def _map(self, function: Callable[[Autoencoder, Any], Any], given: dict[str, Tensor]) -> tuple[Any, list[Tensor]]:
+        """Return function(model, its row of `given`) of every replica, and the values of non-trainable variables."""
+        model = self.models[0]
+
+        def one(given: dict[str, Any]) -> tuple[Any, list[Tensor]]:
+            values = list(zip(model.variables, given.pop("weights"), strict=True))
+            with keras.StatelessScope(state_mapping=values) as scope:
+                outputs = function(model, given)
+            return outputs, [scope.get_current_value(variable) for variable in model.non_trainable_variables]
+
+        return self.map(one, {**given, "weights": [tf.convert_to_tensor(stack) for stack in self.stacks]})
 
     def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
         """Clip the gradients of each replica by a global norm of their own."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from vae_tf import checks, data, devices, models, replicas, runs
@@ -21,8 +22,6 @@ from vae_tf.training.rows import Row, Writers
 WATCHED_EXAMPLES = 500
 CALL_SECONDS = 0.5          # seconds of training per call from Python; a request to stop is seen between calls
 
-Watch = Callable[[Any, tf.Tensor, tf.Tensor | None], Mapping[str, Any]]
-
 
 @dataclasses.dataclass(frozen=True)
 class Schedule:
@@ -36,8 +35,9 @@ class Schedule:
         jit_compile: whether XLA compiles the step.
         log_every: steps per row of history.
         checkpoint_every: steps per checkpoint.
-        watch: called as watch(model, x, u) every watch_every steps with 500 training examples at most, chosen by seed
-            and the same all through a run: it returns numbers by name, which join the step's row.
+        watch: called once as watch(model, x, u) to make a graph, which runs every watch_every steps. x and u are 500
+            training examples at most, chosen by seed and the same all through a run. It returns scalars by name, which
+            join the step's row.
         watch_every: steps from one call of `watch` to the next.
 
     Raises:
@@ -51,7 +51,7 @@ class Schedule:
     jit_compile: bool = False
     log_every: int = 50
     checkpoint_every: int = 1000
-    watch: Watch | None = None
+    watch: replicas.Watch | None = None
     watch_every: int = 500
 
     def __post_init__(self) -> None:
@@ -106,8 +106,7 @@ class Loop:
             program, self.iterator.element_spec, warmup_steps=schedule.warmup_steps,
             clip_gradients=schedule.clip_gradients, jit_compile=schedule.jit_compile)
         self.row = Row(names, len(program.models), states)
-        self.watched = [_choose_watched(program.models[0], dataset, seed) for seed in program.seeds
-                        ] if schedule.watch else []
+        self.watch = _make_watch(program, dataset, schedule.watch) if schedule.watch else None
         self.agree = _make_agreement(strategy, chief)
         self.progress = Progress(schedule.steps, len(program.models), quiet=not chief)
 
@@ -166,11 +165,10 @@ class Loop:
         """Add the row of every replica to its history, and show it."""
         rows = self.row.finish(self.step, self.schedule.batch_size)
         self.progress.show(rows)
-        watch = self.schedule.watch
-        if watch and self.step % self.schedule.watch_every == 0:
-            self.program.publish()
-            for row, model, examples in zip(rows, self.program.models, self.watched, strict=True):
-                row.update({name: float(value) for name, value in watch(model, *examples).items()})
+        if self.watch and self.step % self.schedule.watch_every == 0:
+            for name, values in self.watch().items():
+                for row, value in zip(rows, values.numpy(), strict=True):
+                    row[name] = float(value)
         for history, row in zip(self.histories, rows, strict=True):
             history.append(row)
         write(rows)
@@ -210,8 +208,15 @@ def _make_agreement(strategy: tf.distribute.Strategy, chief: bool) -> Callable[[
     return agree
 
 
-def _choose_watched(model: models.Autoencoder, dataset: data.Dataset, seed: int) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Return (x, u) of the examples that a schedule's watch sees: the first of the first epoch."""
-    indices = draw_permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES]
-    return (models.unit_range(tf.constant(dataset.images_at(indices))),
-            tf.constant(dataset.u_at(indices)) if dataset.u_at and model.u_size else None)
+def _make_watch(program: replicas.Program, dataset: data.Dataset, watch: replicas.Watch
+                ) -> Callable[[], Mapping[str, tf.Tensor]]:
+    """Return a function that gives what the schedule's watch sees of every replica, {name: [S]}.
+
+    Each replica is watched on the first examples of its first epoch.
+    """
+    indices = np.stack([draw_permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES] for seed in program.seeds])
+    u_at = dataset.u_at if program.models[0].u_size else None
+    u = tf.constant(np.stack([u_at(row) for row in indices])) if u_at else None
+    x = tf.constant(np.stack([dataset.images_at(row) for row in indices]))
+    run = tf.function(lambda x, u: program.watch(watch, models.unit_range(x), u))
+    return lambda: run(x, u)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
 from vae_tf.typing import Tensor
 
@@ -68,9 +69,11 @@ class Writers:
 
     def _write(self, rows: list[dict[str, Any]]) -> None:
         for writer, row in zip(self.writers, rows, strict=False):
+            # All scalars are one event: tf.summary.scalar would take longer than the steps of a small network.
+            # Summaries that are written one after another merge into one, as repeated fields do.
+            event = b"".join(scalar_pb(name, value).SerializeToString() for name, value in row.items())
             with writer.as_default():
-                for name, value in row.items():
-                    tf.summary.scalar(name, value, step=row["step"])
+                tf.summary.experimental.write_raw_pb(event, step=row["step"])
 
     def __exit__(self, *error: Any) -> None:
         for writer in self.writers:
