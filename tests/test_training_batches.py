@@ -1,6 +1,9 @@
 """Which examples form a step."""
 
+import dataclasses
+
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from vae_tf import data
@@ -16,6 +19,41 @@ def test_every_epoch_is_a_permutation_of_its_own():
     np.testing.assert_array_equal(batches.draw_indices(n, batch_size, 0, 7), drawn[35:40])
     assert not np.array_equal(batches.draw_indices(n, batch_size, 1, 7), drawn[35:40])
     assert len(batches.draw_indices(3, 8, 0, 0)) == 8           # a batch larger than the data
+
+
+@pytest.mark.parametrize("n, batch_size", [(12, 5), (3, 8), (100, 4)])
+def test_successive_steps_are_those_drawn_one_by_one(n, batch_size):
+    for step, count in ((0, 1), (7, 3), (2, 20)):
+        wanted = np.concatenate([batches.draw_indices(n, batch_size, 3, step + i) for i in range(count)])
+        np.testing.assert_array_equal(batches.draw_successive(n, batch_size, 3, step, count), wanted)
+
+
+def test_many_small_batches_of_shares_and_seeds_are_drawn_as_one_by_one():
+    """Enough for several calls from TensorFlow to Python, of which one ends amid the shares of a step."""
+    ds, seeds, of = data.load("synthetic_linear"), [4, 9], 4
+    made = list(batches.make_batches(ds, 8, seeds, 5, 400, shares=(1, 3, of)))
+    assert len(made) == 3 * 395
+    for i in (0, 1, 2, 253, 254, 255, 256, 257, 770, 1184):
+        step, share = 5 + i // 3, 1 + i % 3
+        indices = np.concatenate([batches.draw_indices(len(ds), 8, seed, step)[2 * share:2 * share + 2]
+                                  for seed in seeds])
+        assert int(made[i][0]) == step
+        np.testing.assert_array_equal(made[i][1], ds.images_at(indices))
+
+
+def test_a_failure_names_the_first_step_whose_examples_cannot_be_read():
+    ds, failures = data.load("synthetic_linear"), []
+    bad = batches.draw_indices(len(ds), 4, 0, 33)[2]
+
+    def read(indices):
+        if bad in indices:
+            raise OSError("gone")
+        return ds.images_at(indices)
+
+    broken = dataclasses.replace(ds, images_at=read)
+    with pytest.raises(tf.errors.UnknownError):
+        list(batches.make_batches(broken, 4, [0], 0, 200, failures=failures))
+    assert failures[0][0] == 33 and str(failures[0][1]) == "gone"
 
 
 def test_batches_start_anywhere():

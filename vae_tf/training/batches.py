@@ -11,7 +11,8 @@ from vae_tf import checks, data
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Integers, Tensor
 
-FETCHED = 8         # number of batches that one call from TensorFlow to Python makes
+# A call from TensorFlow to Python makes so many batches, fewest and most, and within that so many bytes.
+FETCHED, FETCHED_BYTES = (8, 256), 2**20
 
 
 def draw_permutation(n: int, seed: int, epoch: int) -> Integers:
@@ -38,7 +39,19 @@ def draw_indices(n: int, batch_size: int, seed: int, step: int,
     """
     checks.whole("n", n, 1)
     checks.whole("batch_size", batch_size, 1)
-    start, stop = step * batch_size, (step + 1) * batch_size
+    return draw_successive(n, batch_size, seed, step, 1, permutation)
+
+
+def draw_successive(n: int, batch_size: int, seed: int, step: int, count: int,
+                    permutation: Callable[[int, int, int], Integers] = draw_permutation) -> Integers:
+    """Return the examples of `count` successive steps, [count x batch_size], as `draw_indices` gives them one by one.
+
+    Args:
+        n, batch_size, seed, permutation: see `draw_indices`.
+        step: the number of the first step.
+        count: the number of steps.
+    """
+    start, stop = step * batch_size, (step + count) * batch_size
     return np.concatenate([permutation(n, seed, epoch)[max(start - epoch * n, 0):stop - epoch * n]
                            for epoch in range(start // n, (stop - 1) // n + 1)])
 
@@ -64,21 +77,22 @@ def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], s
     size = batch_size // of
     remembered = functools.lru_cache(maxsize=2 * len(seeds))(draw_permutation)      # two epochs meet in a batch
 
-    def read_examples(step: int, share: int) -> list[Array]:
-        rows = slice(share * size, (share + 1) * size)
-        indices = np.concatenate([draw_indices(len(dataset), batch_size, seed, step, remembered)[rows]
-                                  for seed in seeds])
-        try:
-            return [read(indices) for read, _, _ in columns]
-        except Exception as error:
-            if failures is not None:
-                failures.append((step, error))
-            raise
+    def draw_shares(steps: Integers, shares: Integers) -> Integers:
+        """Return the examples of some shares of successive steps, [shares, S x size]."""
+        count = int(steps[-1] - steps[0]) + 1
+        drawn = np.stack([draw_successive(len(dataset), batch_size, seed, int(steps[0]), count, remembered)
+                          for seed in seeds])
+        chosen = drawn.reshape(len(seeds), count, of, size)[:, steps - steps[0], shares]       # [S, shares, size]
+        return chosen.swapaxes(0, 1).reshape(len(steps), len(seeds) * size)
 
     def read_several(steps: Integers, shares: Integers) -> list[Array]:
-        rows = zip(*map(read_examples, steps, shares), strict=True)
-        return [np.stack(each).astype(dtype.as_numpy_dtype, copy=False)
-                for each, dtype in zip(rows, dtypes, strict=True)]
+        indices = draw_shares(steps, shares)
+        try:
+            return [_read(read, indices, dtype) for read, _, dtype in columns]
+        except Exception as error:
+            if failures is not None:
+                failures.append((_find_failure(columns, steps, indices), error))
+            raise
 
     def fetch(i: Tensor) -> tuple[Tensor, ...]:
         steps = i // per_step
@@ -87,8 +101,27 @@ def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], s
                         for array, (_, shape, _) in zip(arrays, columns, strict=True))
 
     # Several batches at a time, because a call of Python costs more than a small batch.
-    numbers = tf.data.Dataset.range(start * per_step, stop * per_step).batch(FETCHED)
+    share_bytes = len(seeds) * size * sum(int(np.prod(shape)) * dtype.size for _, shape, dtype in columns)
+    fetched = int(np.clip(FETCHED_BYTES // share_bytes, *FETCHED))
+    numbers = tf.data.Dataset.range(start * per_step, stop * per_step).batch(fetched)
     return numbers.map(fetch, num_parallel_calls=2).prefetch(2).unbatch().prefetch(2)
+
+
+def _read(read: Callable[[Integers], Array], indices: Integers, dtype: tf.DType) -> Array:
+    """Return the examples of indices [shares, n] as one array [shares, n, ...]."""
+    array = read(indices.reshape(-1))
+    return array.reshape(*indices.shape, *array.shape[1:]).astype(dtype.as_numpy_dtype, copy=False)
+
+
+def _find_failure(columns: Sequence[tuple[Any, tuple[int, ...], Any]], steps: Integers, indices: Integers) -> int:
+    """Return the first of some steps whose examples cannot be read, or the first of all if they can be by now."""
+    for step, rows in zip(steps, indices, strict=True):
+        try:
+            for read, _, _ in columns:
+                read(rows)
+        except Exception:
+            return int(step)
+    return int(steps[0])
 
 
 def _list_columns(dataset: data.Dataset, with_u: bool) -> list[tuple[Any, tuple[int, ...], Any]]:
