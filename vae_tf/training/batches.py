@@ -12,7 +12,7 @@ from vae_tf.errors import InputError
 from vae_tf.typing import Array, Integers, Tensor
 
 # A call from TensorFlow to Python makes so many batches, fewest and most, and within that so many bytes.
-FETCHED, FETCHED_BYTES = (8, 256), 2**20
+FETCHED, FETCHED_BYTES = (8, 64), 2**20
 
 
 def draw_permutation(n: int, seed: int, epoch: int) -> Integers:
