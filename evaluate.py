@@ -111,9 +111,9 @@ def compare(asked):
         raise InputError("--compare: expected models of one dataset, or --dataset to compare them on; got "
                          + ", ".join(f"{name} of {data}" for name, data in others.items()))
     fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
-    measured = comparison.measure(models, dataset, examples=asked.geometry_examples, seed=asked.options.seed,
+    measured = comparison.measure(models, dataset, examples=asked.options.around, seed=asked.options.seed,
                                   fitted=fitted, progress=report.progress)
-    print(f"Decoder columns around {min(asked.geometry_examples, len(dataset)):,} {part}; "
+    print(f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
           f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here")
     print("\n".join(comparison.report(comparison.group_by_recipe(recipes), measured)))
     other = [name for name, recipe in recipes.items()

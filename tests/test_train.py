@@ -55,7 +55,7 @@ def test_the_polarised_regime_is_watched_while_training_and_scored_after(folder,
     assert "The KL is not within 3 % of its polarised form at the end" in capsys.readouterr().out
     run_train(*base, "--name=plain", "--polarised_every=0")
     assert "polarised" not in capsys.readouterr().out
-    run_train("--model=ae", *base[2:], "--name=ae", "--polarised_every=2")
+    run_train("--model=ae", *base[2:], "--name=ae")
     x = data.load("synthetic_linear").images_at(np.arange(5))
     watched, plain, ae = (export.load(f"exported/{name}") for name in ("watched", "plain", "ae"))
     np.testing.assert_array_equal(watched.encode(x)["stddev"], plain.encode(x)["stddev"])

@@ -110,6 +110,7 @@ class Settings:
         replicas: how many seeds are trained as one program; None for one.
         sweep_beta: the values of beta that are trained as one program; None for one.
         accept_dark: whether the export takes batches of images of which no pixel is above 1.
+        memory_limit: the memory in GiB that data, models and training may take; None for what the machine leaves.
     """
 
     name: str | None = None
@@ -126,6 +127,7 @@ class Settings:
     replicas: int | None = None
     sweep_beta: list[str] | None = None
     accept_dark: bool = False
+    memory_limit: float | None = None
 
 
 # The flags of train.py that are no part of a configuration.

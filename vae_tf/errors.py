@@ -1,14 +1,23 @@
-"""The error for mistakes that the user can fix, and a function that makes text from files safe to print."""
+"""The error for mistakes that the user can fix, and functions that make text from outside safe to print."""
 
 
 class InputError(ValueError):
     """Raised for mistakes that the user can fix: one line with the argument, what was expected, what came, the choices.
 
-    The programs print it without a traceback; any other error is a bug and shows where.
+    The programs print it without a traceback; any other error is a bug and shows where. The message may quote what
+    was given, so its control characters are escaped, and its middle is left out if it is long.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shorten(printable(message)))
 
 
 def printable(text: object) -> str:
     r"""Return the text with its control characters escaped, because a terminal would obey them; ESC becomes \x1b."""
     return "".join(character if character.isprintable() else character.encode("unicode_escape").decode()
                    for character in str(text))
+
+
+def shorten(text: str, longest: int = 1_500) -> str:
+    """Return the text; of one that is longer, the beginning and the end alone, with ... between them."""
+    return text if len(text) <= longest else f"{text[:longest * 2 // 3]} ... {text[len(text) - longest // 3 + 5:]}"

@@ -2,6 +2,7 @@
 
     groups              flags under headings, each checked as it is parsed
     train_flags, evaluate_flags, data_flags
+    effects             the flags that have an effect only beside others
     program             a program: its flags parsed, its errors and warnings
     help_page           the page of --help
     training_request    what train.py's flags ask for: devices, configurations, settings

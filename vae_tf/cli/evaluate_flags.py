@@ -11,6 +11,7 @@ from vae_tf.cli.groups import FlagGroups
 # The largest numbers of examples that --quick uses: for --metrics, and for --geometry and --theory.
 QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
+MOST_JOBS = 4_096
 
 
 def define_evaluate_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list[str]]:
@@ -61,7 +62,8 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.add_float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
                     "below this many nats.")
     group.add_integer("jobs", None, "Number of metrics computed in parallel; by default the number of processors.",
-                      lower_bound=1)
+                      lower_bound=1, upper_bound=MOST_JOBS)
+    group.add_memory_limit()
     group.add_list("geometry", ",".join(metrics.default_names("geometry")),
                    "Metrics of the decoder around posterior means, comma-separated, from "
                    + ", ".join(metrics.names("geometry")) + "; " + _enumerate(_list_slow("geometry")) + " take "

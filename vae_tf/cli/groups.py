@@ -1,6 +1,5 @@
 """Define flags under headings; each flag is checked as it is parsed."""
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -8,6 +7,9 @@ from absl import flags
 
 from vae_tf.errors import InputError
 from vae_tf.models import Option
+
+# What a flag may hold: numbers that float32 and int32 hold, because TensorFlow computes with them.
+LARGEST_FLOAT, SMALLEST_FLOAT, LARGEST_INTEGER = 3.4e38, 1.2e-38, 2**31 - 1
 
 
 class FlagGroups:
@@ -33,31 +35,39 @@ class FlagGroups:
         self._define(flags.DEFINE_enum, name, default, list(choices), text)
 
     def add_integer(self, name: str, default: int | None, text: str, **bounds: int) -> None:
-        """Define a flag that takes a whole number; bounds are lower_bound and upper_bound."""
-        self._define(flags.DEFINE_integer, name, default, text, **bounds)
+        """Define a flag that takes a whole number; bounds are lower_bound and upper_bound, by default int32's."""
+        self._define(flags.DEFINE_integer, name, default, text, **{"upper_bound": LARGEST_INTEGER, **bounds})
 
     def add_float(self, name: str, default: float | None, text: str, positive: bool = True) -> None:
-        """Define a flag that takes a finite number, above 0 or, unless positive, 0 too."""
+        """Define a flag that takes a number above 0 that float32 holds or, unless positive, 0 too."""
         def check(value: float | None) -> bool:
-            if value is None or (math.isfinite(value) and (value > 0 or (value == 0 and not positive))):
+            if value is None or is_float32(value) or (value == 0 and not positive):
                 return True
-            raise flags.ValidationError(f"expected a finite number {'above' if positive else 'not below'} 0")
+            raise flags.ValidationError(f"expected {'0, or ' * (not positive)}a finite number above 0, from "
+                                        f"{SMALLEST_FLOAT:g} to {LARGEST_FLOAT:g}")
 
         self._define(flags.DEFINE_float, name, default, text)
         flags.register_validator(name, check, flag_values=self.values)
 
     def add_path(self, name: str, default: str | None, text: str) -> None:
-        """Define a flag that takes text.
+        """Define a flag that takes text that a file's name may hold.
 
-        An empty path is refused: it is an unset variable of a shell, and would mean the root.
+        An empty path is refused: it is an unset variable of a shell, and would mean the root. TensorFlow writes paths
+        as UTF-8, so a path must be that.
         """
         self._define(flags.DEFINE_string, name, default, text)
-        self._refuse_empty(name)
+        self._check_paths(name)
 
     def add_paths(self, name: str, default: str | None, text: str) -> None:
-        """Define a flag that takes comma-separated texts of which none is empty."""
+        """Define a flag that takes comma-separated texts that files' names may hold."""
         self._define(flags.DEFINE_list, name, default, text)
-        self._refuse_empty(name)
+        self._check_paths(name)
+
+    def add_memory_limit(self) -> None:
+        """Define --memory_limit."""
+        self.add_float("memory_limit", None, "Memory in GiB that data, models and computations may take. What is "
+                       "estimated to take more is refused before it starts. By default the limit is what the machine, "
+                       "its control groups and ulimit leave.")
 
     def add_boolean(self, name: str, default: bool, text: str) -> None:
         """Define a flag that is set or not."""
@@ -88,11 +98,18 @@ class FlagGroups:
         define(name, *args, flag_values=self.values, module_name=self.heading, **options)
         self.names[self.heading].append(name)
 
-    def _refuse_empty(self, name: str) -> None:
+    def _check_paths(self, name: str) -> None:
         def check(value: str | list[str] | None) -> bool:
-            given = value if isinstance(value, list) else [value]
-            if value is None or (given and all(part and part.strip() for part in given)):
-                return True
-            raise flags.ValidationError("expected a name or path; got an empty one")
+            given = value if isinstance(value, list) else [] if value is None else [value]
+            if value is not None and not (given and all(part.strip() for part in given)):
+                raise flags.ValidationError("expected a name or path; got an empty one")
+            if any("\0" in part or "\udc80" <= character <= "\udcff" for part in given for character in part):
+                raise flags.ValidationError("expected a name or path in UTF-8, without null characters")
+            return True
 
         flags.register_validator(name, check, flag_values=self.values)
+
+
+def is_float32(value: float) -> bool:
+    """Return whether float32 holds a positive number, neither as 0 nor as infinity."""
+    return SMALLEST_FLOAT <= value <= LARGEST_FLOAT

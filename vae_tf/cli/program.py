@@ -8,9 +8,9 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from vae_tf import console, extensions, models, training
+from vae_tf import console, extensions, memory, models, training
 from vae_tf.cli.help_page import write_help
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, printable, shorten
 
 # A program ends with one line and exit code 2 for these; any other error is a bug and shows where.
 ONE_LINE = (InputError, OSError, training.NonFiniteError, training.DataError)
@@ -42,9 +42,11 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
             _fail(program, error)
 
     def run_main(argv: list[str]) -> None:
-        if not flags.FLAGS["verbosity"].present:
+        if flags.FLAGS["verbosity"].using_default_value:
             logging.set_verbosity(logging.WARNING)      # TensorFlow logs its own progress at level INFO
         _show_warnings_as_lines(program)
+        if flags.FLAGS.memory_limit is not None:
+            memory.set_limit(flags.FLAGS.memory_limit * 2**30)
         try:
             console.run(program, lambda: main(flags.FLAGS))
         except ONE_LINE as error:
@@ -56,12 +58,13 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
 def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     """Parse argv into values, flagfiles included; if both --steps and --epochs are given, the last one counts.
 
-    A flagfile's beta is left out if a --model outside of the file names a model without one.
+    A flagfile's beta is left out if a --model outside of the file names a model without one. Flags that stand in
+    flagfiles alone count as not present, so that effects.check_effects is about the command line.
 
     Raises:
         flags.Error: an unknown flag, a value that does not fit, or something that is no flag.
     """
-    outside = {_name(arg) for arg in argv}
+    outside = {_name(arg) for arg in argv if arg.startswith("-")}
     argv = values.read_flags_from_files(list(argv))
     rest = values(argv)
     if rest[1:]:
@@ -69,6 +72,9 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     lengths = [_name(arg) for arg in argv if arg.startswith("-") and _name(arg) in ("steps", "epochs")]
     if len(set(lengths)) > 1:
         values[{"steps": "epochs", "epochs": "steps"}[lengths[-1]]].value = None
+    for name in values:
+        if name not in outside and f"no{name}" not in outside:
+            values[name].present = 0
     if "model" in outside and "beta" not in outside and values.model not in models.with_beta():
         values["beta"].value = None
     return rest
@@ -82,7 +88,7 @@ def _name(argument: str) -> str:
 def _show_warnings_as_lines(program: str) -> None:
     """Have every warning of this process printed as one line."""
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"{program}: warning: {printable(message)}", file=sys.stderr)
+        print(f"{program}: warning: {shorten(printable(message))}", file=sys.stderr)
 
     warnings.showwarning = show
 
@@ -90,5 +96,5 @@ def _show_warnings_as_lines(program: str) -> None:
 def _fail(program: str, error: Exception) -> NoReturn:
     """End the process with exit code 2 and one line."""
     line = " ".join(str(error).removeprefix("ERROR:: ").split())
-    print(f"{program}: error: {printable(line)}", file=sys.stderr)
+    print(f"{program}: error: {shorten(printable(line))}", file=sys.stderr)
     sys.exit(2)

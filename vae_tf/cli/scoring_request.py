@@ -9,6 +9,7 @@ import joblib
 from absl.flags import FlagValues
 
 from vae_tf import evaluation, export, metrics
+from vae_tf.cli.effects import SCORING, check_effects
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY
 from vae_tf.errors import InputError
 
@@ -42,7 +43,6 @@ class ScoringRequest:
         data: the data to score on.
         options: metrics, examples, seeds and processes.
         geometry: the names of --geometry.
-        geometry_examples: examples around which a comparison looks at decoders.
     """
 
     export: str
@@ -52,19 +52,17 @@ class ScoringRequest:
     data: DataRequest
     options: evaluation.Options
     geometry: tuple[str, ...]
-    geometry_examples: int
 
 
 def read_scoring_request(flags: FlagValues) -> ScoringRequest:
     """Return what flags ask to be scored.
 
     Raises:
-        InputError: there is no such metric, or no export that fits a pattern.
+        InputError: there is no such metric, no export that fits a pattern, or a flag has no effect beside the others.
     """
-    return ScoringRequest(
-        flags.export, () if flags.codes or not flags.compare else tuple(find_exports(flags.compare)), flags.codes,
-        flags.trust_export, read_data_request(flags), read_options(flags), tuple(flags.geometry),
-        flags.geometry_examples)
+    check_effects(SCORING, flags, flags)
+    return ScoringRequest(flags.export, tuple(find_exports(flags.compare or ())), flags.codes, flags.trust_export,
+                          read_data_request(flags), read_options(flags), tuple(flags.geometry))
 
 
 def read_data_request(flags: FlagValues) -> DataRequest:

@@ -7,6 +7,9 @@ from vae_tf.cli.data_flags import define_data_flags
 from vae_tf.cli.groups import FlagGroups
 from vae_tf.errors import InputError
 
+# The largest number of models that are trained as one program: each has a folder, and takes a second to build.
+MOST_REPLICAS = 10_000
+
 
 def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list[str]]:
     """Define train.py's flags; returns {heading: names}, in the order of --help."""
@@ -65,11 +68,13 @@ def _define_run_flags(group: FlagGroups) -> None:
     group.add_path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
                    "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
     group.add_integer("replicas", None, "Train this number of models as one program, with seeds from --seed on. Each "
-                      "has its own run, NAME-seedS, the same as if it were trained alone.", lower_bound=1)
+                      "has its own run, NAME-seedS, the same as if it were trained alone.", lower_bound=1,
+                      upper_bound=MOST_REPLICAS)
     group.add_list("sweep_beta", None, "Train one model for each of these values of beta, comma-separated, as one "
                    "program; their runs are called NAME-betaB.")
     group.add_enum("strategy", "auto", devices.STRATEGIES, "How devices share the work; the result does not depend on "
                    "it. auto takes the machines of TF_CONFIG, the TPU of TPU_NAME, all GPUs, or one device.")
+    group.add_memory_limit()
     group.add_float("active_threshold", 0.5, "Threshold of the polarised KL that history.csv shows: a latent counts as "
                     "active there if its mean posterior variance is below this many prior variances.")
 

@@ -10,6 +10,9 @@ import tensorflow as tf
 from absl.flags import FlagValues
 
 from vae_tf import data, defaults, devices, export, models, networks
+from vae_tf.cli import effects
+from vae_tf.cli.groups import LARGEST_INTEGER, is_float32
+from vae_tf.cli.train_flags import MOST_REPLICAS
 from vae_tf.configuration import SETTINGS, Configuration, Settings
 from vae_tf.errors import InputError
 
@@ -54,6 +57,9 @@ def configure_all(flags: FlagValues, dataset: data.Dataset) -> dict[str, Configu
     config = configure(flags, dataset)
     betas = _read_betas(flags.sweep_beta, config.model) if flags.sweep_beta else [None]
     seeds = range(config.seed, config.seed + flags.replicas) if flags.replicas else [None]
+    if len(betas) * len(seeds) > MOST_REPLICAS:
+        raise InputError(f"--replicas: expected at most {MOST_REPLICAS:,} models; got {len(seeds):,} for each of "
+                         f"{len(betas):,} values of --sweep_beta")
     configs = {}
     for beta, seed in itertools.product(betas, seeds):
         suffix = ("" if beta is None else f"-beta{beta:g}") + ("" if seed is None else f"-seed{seed}")
@@ -75,7 +81,7 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
                              if field.name not in OF_DATA}
     suited = {**data.choose_settings(dataset), **_read_init_from(given)}
     if flags.epochs is not None:
-        suited["steps"] = max(1, round(flags.epochs * len(dataset) / flags.batch_size))
+        suited["steps"] = _count_steps(flags.epochs, len(dataset), flags.batch_size)
     given.update({name: value for name, value in suited.items() if given[name] is None})
     if given["learning_rate"] is None:
         given["learning_rate"] = defaults.choose_learning_rate(given["network"], dataset.shape)
@@ -88,7 +94,17 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
                if option in kind.options or option.in_every_configuration}
     config = Configuration(**given, data_fingerprint=dataset.fingerprint, keras=networks.KERAS, options=options)
     kind.check_configuration(config, len(dataset))
+    effects.check_effects(effects.list_training_effects(), flags, effects.Training(flags, config, dataset))
     return config
+
+
+def _count_steps(epochs: float, examples: int, batch_size: int) -> int:
+    """Return the number of steps in some passes over the data."""
+    steps = epochs * examples / batch_size
+    if steps > LARGEST_INTEGER:
+        raise InputError(f"--epochs: expected at most {LARGEST_INTEGER:,} steps; got {epochs:g} passes over "
+                         f"{examples:,} examples, which are {steps:.3g} steps of {batch_size:,}")
+    return max(1, round(steps))
 
 
 def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
@@ -119,7 +135,7 @@ def _read_betas(given: Sequence[str], model: str) -> list[float]:
         betas = [float(value) for value in given]
     except ValueError:
         betas = [math.nan]
-    finite = all(math.isfinite(beta) and beta >= 0 for beta in betas)
+    finite = all(beta == 0 or is_float32(beta) for beta in betas)
     if not finite or len({f"{beta:g}" for beta in betas}) < len(betas):
         raise InputError("--sweep_beta: expected different finite numbers, not below 0, such as 0.5,1,4; "
                          f"got {','.join(given)}")

@@ -1,0 +1,67 @@
+"""Flags that have no effect beside others are refused on the command line, and ignored in a flagfile."""
+
+import pytest
+from absl import flags
+from commands import parse
+
+from vae_tf import cli, data
+from vae_tf.cli import effects
+from vae_tf.errors import InputError
+
+
+@pytest.mark.parametrize(("define", "table"), [(cli.define_train_flags, effects.list_training_effects()),
+                                               (cli.define_evaluate_flags, effects.SCORING)])
+def test_the_tables_name_every_flag_once(define, table):
+    groups = define(flags.FlagValues())
+    assert sorted(table) == sorted(name for names in groups.values() for name in names)
+
+
+@pytest.mark.parametrize(("argv", "message"), [
+    (["--dataset=circles", "--model=vae", "--tc_estimator=stratified"],
+     "--tc_estimator: it has an effect only with --model=beta_tcvae"),
+    (["--dataset=circles", "--model=vae", "--beta_warmup_steps=5"], "--beta_warmup_steps: .* a model that has a beta"),
+    (["--dataset=circles", "--model=ae", "--polarised_every=5"], "--polarised_every: .* a model that has a prior"),
+    (["--dataset=circles", "--polarised_every=0", "--active_threshold=0.1"], "--active_threshold: .*_every above 0"),
+    (["--dataset=circles", "--accept_dark"], "--accept_dark: it has an effect only with images"),
+    (["--dataset=circles", "--beta=2", "--sweep_beta=1,2"], "--beta: it has an effect only without --sweep_beta"),
+    (["--dataset=circles", "--replicas=2", "--strategy=mirrored"], "--strategy: .* without --replicas and --sweep"),
+    (["--dataset=dsprites", "--likelihood_variance=1"], "--likelihood_variance: .* with --likelihood=gaussian or"),
+])
+def test_idle_flags_of_training_are_refused(argv, message):
+    values = parse(cli.define_train_flags, *argv)
+    with pytest.raises(InputError, match=message):
+        cli.configure(values, data.load(values.dataset))
+
+
+@pytest.mark.parametrize(("argv", "message"), [
+    (["--codes=a.npz", "--export=b"], "--export: it has an effect only without --codes and --compare"),
+    (["--codes=a.npz", "--compare=b"], "--codes: it has an effect only without --compare"),
+    (["--codes=a.npz", "--dataset=circles"], "--dataset: it has an effect only without --codes"),
+    (["--codes=a.npz", "--geometry_examples=3"], "--geometry_examples: .* without --codes"),
+    (["--geometry=", "--theory=", "--geometry_examples=3"], "--geometry_examples: .* a name in --geometry or --theory"),
+    (["--compare=b", "--metrics=mig"], "--metrics: it has an effect only without --compare"),
+    (["--compare=b", "--jobs=3"], "--jobs: it has an effect only without --compare"),
+    (["--metrics=mig", "--samples_per_value=9"], "--samples_per_value: .* --metrics=mig_posterior or"),
+])
+def test_idle_flags_of_scoring_are_refused(argv, message):
+    with pytest.raises(InputError, match=message):
+        cli.read_scoring_request(parse(cli.define_evaluate_flags, *argv))
+
+
+def test_idle_flags_in_a_flagfile_are_ignored(tmp_path):
+    (tmp_path / "recipe.flags").write_text("--model=beta_tcvae\n--tc_estimator=stratified\n--likelihood_variance=2\n")
+    recipe = f"--flagfile={tmp_path / 'recipe.flags'}"
+    loaded = data.load("circles")
+    assert cli.configure(parse(cli.define_train_flags, recipe, "--model=vae"), loaded).model == "vae"
+    with pytest.raises(InputError, match="--tc_estimator"):
+        cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--tc_estimator=stratified"), loaded)
+
+
+def test_flags_that_have_an_effect_are_taken():
+    loaded = data.load("circles")
+    for argv in (["--model=ae", "--polarised_every=0"], ["--model=beta_tcvae", "--tc_estimator=stratified"],
+                 ["--likelihood_variance=2"], ["--replicas=2", "--strategy=one_device"], ["--sweep_beta=1,2"]):
+        cli.configure(parse(cli.define_train_flags, "--dataset=circles", *argv), loaded)
+    for argv in (["--codes=a.npz", "--metrics=mig", "--jobs=1"], ["--metrics=all", "--samples_per_value=9"],
+                 ["--export=b", "--quick"]):
+        assert cli.read_scoring_request(parse(cli.define_evaluate_flags, *argv))
