@@ -25,6 +25,7 @@ def main(flags):
     # Model: q(z|x), p(z), p(x|z) and the objective; one, or one per seed (--replicas) and beta (--sweep_beta).
     settings, configs = cli.read_settings(flags), cli.configure_all(flags, dataset)
     dataset = configured.scale_as_init_from(next(iter(configs.values())), dataset)
+    configured.check_memory(list(configs.values()), dataset)
     models = [configured.build_model(config, dataset) for config in configs.values()]
     run_dirs = [configured.prepare_run_folder(config, settings, suffix, write=chief)
                 for suffix, config in configs.items()]

@@ -70,6 +70,11 @@ class Autoencoder(keras.Model):
         """Raise InputError for a configuration that does not suit this model; `examples` is the training set's size."""
 
     @classmethod
+    def count_scratch(cls, batch_size: int, latents: int) -> int:
+        """Return how many numbers the objective computes for a batch, beside the outputs of the networks' layers."""
+        return 8 * batch_size * latents
+
+    @classmethod
     def weight_of_kl(cls, beta: float | None) -> float | None:
         """Return the weight of the KL that decides which latents collapse, for a beta (or None); None if not known."""
         if cls.linear_theory is None:

@@ -40,6 +40,11 @@ class BetaTCVAE(BetaVAE):
             raise InputError(f"--batch_size: the stratified estimator needs 2 to {examples} (the training set); "
                              f"got {config.batch_size}")
 
+    @classmethod
+    def count_scratch(cls, batch_size: int, latents: int) -> int:
+        """Return how many numbers the objective computes: some for each pair of examples and each latent."""
+        return 6 * batch_size ** 2 * (latents + 1)
+
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood, examples: int,
                  beta: float | None = None, tc_estimator: str = "weighted") -> None:
         super().__init__(encoder, decoder, likelihood, beta)

@@ -53,6 +53,11 @@ class FullCovarianceVAE(BetaVAE):
 
     linear_theory = LinearTheory(optimum="full")
 
+    @classmethod
+    def count_scratch(cls, batch_size: int, latents: int) -> int:
+        """Return how many numbers the objective computes: some matrices L for each example."""
+        return 4 * batch_size * latents * (latents + 2)
+
     @staticmethod
     def heads(latents: int) -> tuple[int, ...]:
         """Return the sizes of the encoder's heads: mean, entries of L."""

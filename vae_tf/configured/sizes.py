@@ -1,0 +1,61 @@
+"""Estimate the memory of a training before anything is allocated."""
+
+import concurrent.futures
+import math
+from collections.abc import Sequence
+
+import keras
+
+from vae_tf import data, memory, models, networks
+from vae_tf.configuration import Configuration
+
+FLOAT, INDEX = 4, 8         # bytes of a float32 and of an int64
+OF_A_MODEL = 4 * 2**20      # bytes of the Python objects of one model: 30 replicas took 174 MB in all
+IN_FLIGHT = 34              # batches that tf.data holds: eight per call, two calls at work and two ahead, and two more
+
+
+def check_memory(configs: Sequence[Configuration], dataset: data.Dataset) -> None:
+    """Refuse trainings that are estimated to take more memory than there is.
+
+    Args:
+        configs: one per model; they differ in seed and beta alone.
+        dataset: the training data, which are in memory already.
+
+    Raises:
+        InputError: the estimate is above the limit; the line names the flag that asks for most.
+    """
+    state, per_example = _run_in_a_thread(configs[0], dataset)
+    config, count = configs[0], len(configs)
+    batch = config.batch_size * per_example + FLOAT * models.find(config.model).count_scratch(
+        config.batch_size, config.latents)
+    available = memory.find_available()
+    flag = ("--latents" if state + batch / config.batch_size > available else
+            "--batch_size" if state + batch > available else "--replicas")
+    what = f"{count:,} models" if count > 1 else "the model"
+    memory.check_fits(flag, count * (state + batch), f"training {what} (weights and optimizer "
+                      f"{memory.describe_size(count * state)}, batches of {config.batch_size:,} examples "
+                      f"{memory.describe_size(count * batch)})", "ask for less, or give a larger --memory_limit to try "
+                      "it all the same")
+
+
+def _run_in_a_thread(config: Configuration, dataset: data.Dataset) -> tuple[int, int]:
+    """Return what `_count_bytes` does; Keras' names and its list of variables without values are each thread's own."""
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(_count_bytes, config, dataset).result()
+
+
+def _count_bytes(config: Configuration, dataset: data.Dataset) -> tuple[int, int]:
+    """Return the bytes of a model's weights and optimizer in training, and of each example of a batch.
+
+    For each weight there are its value, its gradient and two numbers of the optimizer, and a checkpoint copies all but
+    the gradient. For each example, the outputs of all layers are kept, and their gradients take as much.
+    """
+    kind = models.find(config.model)
+    with keras.StatelessScope(initialize_variables=False):      # shapes alone: no variable gets a value
+        pair = networks.build(config.network, dataset.shape, config.latents, kind.heads(config.latents),
+                              dataset.u_size if kind.conditional else 0)
+    weights = sum(math.prod(variable.shape) for network in pair for variable in network.variables)
+    outputs = sum(math.prod(tensor.shape[1:]) for network in pair for layer in network.layers
+                  for tensor in keras.tree.flatten(layer.output))
+    of_data = math.prod(dataset.shape) * (1 if dataset.is_image else FLOAT) + FLOAT * dataset.u_size + INDEX
+    return FLOAT * 7 * weights + OF_A_MODEL, FLOAT * 2 * outputs + IN_FLIGHT * of_data
