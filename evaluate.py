@@ -35,22 +35,22 @@ def main(flags):
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
-    scored = evaluation.evaluate(model, dataset, progress=report.progress, **vars(options))
-    print(report.table(scored))
+    scored = evaluation.evaluate(model, dataset, progress=report.show_progress, **vars(options))
+    print(report.write_table(scored))
     if scored.verdict and scored.verdict.state != "alive":
-        print(f"  {verdicts.advice(card)}")
-    for remark in models.find_declared(card).remarks(card):
+        print(f"  {verdicts.advise(card)}")
+    for remark in models.find_declared(card).list_remarks(card):
         print(f"  {remark}")
 
     # Report: numbers and pictures beside the model.
     write_numbers(scored, model, settings, options)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if scored.polarised:
-        report.polarised_page(model.path / "polarised.png", f"{report.title_of(card)}: posterior and prior, "
+        report.draw_polarised(model.path / "polarised.png", f"{report.make_title(card)}: posterior and prior, "
                               f"{len(scored.posterior.mean):,} examples", scored.posterior, options.passive_kl)
         print(f"  histograms {model.path}/polarised.png")
     if dataset.is_image:
-        report.picture(model.path / "overview.png", model, dataset, scored)
+        report.draw_overview(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
     print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
 
@@ -126,11 +126,11 @@ def score_codes(path, options):
     """Score codes without a model: print the table, and write the numbers beside the file."""
     started = time.perf_counter()
     codes = evaluation.read_codes(path, options.examples, options.seed)
-    codes = evaluation.with_factors(codes, options.factors)
+    codes = evaluation.select_factors(codes, options.factors)
     print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
-    of_codes = {**vars(options), "names": options.metrics_of_codes()}
-    scored = evaluation.score(codes, progress=report.progress, **of_codes)
-    print(report.table(scored))
+    of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
+    scored = evaluation.score(codes, progress=report.show_progress, **of_codes)
+    print(report.write_table(scored))
     numbers = pathlib.Path(path).with_suffix(".metrics.json")
     text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
     files.write_text(numbers, text)

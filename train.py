@@ -59,7 +59,7 @@ def finish(configs, models, dataset, histories, names, settings):
     cards = [configured.make_card(config, model, dataset, history)
              for config, model, history in zip(configs, models, histories, strict=True)]
     judged = {name: verdicts.judge_model(model, dataset) for name, model in zip(names, models, strict=True)}
-    print("\n".join(verdicts.closing_lines(judged, dict(zip(names, cards, strict=True)))))
+    print("\n".join(verdicts.write_closing_lines(judged, dict(zip(names, cards, strict=True)))))
 
     # Export: a SavedModel that a server loads.
     if configs[0].steps:

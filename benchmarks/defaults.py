@@ -50,7 +50,7 @@ def orientation(*argv, most_steps=None):
     """Return the DtO [S] of the decoders of several seeds, around the posterior means of 500 training examples."""
     _, built, dataset, _ = all_trained(*argv, most_steps=most_steps)
     indices = np.arange(min(500, len(dataset)))
-    x = models.unit_range(tf.constant(dataset.images_at(indices)))
+    x = models.scale_to_unit_range(tf.constant(dataset.images_at(indices)))
     u = tf.constant(dataset.u_at(indices)) if built[0].u_size else None
     return [metrics.dto(jacobians.gram(model.decoder, model.posterior(x, u).mean())).score for model in built]
 
@@ -58,7 +58,7 @@ def orientation(*argv, most_steps=None):
 def active_latents(model, dataset):
     """Return how many latents have a mean KL_j of at least 0.01 nats; of an autoencoder, how many vary."""
     indices = np.random.default_rng(0).choice(len(dataset), min(EXAMPLES, len(dataset)), replace=False)
-    x = models.unit_range(tf.constant(dataset.images_at(indices)))
+    x = models.scale_to_unit_range(tf.constant(dataset.images_at(indices)))
     u = tf.constant(dataset.u_at(indices)) if model.u_size else None
     posterior, prior = model.posterior(x, u), model.prior(u)
     if prior is None:

@@ -1,8 +1,8 @@
 """Count how often a score's interval covers its mean over samples: `python benchmarks/intervals.py`, 2 minutes.
 
 For each kind of codes, 150 samples of 1,000 rows are drawn and scored, each with the half-samples of
-`evaluation.interval`. A 95 % interval should cover the mean of the 150 scores in .95 of the cases. It does not for
-`irs`, which rests on the most extreme rows; `irs` therefore has no interval.
+`evaluation.estimate_interval`. A 95 % interval should cover the mean of the 150 scores in .95 of the cases. It does not
+for `irs`, which rests on the most extreme rows; `irs` therefore has no interval.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ def rotated(U, rng):
 SCORES = {
     "mig": metrics.mig,
     "mcc": metrics.mcc,
-    "irs": lambda codes, factors: metrics.irs(metrics.sampler(codes, factors)),
+    "irs": lambda codes, factors: metrics.irs(metrics.make_sampler(codes, factors)),
 }
 
 
@@ -45,7 +45,7 @@ def covered(score, codes_of):
         halves = [score(codes[rows], factors[rows]).score
                   for rows in (rng.permutation(ROWS)[:ROWS // 2] for _ in range(HALVES))]
         centres.append(score(codes, factors).score)
-        reaches.append(evaluation.interval(centres[-1], halves)[1] - centres[-1])
+        reaches.append(evaluation.estimate_interval(centres[-1], halves)[1] - centres[-1])
     return np.mean(np.abs(np.array(centres) - np.mean(centres)) <= reaches), np.mean(centres)
 
 

@@ -65,4 +65,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         print(json.dumps(measure(sys.argv[2], *map(int, sys.argv[3:]))))
     else:
-        main(sys.argv[1:] or metrics.names("metrics"))
+        main(sys.argv[1:] or metrics.list_names("metrics"))

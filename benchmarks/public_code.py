@@ -176,7 +176,7 @@ def ours(codes, examples, votes, names=None):
            ("mig", "explicitness", "sap", "total_correlation", "wasserstein_correlation", "mutual_information")},
         "modularity": lambda: metrics.modularity(z[train], v[train]).score,
         "sap, continuous": lambda: metrics.sap(z, v, kinds="continuous").score,
-        "irs": lambda: metrics.irs(metrics.sampler(z, v)).score,
+        "irs": lambda: metrics.irs(metrics.make_sampler(z, v)).score,
         "dci": lambda: dci().score,
         "dci completeness": lambda: dci().parts["completeness"],
         "beta_vae_score": lambda: metrics.beta_vae_score(grid, train=votes, test=votes // 2).score,

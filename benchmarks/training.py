@@ -180,9 +180,9 @@ def _keras_fit(dataset, network, steps, steps_per_execution):
     class Fitted(keras.Model):
         def train_step(self, batch):
             step, x = batch
-            noise = distributions.noise(tf.stack([0, tf.cast(step, tf.int32)]), tf.shape(x)[0], LATENTS)
+            noise = distributions.draw_noise(tf.stack([0, tf.cast(step, tf.int32)]), tf.shape(x)[0], LATENTS)
             with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(vae.objective(models.unit_range(x), noise=noise, training=True)["loss"])
+                loss = tf.reduce_mean(vae.objective(models.scale_to_unit_range(x), noise=noise, training=True)["loss"])
             self.optimizer.apply(tape.gradient(loss, vae.trainable_variables), vae.trainable_variables)
             return {"loss": loss}
 

@@ -53,9 +53,9 @@ class AdversarialVAE(models.VAE):
                              kind=float, low=0.0),)
 
     @classmethod
-    def further_arguments(cls, setting):
+    def make_arguments(cls, setting):
         """The discriminator, with weights that depend on the seed alone, and gamma."""
-        layer = networks.seeded_layers(setting.seed, first=600)
+        layer = networks.make_seeded_layers(setting.seed, first=600)
         discriminator = keras.Sequential([keras.Input((setting.latents,)),
                                           layer(layers.Dense, 50, activation="leaky_relu"), layer(layers.Dense, 1)])
         return {"discriminator": discriminator, **setting.options}
@@ -74,7 +74,7 @@ class AdversarialVAE(models.VAE):
         """The terms of the objective, and `discriminator`, the cross-entropy that D minimises; each [B], in nats."""
         for_z, for_order = tf.split(noise, 2, axis=-1)
         posterior = self.posterior(x, u, training)
-        z = distributions.reparameterised(posterior, for_z)
+        z = distributions.reparameterise(posterior, for_z)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         kl = objectives.kl(posterior, self.prior(u))
         total_correlation = self.discriminator(z)[:, 0]
@@ -109,7 +109,7 @@ def latent_range(codes):
     Raises:
         InputError: codes that are not finite numbers [N, d].
     """
-    codes, _ = metrics.checked(codes)
+    codes, _ = metrics.check_arrays(codes)
     per_latent = np.ptp(codes, axis=0)
     return metrics.Result("latent_range", float(per_latent.mean()), {"per_latent": per_latent},
                           "units of z; 0: the codes are all the same")

@@ -32,7 +32,7 @@ def posterior(x):
 
 def likelihood(z):
     """p(x|z): one Bernoulli per pixel."""
-    return distributions.Likelihood("bernoulli").distribution(decoder(z))
+    return distributions.Likelihood("bernoulli").make_distribution(decoder(z))
 
 
 prior = distributions.standard_normal(LATENTS)                                  # p(z) = N(0, I)
@@ -45,7 +45,7 @@ def train_step(x, step):
     weights = encoder.trainable_variables + decoder.trainable_variables
     with tf.GradientTape() as tape:
         q = posterior(x)
-        z = distributions.reparameterised(q, distributions.noise([0, step], BATCH, LATENTS))
+        z = distributions.reparameterise(q, distributions.draw_noise([0, step], BATCH, LATENTS))
         reconstruction = tf.reduce_mean(objectives.reconstruction(likelihood(z), x))
         kl = tf.reduce_mean(objectives.kl(q, prior))
         loss = reconstruction + kl

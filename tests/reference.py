@@ -70,7 +70,7 @@ def sprite(classes):
     Even-odd rule: a centre is inside if an odd number of edges cross its row at or left of it.
     """
     shape, scale, orientation, x, y = (np.array([c]) for c in classes)
-    columns, rows = dsprites.vertices(dsprites.OUTLINES[int(shape[0])], scale, orientation, x, y)
+    columns, rows = dsprites.place_vertices(dsprites.OUTLINES[int(shape[0])], scale, orientation, x, y)
     corners = [(Fraction(int(c), 256), Fraction(int(r), 256)) for c, r in zip(columns[0], rows[0], strict=True)]
     image = np.zeros((64, 64), np.uint8)
     half = Fraction(1, 2)

@@ -127,6 +127,6 @@ def test_nonsense_is_one_line_that_names_the_argument(argument, call, tmp_path):
 
 
 def test_sense_passes_whatever_library_its_type_is_of():
-    assert checks.whole("n", np.int64(3), 3, 3) == 3
-    assert checks.number("x", np.float32(0.5), above=0) == 0.5 and checks.number("x", 0, low=0) == 0
-    assert checks.choice("x", "a", {"a": 1}) == "a"
+    assert checks.check_whole("n", np.int64(3), 3, 3) == 3
+    assert checks.check_number("x", np.float32(0.5), above=0) == 0.5 and checks.check_number("x", 0, low=0) == 0
+    assert checks.check_choice("x", "a", {"a": 1}) == "a"

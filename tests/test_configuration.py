@@ -45,8 +45,8 @@ def test_every_flag_is_of_the_configuration_or_of_the_settings():
     groups = cli.define_train_flags(values)
     fields = {field.name for field in dataclasses.fields(Configuration)} - {"options", "data_fingerprint", "keras"}
     asked = [name for names in groups.values() for name in names]
-    assert sorted(asked) == sorted({*fields, *SETTINGS, *models.all_options()})
-    assert len(asked) == len(fields) + len(SETTINGS) + len(models.all_options())
+    assert sorted(asked) == sorted({*fields, *SETTINGS, *models.list_options()})
+    assert len(asked) == len(fields) + len(SETTINGS) + len(models.list_options())
 
 
 def test_settings_that_nobody_gives_are_the_flags_defaults():

@@ -22,8 +22,8 @@ def test_dsprites_matches_every_real_image():
 
 def test_dsprites_white_pixels_of_the_whole_set():
     n, chunk = len(data.load("dsprites")), 8192
-    white = sum(int(np.bitwise_count(dsprites.rows_at(dsprites.factors_at(np.arange(i, min(i + chunk, n))))).sum())
-                for i in range(0, n, chunk))
+    white = sum(int(np.bitwise_count(dsprites.render_packed(dsprites.factors_at(np.arange(i, min(i + chunk, n)))))
+                    .sum()) for i in range(0, n, chunk))
     assert n == 737_280
     # The archive's published mean is that of 128,328,862; the same geometry in float64 gives 128,328,864, too.
     assert white == 128_328_864
@@ -40,7 +40,7 @@ def test_dsprites_against_exact_fractions():
 def test_dsprites_edges_count_left_and_lower_but_not_right_and_upper():
     # An axis-parallel square through pixel centres: columns and rows 10.5 to 12.5.
     corners = np.array([[10.5, 10.5], [12.5, 10.5], [12.5, 12.5], [10.5, 12.5]]) * 256
-    _, row, column = dsprites.crossings(*corners.T[:, np.newaxis].astype(np.int64))
+    _, row, column = dsprites.find_crossings(*corners.T[:, np.newaxis].astype(np.int64))
     image = np.zeros((64, 65), int)
     for i, j in zip(row, column, strict=True):
         image[i, j:] ^= 1
@@ -98,12 +98,12 @@ def test_synthetic_linear_is_a_rotated_stretched_square(name, ratio):
 
 
 def test_rotation():
-    R = synthetic.rotation([1, -1, 1], np.pi / 4)
+    R = synthetic.make_rotation([1, -1, 1], np.pi / 4)
     np.testing.assert_allclose(R @ R.T, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(np.linalg.det(R), 1)
     np.testing.assert_allclose(R @ [1, -1, 1], [1, -1, 1])
     np.testing.assert_allclose(np.trace(R), 1 + 2 * np.cos(np.pi / 4))                   # the angle
-    np.testing.assert_allclose(synthetic.rotation([0, 0, 1], np.pi / 2) @ [1, 0, 0], [0, 1, 0], atol=1e-12)
+    np.testing.assert_allclose(synthetic.make_rotation([0, 0, 1], np.pi / 2) @ [1, 0, 0], [0, 1, 0], atol=1e-12)
 
 
 def test_synthetic_nonlinear_lies_in_a_tanh_box_and_bends():
@@ -152,7 +152,7 @@ def test_circles_lie_in_their_cells():
     ds = data.load("circles")
     i = np.arange(len(ds))
     x, v = ds.images_at(i).astype(float), ds.factors_at(i)
-    assert len(ds) == 1_800 == np.prod(ds.factor_sizes) and ds.split_of() == "grid"
+    assert len(ds) == 1_800 == np.prod(ds.factor_sizes) and ds.choose_split() == "grid"
     for (row, column, circle, angle), point in zip(v[::37], x[::37], strict=True):
         turn = np.exp(2j * np.pi * angle / 100) * (1.5, 3.0)[circle]
         np.testing.assert_allclose(point, [8 * (column - 1) + turn.real, 8 * (row - 1) + turn.imag], atol=1e-5)
@@ -179,7 +179,7 @@ def test_translated_digit_is_where_its_sources_put_it():
     digit = np.zeros((12, 10), np.uint8)
     digit[3:9, 2:7] = np.random.default_rng(0).integers(1, 256, (6, 5))
     A = np.array([[2.73, 0.73], [0.73, 2.73]])
-    ds = synthetic.translated_digit(digit, seed=1, examples=3_000, canvas=48)
+    ds = synthetic.make_translated_digit(digit, seed=1, examples=3_000, canvas=48)
     matrix = calibrated(ds, A)
     i = np.arange(40)
     images = ds.images_at(i)[..., 0]
@@ -191,7 +191,7 @@ def test_translated_digit_is_where_its_sources_put_it():
         # uint8 rounds to a half; a shift within float rounding of a whole pixel changes nothing
         assert np.abs(image - moved).max() <= 0.5 + 1e-6
     # A canvas too small cuts off what leaves it, and no more.
-    small = synthetic.translated_digit(digit, seed=1, examples=3_000, canvas=12)
+    small = synthetic.make_translated_digit(digit, seed=1, examples=3_000, canvas=12)
     np.testing.assert_array_equal(small.images_at(i)[..., 0], images[:, 18:30, 18:30])
     assert small.images_at(np.arange(3_000)).max(axis=(1, 2, 3)).min() == 0        # some are wholly outside
     np.testing.assert_array_equal(ds.images_at(np.array([7]))[0, ..., 0], images[7])
@@ -231,7 +231,7 @@ def test_split(how):
         assert len(np.unique(rows, axis=0)) == len(np.unique(ds.images_at(np.arange(50_000)), axis=0))
         part = parts["test"]
         i = np.array([3, 1])
-        np.testing.assert_allclose(part.images_at(i) @ synthetic.rotation([1, -1, 1], np.pi / 4)[:, :2] / [2, 1],
+        np.testing.assert_allclose(part.images_at(i) @ synthetic.make_rotation([1, -1, 1], np.pi / 4)[:, :2] / [2, 1],
                                    part.factors_at(i), atol=1e-6)     # factors go with their images
 
 

@@ -92,7 +92,7 @@ def test_no_model_is_predicted_to_collapse_by_default(name):
         assert said(loaded, f"--model={model}") == ""
         # Were the network linear, all would be active too: beta s^2 is below every eigenvalue that matters.
         config = configured(loaded, f"--model={model}")
-        level = models.find(model).weight_of_kl(config.beta) * config.likelihood_variance
+        level = models.find(model).weigh_kl(config.beta) * config.likelihood_variance
         assert defaults.estimate_eigenvalues(loaded, config.latents)[-1] > level
 
 

@@ -67,8 +67,8 @@ def test_batch_statistics_are_those_of_the_whole_batch(mirrored):
 
 
 def test_devices_share_noise_and_rows(mirrored):
-    whole = distributions.noise((3, 4), 6, 2)
-    shares = mirrored.run(lambda: distributions.noise((3, 4), 3, 2))
+    whole = distributions.draw_noise((3, 4), 6, 2)
+    shares = mirrored.run(lambda: distributions.draw_noise((3, 4), 3, 2))
     np.testing.assert_array_equal(np.concatenate(mirrored.experimental_local_results(shares)), whole)
     seen = [[(int(step), x.numpy()) for step, x in batches.make_batches(dataset((3,)), 6, [1], 2, 4, shares=shares)]
             for shares in ((0, 1, 1), (0, 2, 2), (0, 1, 2), (1, 1, 2))]

@@ -43,7 +43,7 @@ def test_bernoulli_scores_grey_pixels():
     logits, x = draws(0, 2, 4, 4, 1), np.random.default_rng(1).uniform(size=(2, 4, 4, 1)).astype(np.float32)
     p = 1 / (1 + np.exp(-logits.astype(np.float64)))
     expected = (x * np.log(p) + (1 - x) * np.log(1 - p)).sum((1, 2, 3))
-    likelihood = distributions.Likelihood("bernoulli").distribution(tf.constant(logits))
+    likelihood = distributions.Likelihood("bernoulli").make_distribution(tf.constant(logits))
     np.testing.assert_allclose(likelihood.log_prob(x), expected, rtol=1e-5)
     np.testing.assert_allclose(likelihood.mean(), p, rtol=1e-5)
 
@@ -51,7 +51,7 @@ def test_bernoulli_scores_grey_pixels():
 @pytest.mark.parametrize("kind", ["gaussian", "gaussian_learned"])
 def test_gaussian_of_variance_half_is_the_squared_error(kind):
     mean, x = draws(0, 3, 6), draws(1, 3, 6)
-    likelihood = distributions.Likelihood(kind, 0.5).distribution(tf.constant(mean))
+    likelihood = distributions.Likelihood(kind, 0.5).make_distribution(tf.constant(mean))
     squared = ((x - mean).astype(np.float64) ** 2).sum(1)
     np.testing.assert_allclose(objectives.reconstruction(likelihood, x), squared + 3 * np.log(np.pi), rtol=1e-5)
     assert len(distributions.Likelihood(kind).trainable_variables) == (kind == "gaussian_learned")

@@ -24,7 +24,7 @@ def test_half_samples_spread_as_the_score_does():
     rng = np.random.default_rng(0)
     sample = rng.standard_normal(400)
     halves = [rng.permutation(sample)[:200].mean() for _ in range(2_000)]
-    low, high = evaluation.interval(sample.mean(), halves)
+    low, high = evaluation.estimate_interval(sample.mean(), halves)
     # 1.96 sigma / sqrt(400) either way; a standard deviation from 2,000 is known to 1/sqrt(4,000) = 1.6 %.
     assert (high - low) / 2 == pytest.approx(1.96 * sample.std(ddof=1) / 20, rel=5 * 0.016)
 
@@ -50,7 +50,7 @@ def test_intervals_cover_the_score_at_this_number_of_examples_and_not_its_limit(
     for _ in range(20):
         z = rng.standard_normal((300, 3))
         halves = [information(z[rng.permutation(300)[:150]]) for _ in range(10)]
-        low, high = evaluation.interval(information(z), halves)
+        low, high = evaluation.estimate_interval(information(z), halves)
         covers.append((low <= average <= high, low <= 0 <= high))
     at_this_number, at_the_limit = np.sum(covers, axis=0)
     assert at_this_number >= 16         # 19 expected, standard deviation 1: 16 is 3 below
@@ -63,7 +63,7 @@ def test_halves_do_not_tell_how_a_maximum_spreads():
     samples, truth, held = rng.standard_normal((400, 400)), rng.standard_normal((5_000, 400)).max(1).mean(), 0
     for sample in samples:
         halves = [rng.permutation(sample)[:200].max() for _ in range(evaluation.RESAMPLES)]
-        low, high = evaluation.interval(sample.max(), halves)
+        low, high = evaluation.estimate_interval(sample.max(), halves)
         held += low <= truth <= high
     assert held / 400 < 0.9         # a share of 400 varies by sqrt(0.95 * 0.05 / 400) = 0.011
     assert [name for name, metric in metrics.METRICS.items() if metric.extremes] == ["irs"]

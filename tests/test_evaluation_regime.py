@@ -40,12 +40,12 @@ def test_a_posterior_that_is_none_is_said_and_the_rest_is_scored():
 
 def test_the_table_and_the_numbers_have_a_group_of_their_own():
     scored = evaluation.score(some_codes(), ["active_units"])
-    lines = report.table(scored).splitlines()
+    lines = report.write_table(scored).splitlines()
     at = lines.index("  polarised regime")
     assert [line.split()[0] for line in lines[at + 1:] if not line.startswith("   ")] == list(scored.polarised)
     assert not any(name in " ".join(lines[:at]) for name in scored.polarised)
     only = evaluation.score(evaluation.Codes(np.eye(3)), ["active_units"])
-    assert "not scored: there is no posterior, only codes" in report.table(only).splitlines()[-1]
+    assert "not scored: there is no posterior, only codes" in report.write_table(only).splitlines()[-1]
     assert '"polarised_regime": "there is no posterior' in evaluation.as_json(only)
     assert '"theorem_2_mixed": {' in evaluation.as_json(scored).partition('"polarised_regime"')[2]
 
@@ -65,7 +65,7 @@ def test_full_covariance_is_looked_at_by_its_marginals_and_an_autoencoder_not_at
             diagonal = tf.linalg.diag_part(q.covariance()) ** 0.5
             # Rows are in another order; and the marginals of an export agree to float32.
             expected = polarised.kl_per_latent(q.mean(), diagonal).mean(0)
-            classes = metrics.classify(*scored.posterior.distributions())
-            np.testing.assert_allclose(polarised.kl_per_latent(*scored.posterior.distributions()).mean(0), expected,
+            classes = metrics.classify(*scored.posterior.get_distributions())
+            np.testing.assert_allclose(polarised.kl_per_latent(*scored.posterior.get_distributions()).mean(0), expected,
                                        rtol=1e-4)
             assert sorted(classes) == sorted(metrics.classify(q.mean(), diagonal))

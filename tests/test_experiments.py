@@ -45,8 +45,8 @@ def table(tmp_path, text=TABLE):
 
 
 def test_every_table_of_the_package_is_read_with_its_recipes_and_metrics():
-    assert tables.names() == sorted(tables.readable())
-    for each in tables.readable().values():
+    assert tables.list_names() == sorted(tables.load_readable())
+    for each in tables.load_readable().values():
         if not each.measure:
             planning.check_metrics(each)
         for cell in each.cells:
@@ -94,8 +94,8 @@ def test_a_recipe_is_what_its_flagfiles_say_whatever_the_folder(tmp_path, monkey
     assert recipe.flags["model"] == "beta_vae"
     assert (recipe.steps, recipe.epochs) == (7, None)
     assert not {"steps", "epochs", "seed", *SETTINGS} & recipe.flags.keys()
-    given = recipes.arguments("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.5", "--steps=7"))
-    assert planning.train_flags(given).steps == 7
+    given = recipes.list_arguments("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.5", "--steps=7"))
+    assert planning.read_train_flags(given).steps == 7
     assert recipes.read("rolinek2018/synthetic_linear_random_decoder").flags["steps"] == 0
     with pytest.raises(InputError, match=r"expected a file flags/NAME\.flags"):
         recipes.read("rolinek2018/nothing")
@@ -124,9 +124,9 @@ def test_results_are_written_read_and_found_by_flags_longest_first(tmp_path):
     results.write(tmp_path, a_result(2, 200, numerics=results.NUMERICS - 1))
     found = results.read_all(tmp_path)
     assert len(found) == 4
-    chosen = results.of_cell(found, a_result()["flags"])
+    chosen = results.find_of_cell(found, a_result()["flags"])
     assert [(each["seed"], each["steps"]) for each in chosen] == [(0, 100), (1, 100)]
-    assert not results.of_cell(found, {"model": "ae"})
+    assert not results.find_of_cell(found, {"model": "ae"})
     assert results.read_all(tmp_path / "nothing") == []
 
 
@@ -135,7 +135,7 @@ def test_results_are_written_read_and_found_by_flags_longest_first(tmp_path):
     ("metrics.od_score.score", (), None), ("history.kl.-1", (), 2.0), ("history.kl.5", (), None), ("seed", (), 0),
 ])
 def test_a_metric_reads_a_path_in_a_result(read, evaluate, value):
-    assert results.value(a_result(), tables.Metric("m", "M", "lower", read, evaluate)) == value
+    assert results.read_value(a_result(), tables.Metric("m", "M", "lower", read, evaluate)) == value
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "metrics": {}}', "\x00"])
@@ -153,7 +153,7 @@ def test_listing_tables_needs_no_tensorflow():
                            "runpy.run_module('vae_tf.experiments', run_name='__main__'); "
                            "assert 'tensorflow' not in sys.modules"],
                           capture_output=True, text=True, cwd=recipes.CHECKOUT, check=True).stdout
-    for name in tables.names():
+    for name in tables.list_names():
         assert f"\n{name}  " in f"\n{said}"
 
 
@@ -162,7 +162,7 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
     task, = planning.plan(made, [], QUICK, 1, places).tasks
     assert (task.seeds, task.steps, task.wanted) == ((0, 1, 2), 5000, (((), ("disentanglement_score", "dto")),))
     assert tasks.Task.from_json(task.as_json()) == task
-    config = planning.configuration(task.recipe, task.flags, task.length)
+    config = planning.make_configuration(task.recipe, task.flags, task.length)
     complete = {"dto": {"score": 0.0}, "disentanglement_score": {"skipped": "there are no factors"}}
 
     def left(**changed):
@@ -185,9 +185,9 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
 def test_a_beta_that_is_left_open_is_that_of_the_model():
     config = dataclasses.replace(CONFIG, model="full_covariance_vae", beta=4.0, steps=5)
     entries = config.as_json()
-    assert tasks.same_run(config, {**entries, "beta": None, "steps": 9})
-    assert not tasks.same_run(dataclasses.replace(config, beta=1.0), {**entries, "beta": None})
-    assert not tasks.same_run(config, {**entries, "model": "vae"})
+    assert tasks.is_same_run(config, {**entries, "beta": None, "steps": 9})
+    assert not tasks.is_same_run(dataclasses.replace(config, beta=1.0), {**entries, "beta": None})
+    assert not tasks.is_same_run(config, {**entries, "model": "vae"})
     assert tasks.covers(config, {**entries, "steps": 9})
     assert not tasks.covers(dataclasses.replace(config, steps=9), entries)
     assert not tasks.covers(dataclasses.replace(config, steps=0), entries)     # an untrained model is no shorter run
@@ -216,9 +216,9 @@ def test_seeds_train_side_by_side_from_a_common_step(tmp_path):
             (path / "checkpoints" / f"{step:09d}.npz").write_bytes(b"")
         return path
 
-    assert running.side_by_side({seed: folder(seed) for seed in (0, 1, 3)}) == [[0, 1], [3]]
-    assert running.side_by_side({0: folder(0, 5, 10), 1: folder(1, 5)}) == [[0, 1]]
-    assert running.side_by_side({0: folder(0, 10), 1: folder(1), 2: folder(2)}) == [[1, 2], [0]]
+    assert running.group_seeds({seed: folder(seed) for seed in (0, 1, 3)}) == [[0, 1], [3]]
+    assert running.group_seeds({0: folder(0, 5, 10), 1: folder(1, 5)}) == [[0, 1]]
+    assert running.group_seeds({0: folder(0, 10), 1: folder(1), 2: folder(2)}) == [[1, 2], [0]]
 
 
 def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_path):
@@ -248,9 +248,9 @@ def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_pat
     assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
     text = "step 50/1,000  loss 1\nstep 1,000/1,000  loss 1\nscoring"
     (tmp_path / "log").write_text(text)
-    assert progress.steps_in(tmp_path / "log") == 1000
+    assert progress.read_steps(tmp_path / "log") == 1000
     (tmp_path / "log").write_text(f"{text}\n{scheduling.STARTED}\n")
-    assert progress.steps_in(tmp_path / "log") == 0
+    assert progress.read_steps(tmp_path / "log") == 0
 
 
 # The loss of the fifth step from seed 0. They hold results.NUMERICS to what it says: whoever changes the order of
@@ -270,9 +270,9 @@ ROUNDING = 1e-4
 
 @pytest.mark.parametrize(("given", "loss"), GOLDEN)
 def test_the_same_configuration_trains_to_the_same_numbers(given, loss):
-    values = planning.train_flags(["--dataset=synthetic_nonlinear", "--steps=5", "--batch_size=16",
-                                   "--learning_rate=0.01", *given])
-    dataset = planning.training_part(values)
+    values = planning.read_train_flags(["--dataset=synthetic_nonlinear", "--steps=5", "--batch_size=16",
+                                        "--learning_rate=0.01", *given])
+    dataset = planning.load_training_part(values)
     config = cli.configure(values, dataset)
     model = configured.build_model(config, dataset)
     optimizer = training.make_optimizer(config.optimizer, config.learning_rate)

@@ -104,8 +104,8 @@ def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path
     assert not result_of(tmp_path, 40000)
 
     # The same command, now on a cluster that is there already, goes on.
-    with scheduling.distributed().LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0,
-                                               dashboard_address=None) as cluster:
+    with scheduling.import_distributed().LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0,
+                                                      dashboard_address=None) as cluster:
         assert start(tmp_path, f"--scheduler={cluster.scheduler_address}").wait(SECONDS) == 0
     assert state(short) == before
     assert len(results.read_all(tmp_path / "results")) == 2

@@ -194,10 +194,10 @@ def test_figures_draw_what_was_measured(tmp_path):
     found = [result(beta, seed, 0.1 * beta + seed, score=beta) for beta in (1, 2) for seed in (0, 1)]
     scatter, lines, _ = read.figures
     summary = Summary(read, found)
-    points = figures.series_of(summary, scatter, "score")
+    points = figures.collect_series(summary, scatter, "score")
     assert list(points) == ["one", "two"] and points["two"][0]["x"] == [0.2, 1.2]
     assert points["two"][0]["y"] == [2, 2] and points["two"][0]["printed"] == (0.3, 0.5, None)
-    points = figures.series_of(summary, lines, "dto")["Data"]
+    points = figures.collect_series(summary, lines, "dto")["Data"]
     assert [(point["x"][0], point["printed"]) for point in points] == [(1, (1, 0.2, 0.05)), (2, (2, 0.3, 0.01))]
     assert figures.draw(Summary(read, []), tmp_path) == []
 
@@ -211,12 +211,12 @@ def test_the_page_in_the_repository_is_what_tables_and_results_say(tmp_path):
 
 def test_every_table_is_on_the_page_and_links_to_its_section(tmp_path):
     text = page.write(tmp_path / "results", tmp_path / "results.md").read_text()
-    headings = {page.anchor(line[3:]) for line in text.splitlines() if line.startswith("## ")}
+    headings = {page.make_anchor(line[3:]) for line in text.splitlines() if line.startswith("## ")}
     rows = text.split("\n\n")[3].splitlines()
-    assert len({row.count("|") for row in rows}) == 1 and len(rows) == 2 + len(tables.names())
+    assert len({row.count("|") for row in rows}) == 1 and len(rows) == 2 + len(tables.list_names())
     links = re.findall(r"\]\(#([^)]+)\)", text)
-    assert len(links) == len(tables.names()) and set(links) <= headings
-    assert all(f"    python -m vae_tf.experiments {name}\n" in text for name in tables.names())
+    assert len(links) == len(tables.list_names()) and set(links) <= headings
+    assert all(f"    python -m vae_tf.experiments {name}\n" in text for name in tables.list_names())
 
 
 @pytest.mark.parametrize(("entry", "message"), [

@@ -72,7 +72,7 @@ def expected(model, data, jacobian, size):
     i = np.arange(size) % EXAMPLES
     x, given = data.images_at(i), {"u": data.u_at(i)} if model.u_size else {}
     u, values = given.get("u"), np.float32([-1, 0.5, 2])
-    posterior = model.posterior(models.unit_range(tf.constant(x)), u)
+    posterior = model.posterior(models.scale_to_unit_range(tf.constant(x)), u)
     encoded = {"mean": posterior.mean()}
     if isinstance(model, models.FullCovarianceVAE):
         encoded["scale_tril"] = posterior.scale_tril
@@ -88,7 +88,7 @@ def expected(model, data, jacobian, size):
     answers = {
         "encode": ({"x": x, **given}, encoded),
         "decode": ({"z": z}, decoded),
-        "reconstruct": ({"x": x, **given}, {"mean": model(models.unit_range(tf.constant(x)), u)}),
+        "reconstruct": ({"x": x, **given}, {"mean": model(models.scale_to_unit_range(tf.constant(x)), u)}),
         "traverse": ({"x": x, "latent": np.int32(1), "values": values, **given}, {"images": np.stack(moved, 1)}),
         "jacobian": ({"z": z}, {"jacobian": jacobian(z)}),
     }
@@ -119,8 +119,8 @@ def test_reloaded_equals_the_model(exported, wanted, index):
                 assert_close(getattr(loaded, name)(**inputs), right, tolerance(CASES[index]))
         i = np.arange(size)
         x, u = data.images_at(i), data.u_at(i) if model.u_size else None
-        noise = distributions.noise((5, 0), size, LATENTS)
-        for name, term in model.objective(models.unit_range(tf.constant(x)), u, noise=noise).items():
+        noise = distributions.draw_noise((5, 0), size, LATENTS)
+        for name, term in model.objective(models.scale_to_unit_range(tf.constant(x)), u, noise=noise).items():
             relative = 0.02 if CASES[index][4].get("dtype") else 1e-4
             np.testing.assert_allclose(loaded.objective(x, 5, u)[name], term, rtol=relative, atol=1e-3, err_msg=name)
 

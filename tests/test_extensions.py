@@ -121,7 +121,7 @@ def test_names_that_are_taken_are_refused(registries):
 def test_a_subclass_inherits_nothing_that_theory_knows_of_another_objective():
     assert models.VAE.linear_theory.optimum == "diagonal"
     assert type("Other", (models.VAE,), {}).linear_theory is None
-    assert models.IVAE.weight_of_kl(2.0) is None and models.BetaVAE.weight_of_kl(None) == 4.0
+    assert models.IVAE.weigh_kl(2.0) is None and models.BetaVAE.weigh_kl(None) == 4.0
 
 
 @pytest.mark.parametrize(("option", "value", "message"), [

@@ -19,7 +19,7 @@ def examples(part):
 
 def test_data_without_parts_of_their_own_are_split_at_random():
     for whole in (numbered(), data.load("synthetic_linear"), data.load("linear_mixture")):
-        assert whole.split_of("auto") == "random"
+        assert whole.choose_split("auto") == "random"
     parts = [examples(numbered().split("auto", part, seed=3)) for part in data.dataset.PARTS]
     assert [len(part) for part in parts] == [80, 10, 10] and sorted(np.concatenate(parts)) == list(range(100))
     assert parts[2] == examples(numbered().split("random", "test", seed=3))

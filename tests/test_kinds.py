@@ -41,7 +41,7 @@ def by_kind(name, codes, factors, kinds=None):
     return metrics.METRICS[name].measure(context)
 
 
-BY_KIND = [name for name in metrics.default_names() if "kinds" in metrics.METRICS[name].options]
+BY_KIND = [name for name in metrics.list_default_names() if "kinds" in metrics.METRICS[name].options]
 
 
 @pytest.mark.parametrize("name", BY_KIND)
@@ -59,7 +59,7 @@ def test_labels_stored_as_floats_score_as_labels(name):
 
 def test_only_the_metrics_of_the_table_take_kinds():
     codes, labels = codes_and_labels(60)
-    assert {*metrics.names("metrics")} - {*BY_KIND} == {
+    assert {*metrics.list_names("metrics")} - {*BY_KIND} == {
         "active_units", "mcc", "dci", "downstream_gbt", "total_correlation", "wasserstein_correlation",
         "mutual_information", "beta_vae_score", "factor_vae_score", "irs", "elbo_decomposition"}
     for name in ("active_units", "mcc", "total_correlation", "irs"):
@@ -75,8 +75,8 @@ def test_each_factor_is_taken_by_its_own_kind():
     assert together.score != pytest.approx(metrics.sap(codes, labels).score, abs=0.1)
     # Thirty values are thirty classes, or twenty bins.
     values = np.random.default_rng(0).integers(0, 30, (300, 1))
-    assert metrics.sampler(codes, values).factors.max() == 29
-    assert metrics.sampler(codes, values, kinds="continuous").factors.max() == 19
+    assert metrics.make_sampler(codes, values).factors.max() == 29
+    assert metrics.make_sampler(codes, values, kinds="continuous").factors.max() == 19
 
 
 def test_rolineks_score_classifies_categorical_factors_alone():

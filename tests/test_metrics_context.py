@@ -9,7 +9,7 @@ from vae_tf import evaluation, export, jacobians, metrics
 from vae_tf.errors import InputError
 from vae_tf.metrics import local_decoder, principal_axes
 
-GEOMETRY = metrics.names("geometry")
+GEOMETRY = metrics.list_names("geometry")
 STOCHASTIC = [name for name in GEOMETRY if {"widths", "narrow", "local_decoders"} & {*metrics.METRICS[name].needs}]
 
 

@@ -19,11 +19,11 @@ def exported(tmp_path, model, dataset, name, network, likelihood, beta=1.0, vari
     return export.Exported(export.save(tmp_path, model, dataset, card))
 
 
-THEORY = metrics.names("theory")
+THEORY = metrics.list_names("theory")
 
 
 def measured(model, dataset, indices, names=THEORY):
-    return metrics.measure(names, metrics.Context.of_model(model, dataset, indices))
+    return metrics.measure(names, metrics.Context.from_model(model, dataset, indices))
 
 
 EVERYWHERE = {"posterior_covariance_gap", "diagonal_covariance_gap", "hessian_diagonality", "deterministic_elbo_gap"}
@@ -58,7 +58,7 @@ def test_curvatures_against_the_model_itself(tmp_path, likelihood):
     model = models.build("ivae", shape, network="mlp_mixture", latents=3, likelihood=likelihood, u_size=2, beta=beta,
                          likelihood_variance=0.2)
     i = np.arange(5)
-    x, u = models.unit_range(tf.constant(dataset.images_at(i))), tf.constant(dataset.u_at(i))
+    x, u = models.scale_to_unit_range(tf.constant(dataset.images_at(i))), tf.constant(dataset.u_at(i))
     saved = exported(tmp_path, model, dataset, "ivae", "mlp_mixture", likelihood, beta, 0.2)
     results, _ = measured(saved, dataset, i)
     posterior, prior = model.posterior(x, u), model.prior(u)
@@ -161,7 +161,7 @@ def test_deterministic_elbo_of_a_trained_mnist_model():
     dataset = data.load("mnist").split("grid", "train")
     model = models.build("vae", dataset.shape, network="mlp_mnist", latents=6)
     training.fit(model, dataset, training.OPTIMIZERS["adam"](1e-3), steps=400, batch_size=100, log_every=400)
-    x = models.unit_range(tf.constant(dataset.images_at(np.arange(64))))
+    x = models.scale_to_unit_range(tf.constant(dataset.images_at(np.arange(64))))
     q = model.posterior(x)
     mean, stddev = q.mean().numpy(), q.stddev().numpy()
     flat = tf.reshape(x, [64, -1])

@@ -9,7 +9,7 @@ from codes import called, noisy
 from vae_tf import metrics
 from vae_tf.errors import InputError
 
-ALL = sorted(metrics.names("metrics"))
+ALL = sorted(metrics.list_names("metrics"))
 HEAVY = [name for name in ALL if metrics.METRICS[name].cost == "minutes"]
 UNSUPERVISED = [name for name in ALL if not metrics.METRICS[name].is_supervised]
 

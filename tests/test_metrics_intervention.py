@@ -13,7 +13,7 @@ from vae_tf.metrics import samplers
 @pytest.mark.parametrize("rows", [60, 23])      # a complete grid, and one with holes
 def test_fixed_factor_batches(rows):
     factors = np.random.default_rng(0).permutation(grid(3, 4, 5))[:rows]
-    factor, drawn = samplers.fixed_factor(factors, 200, 8, np.random.default_rng(0))
+    factor, drawn = samplers.draw_fixed_factor(factors, 200, 8, np.random.default_rng(0))
     assert set(factor) == {0, 1, 2}
     for k, batch in zip(factor, drawn, strict=True):
         assert len(np.unique(factors[batch, k])) == 1
@@ -22,7 +22,7 @@ def test_fixed_factor_batches(rows):
 @pytest.mark.parametrize("rows", [60, 23])
 def test_pairs_share_a_value_of_their_own(rows):
     factors = np.random.default_rng(0).permutation(grid(3, 4, 5))[:rows]
-    factor, pairs = samplers.alike_pairs(factors, 200, 20, np.random.default_rng(0))
+    factor, pairs = samplers.draw_alike_pairs(factors, 200, 20, np.random.default_rng(0))
     assert set(factor) == {0, 1, 2} and pairs.shape == (200, 20, 2)
     for k, (one, other) in zip(factor, pairs.transpose(0, 2, 1), strict=True):
         np.testing.assert_array_equal(factors[one, k], factors[other, k])
@@ -30,7 +30,7 @@ def test_pairs_share_a_value_of_their_own(rows):
         assert len(np.unique(factors[one, k])) > 1       # 20 pairs of one value: probability below 1e-8
 
 
-@pytest.mark.parametrize("draw", [samplers.fixed_factor, samplers.alike_pairs])
+@pytest.mark.parametrize("draw", [samplers.draw_fixed_factor, samplers.draw_alike_pairs])
 def test_rows_are_drawn_evenly(draw):
     factors = np.array([[0], [0], [1], [1], [1], [1]])
     _, rows = draw(factors, 4_000, 5, np.random.default_rng(0))
@@ -39,7 +39,7 @@ def test_rows_are_drawn_evenly(draw):
     np.testing.assert_allclose(share, 1 / 6, atol=5 * 0.0075 / 2)
 
 
-@pytest.mark.parametrize("draw", [samplers.fixed_factor, samplers.alike_pairs])
+@pytest.mark.parametrize("draw", [samplers.draw_fixed_factor, samplers.draw_alike_pairs])
 def test_values_of_a_single_row_are_never_fixed(draw):
     factors = np.array([[0, 0], [0, 1], [0, 2], [1, 3]])
     factor, rows = draw(factors, 50, 4, np.random.default_rng(0))
@@ -62,7 +62,7 @@ def test_beta_vae_score_against_the_published_protocol():
 
 def test_factor_vae_score_counts_latents_by_standard_deviation():
     factors = grid(3, 4, 5)
-    codes = metrics.sampler(0.2 * standardised(factors), factors)        # of variance 0.04
+    codes = metrics.make_sampler(0.2 * standardised(factors), factors)        # of variance 0.04
     assert metrics.factor_vae_score(codes, train=500, test=500).score == 1
     with pytest.warns(UserWarning, match="no latent has a standard deviation of at least"):
         assert metrics.factor_vae_score(codes, train=500, test=500, threshold=0.05**0.5).score == 0
@@ -75,14 +75,14 @@ def test_irs_against_loops(bins):
     codes = standardised(factors) @ rng.standard_normal((2, 3)) + 0.3 * rng.standard_normal((400, 3))
     binned = factors if bins is None else np.stack([reference.binned(v, bins) for v in factors.T], -1)
     assert len(np.unique(binned[:, 1])) == (32 if bins is None else 20)
-    score = metrics.irs(metrics.sampler(codes, factors), bins=bins).score
+    score = metrics.irs(metrics.make_sampler(codes, factors), bins=bins).score
     assert score == pytest.approx(reference.irs(codes, binned), abs=1e-12)
 
 
 def test_a_constant_code_does_not_win_factor_vaes_argmin():
     factors = grid(*SIZES, copies=10)
     codes = np.hstack([standardised(factors), np.full((len(factors), 1), 0.3)])
-    scored = metrics.factor_vae_score(metrics.sampler(codes, factors))
+    scored = metrics.factor_vae_score(metrics.make_sampler(codes, factors))
     assert scored.score == 1
     assert scored.parts["votes"][3].sum() == 0 and not scored.parts["active"][3]
 
@@ -90,13 +90,13 @@ def test_a_constant_code_does_not_win_factor_vaes_argmin():
 def test_factor_vae_score_without_active_latents_is_zero():
     factors = grid(*SIZES)
     with pytest.warns(UserWarning, match="no latent"):
-        assert metrics.factor_vae_score(metrics.sampler(1e-3 * factors, factors)).score == 0
+        assert metrics.factor_vae_score(metrics.make_sampler(1e-3 * factors, factors)).score == 0
 
 
 def test_irs_counts_active_latents():
     factors = grid(*SIZES, copies=2)
     codes = np.hstack([7 * standardised(factors), np.zeros((len(factors), 2))])
-    scored = metrics.irs(metrics.sampler(codes, factors))
+    scored = metrics.irs(metrics.make_sampler(codes, factors))
     assert scored.parts["active_latents"] == 3 and scored.score == pytest.approx(1)
 
 
@@ -104,12 +104,13 @@ def test_a_sampler_that_encodes_when_asked():
     factors = grid(*SIZES, copies=2)
     encoded = metrics.Sampler(lambda indices: standardised(factors)[indices], factors)
     for metric in [metrics.beta_vae_score, metrics.factor_vae_score, metrics.irs]:
-        assert metric(encoded).score == metric(metrics.sampler(standardised(factors), factors)).score
+        assert metric(encoded).score == metric(metrics.make_sampler(standardised(factors), factors)).score
 
 
 def test_beta_vae_score_needs_two_factors():
     with pytest.raises(InputError, match="at least two"):
-        metrics.beta_vae_score(metrics.sampler(np.random.default_rng(0).standard_normal((20, 2)), grid(4, copies=5)))
+        codes = np.random.default_rng(0).standard_normal((20, 2))
+        metrics.beta_vae_score(metrics.make_sampler(codes, grid(4, copies=5)))
 
 
 def test_rotation_fools_the_beta_vae_score():

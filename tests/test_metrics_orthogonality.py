@@ -6,7 +6,7 @@ from scipy.stats import ortho_group
 from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.metrics import od_score
-from vae_tf.metrics.orthogonality import aligned, column_cosine, dto, hadamard_gap, variance_norm_relation
+from vae_tf.metrics.orthogonality import align, column_cosine, dto, hadamard_gap, variance_norm_relation
 
 EPS = np.finfo(np.float32).eps
 
@@ -192,7 +192,7 @@ def test_examples_with_dependent_columns_are_said_to_be_left_out():
 
 def test_aligned_reproduces_the_matrix():
     J, _ = matrix(5)
-    svd = aligned(gram(J[np.newaxis]))
+    svd = align(gram(J[np.newaxis]))
     V, s = svd.V[0], svd.singular[0]
     np.testing.assert_allclose(V * s**2 @ V.T, gram(J[np.newaxis])[0], atol=1e-12)
     assert (np.diag(V) > 0).all() and svd.stretched.all()

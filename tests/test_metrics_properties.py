@@ -14,7 +14,7 @@ from vae_tf.metrics.page import is_unchanged
 from vae_tf.metrics.registry import CHANGES
 
 ROWS = 600
-NAMES = metrics.names("metrics")
+NAMES = metrics.list_names("metrics")
 
 EXACT = 1e-9        # float64 sums of ROWS terms of order 1
 # A third of the rows is the test part: this is 4 of its 200. Monte Carlo with 10,000 samples of order 1: 0.01 twice.

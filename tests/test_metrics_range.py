@@ -8,7 +8,7 @@ import pytest
 from vae_tf import metrics
 from vae_tf.errors import InputError
 
-CHEAP = metrics.default_names()
+CHEAP = metrics.list_default_names()
 
 
 def scored(name, scale, factors_scale=1):
@@ -22,7 +22,7 @@ def scored(name, scale, factors_scale=1):
         return metrics.METRICS[name].measure(context).score
 
 
-@pytest.mark.parametrize("name", metrics.names("metrics"))
+@pytest.mark.parametrize("name", metrics.list_names("metrics"))
 def test_what_cannot_be_squared_is_refused_in_a_line(name):
     for scale, size in (([1, 1e100], r"\de\+100"), ([1, 1e-200], r"\de-200"), ([1, 1e300], r"\de\+300")):
         with pytest.raises(InputError, match=r"codes: expected values from 1e-60 to 1e\+60 in size, .*; got at most "

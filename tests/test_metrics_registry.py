@@ -30,7 +30,7 @@ def declare_toy(**options):
     """A metric from outside: 1 less the share of the codes' mean absolute deviation that other rows could have."""
     @metrics.register(needs=("codes", "factors"), meaning="a toy", name="toy", **options)
     def toy(codes, factors, kinds=None, seed=0):
-        codes, factors = metrics.checked(codes, factors)
+        codes, factors = metrics.check_arrays(codes, factors)
         r = abs(np.corrcoef(codes.T, factors.T)[:codes.shape[1], codes.shape[1]:]).max()
         return metrics.Result("toy", float(r), {"kinds": kinds, "seed": seed}, "0: nothing; 1: a straight line")
 
@@ -50,8 +50,8 @@ def test_a_metric_from_outside_is_scored_like_any_other(registered, jobs):
     result = scored.results["toy"]
     assert result.parts == {"kinds": ("categorical", "categorical"), "seed": 3} and 0.9 < result.score < 1
     assert scored.noise_floor["toy"] < 0.4 and scored.measured["toy"]["resamples"] == evaluation.RESAMPLES
-    assert "  toy " in report.table(scored) and '"toy": {' in evaluation.as_json(scored)
-    assert "| `toy` | a toy | codes, factors |" in page.declarations("metrics")
+    assert "  toy " in report.write_table(scored) and '"toy": {' in evaluation.as_json(scored)
+    assert "| `toy` | a toy | codes, factors |" in page.list_declarations("metrics")
 
 
 def test_a_metric_from_outside_is_held_to_the_properties_that_it_declares(registered):
@@ -90,7 +90,7 @@ def test_a_metric_of_an_extension_is_in_the_help_the_table_and_the_numbers(tmp_p
     ({"extremes": True}, True, 0, 80), ({"learns": True}, True, 20, 80)])
 def test_what_is_declared_decides_how_a_metric_is_scored(registered, options, default, resamples, rows):
     declare_toy(**options)
-    assert ("toy" in metrics.default_names()) == default and "toy" in metrics.names("metrics")
+    assert ("toy" in metrics.list_default_names()) == default and "toy" in metrics.list_names("metrics")
     scored = evaluation.score(codes_and_factors(), ["toy"], examples=60)
     assert scored.measured["toy"]["resamples"] == resamples
     assert scored.measured["toy"]["examples"] == (80 if options.get("learns") else 60)
@@ -159,7 +159,7 @@ def test_the_tables_of_the_documentation_are_up_to_date():
 
 
 def test_stale_tables_are_replaced(tmp_path):
-    title, table = "needs", page.needs()
+    title, table = "needs", page.list_needs()
     start, end = f"<!-- {title}: {page.COMMAND} -->", f"<!-- end of {title} -->"
     file = tmp_path / "page.md"
     file.write_text(f"Before.\n{start}\n| old |\n{end}\nAfter.\n")

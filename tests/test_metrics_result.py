@@ -16,13 +16,13 @@ def test_integers_that_do_not_recur_are_refused():
 
 def test_bins_and_binnings():
     column = np.array([0.0, 1, 2, 3, 4, 100])
-    np.testing.assert_array_equal(result.discretised(column, 2), [0, 0, 0, 0, 0, 1])
-    np.testing.assert_array_equal(result.discretised(column, 2, "quantile"), [0, 0, 0, 1, 1, 1])
-    np.testing.assert_array_equal(result.discretised(np.ones(3)), [0, 0, 0])
+    np.testing.assert_array_equal(result.discretise(column, 2), [0, 0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(result.discretise(column, 2, "quantile"), [0, 0, 0, 1, 1, 1])
+    np.testing.assert_array_equal(result.discretise(np.ones(3)), [0, 0, 0])
     with pytest.raises(InputError, match="binning: expected equal_width or quantile; got 'log'"):
         metrics.mig(np.zeros((4, 1)), grid(2, copies=2), binning="log")
     with pytest.raises(InputError, match="bins: expected at least 1; got 0"):
-        result.discretised(column, 0)
+        result.discretise(column, 0)
 
 
 @pytest.mark.parametrize("codes", [[1.0, 2.0], np.zeros((0, 3)), [["a"]], np.zeros((2, 2), complex)])

@@ -8,7 +8,7 @@ from tensorflow.python.autograph.utils import ag_logging
 from vae_tf import distributions, models, objectives
 from vae_tf.errors import InputError
 
-NOISE = distributions.noise((7, 11), 8, LATENTS)
+NOISE = distributions.draw_noise((7, 11), 8, LATENTS)
 
 
 def vector_model(name, **more):
@@ -18,7 +18,7 @@ def vector_model(name, **more):
 def batch(shape=(3,)):
     data = dataset(shape)
     i = np.arange(8)
-    return models.unit_range(tf.constant(data.images_at(i))), tf.constant(data.u_at(i))
+    return models.scale_to_unit_range(tf.constant(data.images_at(i))), tf.constant(data.u_at(i))
 
 
 
@@ -89,7 +89,7 @@ def test_beta_tcvae_with_weights_one_is_the_single_sample_vae(estimator):
     x, _ = batch()
     terms = tcvae.objective(x, noise=NOISE)
     posterior = vae.posterior(x)
-    z = distributions.reparameterised(posterior, NOISE)
+    z = distributions.reparameterise(posterior, NOISE)
     single_sample_kl = posterior.log_prob(z) - vae.prior().log_prob(z)
     np.testing.assert_allclose(terms["kl"], single_sample_kl, rtol=1e-4, atol=1e-4)
     expected = vae.objective(x, noise=NOISE)["reconstruction"] + single_sample_kl
@@ -138,7 +138,7 @@ def test_linear_decoder_objective_against_its_expectation():
     D, b = (w.astype(np.float64) for w in model.decoder.get_weights())
     mean, variance = posterior.mean().numpy().astype(float), posterior.variance().numpy().astype(float)
     exact = ((x.numpy() - mean @ D - b) ** 2).sum(1) + variance @ (D**2).sum(1) + 3 * np.log(np.pi)
-    drawn = tf.function(lambda t: model.objective(x, noise=distributions.noise([0, t], len(x), LATENTS)))
+    drawn = tf.function(lambda t: model.objective(x, noise=distributions.draw_noise([0, t], len(x), LATENTS)))
     samples = np.stack([drawn(tf.constant(t))["reconstruction"] for t in range(2000)]).astype(float)
     error = samples.std(0) / np.sqrt(len(samples))
     assert (np.abs(samples.mean(0) - exact) < 5 * error).all()

@@ -74,7 +74,7 @@ def test_xtanh():
 
 
 def test_prior_network_has_three_layers_of_fifty():
-    prior = networks.prior_network(5, 30)
+    prior = networks.build_prior_network(5, 30)
     assert hidden_widths(prior) == [50, 50, 50, 30]
     slopes = [layer.negative_slope for layer in prior.layers if hasattr(layer, "negative_slope")]
     assert slopes == pytest.approx([0.1] * 3)

@@ -45,7 +45,7 @@ def test_a_dead_model_is_said_to_be_dead_and_has_no_scores():
     """Its codes follow the factors exactly, mig and mcc are 1, and none of it reaches the decoder."""
     dead = scored(np.sqrt(1 - 1e-3))        # KL = -log(1 - 1e-3) / 2 = 0.0005 nats
     assert dead.results["mcc"].score > 0.99
-    table = report.table(dead)
+    table = report.write_table(dead)
     assert table.splitlines()[0].startswith("  No latent says anything about x: posterior collapse.")
     for name in ("mig", "mcc", "dto", "hessian_diagonality"):
         assert row(table, name).split() == [
@@ -60,25 +60,25 @@ def test_a_dead_model_is_said_to_be_dead_and_has_no_scores():
 
 def test_a_model_that_says_less_than_log_2_nats_is_nearly_dead():
     nearly = scored(np.sqrt(1 - 0.2))       # KL = -log(0.8) / 2 = 0.112 nats each
-    table = report.table(nearly)
+    table = report.write_table(nearly)
     assert table.splitlines()[0].startswith("  Nearly dead: 3 of 3 latents carry information about x")
     assert "no meaning: all latents together say 0.33 nats of x" in row(table, "mig")
-    assert report.table(scored(0.3)).splitlines()[0].startswith("  3 of 3 latents carry information")
+    assert report.write_table(scored(0.3)).splitlines()[0].startswith("  3 of 3 latents carry information")
 
 
 def test_one_latent_has_no_other_to_be_orthogonal_to():
-    one = report.table(scored([0.1, 1, 1]), width=200)
+    one = report.write_table(scored([0.1, 1, 1]), width=200)
     assert one.splitlines()[0].startswith("  1 of 3 latents carries information")
     assert "has no other to be orthogonal to" in row(one, "dto") and "no meaning" not in row(one, "mig")
-    two = report.table(scored([0.1, 0.1, 1]))
+    two = report.write_table(scored([0.1, 0.1, 1]))
     assert "no meaning" not in two and "0.45" in row(two, "dto")
 
 
 def test_codes_without_a_posterior_are_judged_by_whether_they_move():
     constant = evaluation.Codes(np.ones((N, 2)), np.arange(2 * N).reshape(N, 2) % 3)
-    table = report.table(evaluation.score(constant, ["mcc"]))
+    table = report.write_table(evaluation.score(constant, ["mcc"]))
     assert table.splitlines()[0].startswith("  No latent varies over x") and "no meaning" in row(table, "mcc")
-    moving = report.table(evaluation.score(constant._replace(mean=codes(0.1, 2).mean), ["mcc"]))
+    moving = report.write_table(evaluation.score(constant._replace(mean=codes(0.1, 2).mean), ["mcc"]))
     assert "2 of 2 latents vary over x" in moving and "no meaning" not in moving
 
 
@@ -96,16 +96,16 @@ def test_an_ivae_is_judged_against_its_own_prior():
     ("ae", "gaussian", "another --seed")])
 def test_what_to_do_about_it(model, likelihood, said):
     card = {"model": model, "beta": 4.0, "likelihood": likelihood, "likelihood_variance": 0.5, "steps": 100}
-    assert said in verdicts.advice(card)
+    assert said in verdicts.advise(card)
 
 
 def test_training_names_dead_models_first():
     dead, alive = (verdicts.judge(codes(width).mean, codes(width).stddev) for width in (1.0, 0.1))
     card = {"model": "beta_vae", "beta": 4.0, "likelihood": "gaussian", "likelihood_variance": 0.5, "steps": 100}
-    lines = verdicts.closing_lines({"a": alive, "b": dead, "c": alive}, dict.fromkeys("abc", card))
+    lines = verdicts.write_closing_lines({"a": alive, "b": dead, "c": alive}, dict.fromkeys("abc", card))
     assert lines[0].startswith("b: No latent says anything about x") and "--beta below 4" in lines[0]
     assert lines[1] == "2 of 3 models are alive: 3 of 3 latents carry information about x."
-    assert verdicts.closing_lines({"a": alive}, {"a": card})[0].startswith("a: 3 of 3 latents carry information")
+    assert verdicts.write_closing_lines({"a": alive}, {"a": card})[0].startswith("a: 3 of 3 latents carry information")
 
 
 def test_a_fresh_model_is_judged_on_its_training_data():
@@ -123,7 +123,7 @@ def test_a_fresh_model_is_judged_on_its_training_data():
 def test_spreads_say_what_they_are_over():
     found = scored(0.1)
     found = found._replace(results={**found.results, "column_cosine": result("column_cosine", [0.2095, 0.2095])})
-    table = report.table(found)
+    table = report.write_table(found)
     assert "± is the standard error of a mean over x" in table and "half-samples of x" in table
     assert "0.4500 ± 0.0354 over x" in row(table, "dto")
     assert "0.2095 same at every x" in row(table, "column_cosine") and "±" not in row(table, "column_cosine")
@@ -139,24 +139,24 @@ def test_as_many_labels_are_named_once_where_there_are_few():
 @pytest.mark.parametrize(("value", "said"), [(0, "0.000"), (0.5, "0.500"), (0.01, "0.010"), (0.0042, "0.0042"),
                                              (1.4e-5, "1.4e-05"), (-3e-7, "-3e-07")])
 def test_small_numbers_are_not_hidden(value, said):
-    assert report.number(value) == said
+    assert report.format_number(value) == said
 
 
 def test_the_factor_that_a_latent_knows_best():
     q = codes(0.1, d=4)
     mixed = q.mean.copy()
     mixed[:, 3] = np.random.default_rng(1).standard_normal(N)
-    known = information.best_known_factors(mixed[:, [2, 3, 0]], np.hstack([q.factors, np.zeros((N, 1), int)]))
+    known = information.find_best_known_factors(mixed[:, [2, 3, 0]], np.hstack([q.factors, np.zeros((N, 1), int)]))
     assert [best and best[0] for best in known] == [2, None, 0]
     assert known[0][1] == pytest.approx(1)
     half = np.where(q.factors[:, :1] < 2, 0.0, 1.0)      # one bit of two
-    assert information.best_known_factors(half, q.factors)[0][1] == pytest.approx(0.5, abs=0.02)
+    assert information.find_best_known_factors(half, q.factors)[0][1] == pytest.approx(0.5, abs=0.02)
 
 
 def test_noise_is_rarely_said_to_know_a_factor():
     rng = np.random.default_rng(0)
     noise, factors = rng.standard_normal((300, 40)), rng.integers(0, 5, (300, 5))
-    assert information.best_known_factors(noise, factors).count(None) >= 39
+    assert information.find_best_known_factors(noise, factors).count(None) >= 39
 
 
 @pytest.mark.parametrize("channels", [1, 2, 7])
@@ -178,8 +178,8 @@ def test_a_picture_of_any_number_of_channels(tmp_path, channels, monkeypatch):
         texts.append(said), text(self, x, y, said, **more))[1])
     monkeypatch.setattr(Figure, "suptitle", lambda self, said, suptitle=Figure.suptitle, **more: (
         texts.append(said), suptitle(self, said, **more))[1])
-    report.picture(tmp_path / "picture.png", exported, dataset,
-                   found._replace(posterior=found.posterior._replace(mean=means)))
+    report.draw_overview(tmp_path / "picture.png", exported, dataset,
+                         found._replace(posterior=found.posterior._replace(mean=means)))
     assert matplotlib.image.imread(tmp_path / "picture.png").shape[0] > 300
     assert [said for said in texts if said.startswith("z0") and "$si_$ze 100%" in said]
     assert not [said for said in texts if said.startswith(("z1", "z2")) and "%" in said]

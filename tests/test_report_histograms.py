@@ -12,7 +12,7 @@ def test_the_page_of_histograms_has_every_latent_and_no_label_on_another(tmp_pat
     drawn = []
     monkeypatch.setattr("matplotlib.pyplot.close", drawn.append)
     codes = of_latents(some_codes(), np.arange(d) % 7)
-    report.polarised_page(tmp_path / "page.png", "a model of a name that is rather long/1: posterior and prior", codes)
+    report.draw_polarised(tmp_path / "page.png", "a model of a name that is rather long/1: posterior and prior", codes)
     figure, = drawn
     renderer = figure.canvas.get_renderer()
     shown = [text for axis in figure.axes for text in [*axis.texts, axis.title, *axis.get_xticklabels()]

@@ -13,7 +13,7 @@ from vae_tf.experiments import listing, recipes, results, summaries, tables
 from vae_tf.experiments.measured import bhowal
 
 ROOT = pathlib.Path(__file__).parents[1]
-TABLES = {name: tables.load(name) for name in tables.names()}
+TABLES = {name: tables.load(name) for name in tables.list_names()}
 TRAINED = sorted({(cell.recipe, cell.flags, cell.needs) for table in TABLES.values() for cell in table.cells
                   if cell.recipe})
 OF_TFDS = ("mnist", "fashion_mnist", "linear_mixture_digits", "translated_digit")
@@ -58,7 +58,7 @@ def test_every_cell_gives_a_configuration_that_trains(table, monkeypatch):
         if not cell.recipe:
             continue
         values, same = parsed(f"--flagfile=flags/{cell.recipe}.flags", *cell.flags), parsed(
-            *recipes.arguments(cell.recipe, cell.flags))
+            *recipes.list_arguments(cell.recipe, cell.flags))
         values["flagfile"].value = same["flagfile"].value
         assert same.flag_values_dict() == values.flag_values_dict(), "an experiment trains what train.py does"
         assert values.dataset.endswith(".npz") == bool(cell.needs)
@@ -89,13 +89,13 @@ def test_an_od_score_is_relative_to_the_other_models_of_its_row():
              for column, cell in cells.items() for seed, parts in enumerate(raw[column])]
     means = {column: {part: np.mean([each[part] for each in of]) for part in of[0]} for column, of in raw.items()}
     for column, cell in cells.items():
-        of = listing.values(table, cell, "od_score", found)
+        of = listing.read_values(table, cell, "od_score", found)
         wanted = np.mean([means[column][part] / max(mean[part] for mean in means.values()) for part in means[column]])
         assert np.mean(of) == pytest.approx(wanted) and len(of) == 3
-        assert listing.values(table, cell, "d_v", found) == [each["d_v"] for each in raw[column]]
-    assert listing.values(table, cells["VAE"], "od_score", found[3:]) == [None] * 3      # a model is missing
+        assert listing.read_values(table, cell, "d_v", found) == [each["d_v"] for each in raw[column]]
+    assert listing.read_values(table, cells["VAE"], "od_score", found[3:]) == [None] * 3      # a model is missing
     assert summaries.Summary(table, found).number(cells["VAE"], "od_score").mean == pytest.approx(
-        np.mean(listing.values(table, cells["VAE"], "od_score", found)))
+        np.mean(listing.read_values(table, cells["VAE"], "od_score", found)))
 
 
 def test_errors_of_principal_axes_are_those_of_rebuilt_images():

@@ -28,7 +28,7 @@ REFUSED = {
     "deterministic_elbo": ("covariance", lambda M: theory.deterministic_elbo(0.0, -eye, np.zeros(2), M)),
     "diagonal_cost": ("precision", theory.diagonal_cost),
     "optimal_precision": ("hessian", lambda M: theory.optimal_precision(eye - M)),
-    "rotated": ("covariance", lambda M: theory.rotated(np.zeros(2), M, eye, eye)),
+    "rotated": ("covariance", lambda M: theory.rotate(np.zeros(2), M, eye, eye)),
 }
 
 

@@ -53,7 +53,7 @@ def test_push_forward_factorises_for_orthogonal_columns_and_not_when_rotated():
         np.testing.assert_allclose(theory.push_forward_factors(z, J),
                                    multivariate_normal(0).logpdf(z) - np.log(steps), atol=1e-6)
         # f(U^T z') at z' = U z is the same point of the same manifold: the density stays, the factors do not
-        turned, _, rotated = theory.rotated(z, np.eye(3), J, U)
+        turned, _, rotated = theory.rotate(z, np.eye(3), J, U)
         assert theory.push_forward_log_density(turned, rotated) == pytest.approx(
             theory.push_forward_log_density(z, J), rel=1e-12)
         assert theory.split_error(turned, rotated) > 0.01

@@ -89,7 +89,7 @@ def test_rotation_of_a_trained_model(trained):
     U = np.linalg.qr(np.random.default_rng(6).standard_normal((2, 2)))[0]
     mean, stddev = posterior.mean().numpy().astype(np.float64), posterior.stddev().numpy().astype(np.float64)
     J = jacobians.jacobian(model.decoder, posterior.mean()).numpy().astype(np.float64)
-    turned, covariance, turned_J = theory.rotated(mean, stddev[:, np.newaxis] ** 2 * np.eye(2), J, U)
+    turned, covariance, turned_J = theory.rotate(mean, stddev[:, np.newaxis] ** 2 * np.eye(2), J, U)
     seen = jacobians.jacobian(lambda z: model.decoder(tf.matmul(z, tf.constant(U, tf.float32))),
                               tf.constant(turned, tf.float32)).numpy()
     np.testing.assert_allclose(turned_J, seen, atol=1e-4 * np.abs(J).max())                 # float32 networks
@@ -98,8 +98,8 @@ def test_rotation_of_a_trained_model(trained):
         return tfd.MultivariateNormalTriL(tf.constant(mean, tf.float32), tf.constant(lower, tf.float32))
 
     # With a full covariance: the same KL exactly, and the same expected reconstruction, over 20 draws each.
-    full, diagonal = (np.linalg.cholesky(c) for c in (covariance, theory.rotated(mean, stddev[:, np.newaxis] ** 2
-                                                                                 * np.eye(2), J, U, True)[1]))
+    full, diagonal = (np.linalg.cholesky(c) for c in (covariance, theory.rotate(mean, stddev[:, np.newaxis] ** 2
+                                                                                * np.eye(2), J, U, True)[1]))
     losses = {}
     for name, (q, rotation) in {"before": (posterior, np.eye(2)), "full": (of(turned, full), U),
                                 "diagonal": (of(turned, diagonal), U)}.items():

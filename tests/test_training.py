@@ -67,7 +67,7 @@ def test_convolutions_repeat_too():
 def test_noise_differs_from_step_to_step():
     model = small()
     x = tf.constant(dataset((3,)).images_at(np.arange(8)))
-    noises = [distributions.noise((0, t), 8, model.latents) for t in (0, 1, 0)]
+    noises = [distributions.draw_noise((0, t), 8, model.latents) for t in (0, 1, 0)]
     a, b, again = (model.objective(x, noise=noise)["reconstruction"] for noise in noises)
     np.testing.assert_array_equal(a, again)
     assert not np.allclose(a, b)
@@ -265,14 +265,14 @@ def test_float16_trains_under_a_scaled_loss():
 @NEEDS_MNIST
 def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
     train_part, test_part = (data.load("mnist").split("grid", part) for part in ("train", "test"))
-    x = models.unit_range(tf.constant(test_part.images_at(np.arange(2_000))))
+    x = models.scale_to_unit_range(tf.constant(test_part.images_at(np.arange(2_000))))
     seeds, elbos = range(4), {}
     for dtype in ("float32", "mixed_bfloat16"):
         replicas = [models.build("vae", train_part.shape, network="mlp_mnist", latents=6, seed=seed, dtype=dtype)
                     for seed in seeds]
         training.fit_replicas(replicas, train_part, keras.optimizers.Adam(1e-3), seeds=list(seeds), steps=120,
                               batch_size=64)
-        noise = distributions.noise((0, 0), len(x), 6)
+        noise = distributions.draw_noise((0, 0), len(x), 6)
         elbos[dtype] = np.array([-np.mean(model.objective(x, noise=noise)["loss"]) for model in replicas])
     # A seed has the same weights, batches and noise in both. From seed to seed the ELBO differs by some 3.5 nats, a
     # seed's two by 0.2 (six seeds on one processor): the mean of four by 0.1, if the precision makes no difference.

@@ -60,11 +60,11 @@ def kl_per_latent(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray |
     Raises:
         InputError: arrays that are not finite, that do not fit together, or a standard deviation that is not positive.
     """
-    m, s, a, b = checked(mean, stddev, prior_mean, prior_stddev)
+    m, s, a, b = check_arrays(mean, stddev, prior_mean, prior_stddev)
     return np.log(b / s) + (s ** 2 + (m - a) ** 2) / (2 * b ** 2) - 0.5
 
 
-def passive_at(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
+def is_passive(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
                prior_stddev: np.ndarray | float = 1.0, passive_kl: float = PASSIVE_KL) -> np.ndarray:
     """Return where latents are passive, bool [N, d]: KL_j(q || p(z_j|u)) < passive_kl at that example (bonheme 2.1)."""
     return kl_per_latent(mean, stddev, prior_mean, prior_stddev) < passive_kl
@@ -75,7 +75,7 @@ def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | floa
              ) -> np.ndarray:
     """Return the class of each latent, [d]: "active", "mixed" or "passive" (bonheme 2.2; Bonheme, Grzes 2021).
 
-    rule "prior", the model's own: passive if it is `passive_at` 95 % of the examples or more, active if at 5 % or less,
+    rule "prior", the model's own: passive if it is `is_passive` 95 % of the examples or more, active if at 5 % or less,
     else mixed. rule "standard_prior", the authors' public code, which presumes p(z) = N(0, I): mixed if
     Var(s_j^2) >= 0.1; else active if the mean of s_j^2 is at most 0.1, passive if it is within 0.1 of 1, else mixed.
     This rule calls passive latents active where a learned prior is narrow.
@@ -84,7 +84,7 @@ def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | floa
         mean, stddev: means and standard deviations of the posterior, [N, d].
         prior_mean, prior_stddev: means and standard deviations of the prior; they broadcast to [N, d].
         rule: a name of CLASSIFICATIONS.
-        passive_kl: nats, see `passive_at`.
+        passive_kl: nats, see `is_passive`.
 
     Raises:
         InputError: no such rule, or arrays that are not finite or do not fit together.
@@ -92,9 +92,9 @@ def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | floa
     if rule not in CLASSIFICATIONS:
         raise InputError(f"rule: expected one of {', '.join(CLASSIFICATIONS)}; got {rule!r}")
     if rule == "prior":
-        share = passive_at(mean, stddev, prior_mean, prior_stddev, passive_kl).mean(0)
+        share = is_passive(mean, stddev, prior_mean, prior_stddev, passive_kl).mean(0)
         return np.select([share >= NEARLY_ALL, share <= 1 - NEARLY_ALL], ["passive", "active"], "mixed")
-    variance = checked(mean, stddev, prior_mean, prior_stddev)[1] ** 2
+    variance = check_arrays(mean, stddev, prior_mean, prior_stddev)[1] ** 2
     steady, average = variance.var(0) < 0.1, variance.mean(0)
     return np.select([steady & (average <= 0.1), steady & (abs(average - 1) <= 0.1)], ["active", "passive"], "mixed")
 
@@ -141,8 +141,8 @@ def has_a_vote(variance: np.ndarray, threshold: float = PRUNED_STDDEV) -> np.nda
     return np.sqrt(variance) >= threshold
 
 
-def checked(mean: np.ndarray, stddev: np.ndarray | float, prior_mean: np.ndarray | float,
-            prior_stddev: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def check_arrays(mean: np.ndarray, stddev: np.ndarray | float, prior_mean: np.ndarray | float,
+                 prior_stddev: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return the four arrays as finite float64 [N, d], after checking that the standard deviations are positive.
 
     Raises:
@@ -152,11 +152,11 @@ def checked(mean: np.ndarray, stddev: np.ndarray | float, prior_mean: np.ndarray
     if mean.ndim != 2 or not mean.size or not np.isfinite(mean).all():
         raise InputError(f"mean: expected finite values of shape [N, d]; got shape {mean.shape}, "
                          f"{np.count_nonzero(~np.isfinite(mean))} of them NaN or infinite")
-    return (mean, _as_wide_as(mean, "stddev", stddev), _as_wide_as(mean, "prior_mean", prior_mean),
-            _as_wide_as(mean, "prior_stddev", prior_stddev))
+    return (mean, _widen(mean, "stddev", stddev), _widen(mean, "prior_mean", prior_mean),
+            _widen(mean, "prior_stddev", prior_stddev))
 
 
-def _as_wide_as(mean: np.ndarray, name: str, array: np.ndarray | float) -> np.ndarray:
+def _widen(mean: np.ndarray, name: str, array: np.ndarray | float) -> np.ndarray:
     array = np.asarray(array, np.float64)
     try:
         array = np.broadcast_to(array, mean.shape)

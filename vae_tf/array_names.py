@@ -18,8 +18,8 @@ def name_model_variables(model: keras.Model) -> dict[str, Any]:
     named: dict[str, Any] = {}
     owners = {id(value): attribute for attribute, value in vars(model).items() if isinstance(value, keras.layers.Layer)}
     for network in model.layers:
-        owner = owners.get(id(network), _snake(network))
-        for place, layer in _layers(network):
+        owner = owners.get(id(network), _name_kind(network))
+        for place, layer in _list_layers(network):
             for variable in layer.variables:
                 _add(named, "/".join(filter(None, (owner, place, variable.name))), variable)
     known = {id(variable) for variable in named.values()}
@@ -48,7 +48,7 @@ def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mappin
     return named
 
 
-def _layers(network: Any) -> Iterator[tuple[str, Any]]:
+def _list_layers(network: Any) -> Iterator[tuple[str, Any]]:
     """Yield a network's layers that have variables, and their places, such as dense and dense_1."""
     if not isinstance(network, keras.Model):
         yield "", network
@@ -57,12 +57,12 @@ def _layers(network: Any) -> Iterator[tuple[str, Any]]:
     layers: Iterable[Any] = network.layers
     for layer in layers:
         if layer.variables:
-            kind = _snake(layer)
+            kind = _name_kind(layer)
             yield f"{kind}_{counts[kind]}" if counts[kind] else kind, layer
             counts[kind] += 1
 
 
-def _snake(layer: Any) -> str:
+def _name_kind(layer: Any) -> str:
     """Return a layer's kind as Keras writes it in names: Conv2DTranspose is conv2d_transpose."""
     words = re.sub(r"(?<=[a-z0-9])([A-Z])|(?<=[A-Z])([A-Z][a-z])", r"_\1\2", type(layer).__name__)
     return words.lower().replace("conv_2d", "conv2d").replace("conv2_d", "conv2d")

@@ -8,14 +8,14 @@ from typing import Any
 from vae_tf.errors import InputError
 
 
-def choice(name: str, value: Any, choices: Collection[str]) -> str:
+def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
     """Check that a value is one of the names in `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name}: expected one of {', '.join(choices)}; got {value!r}")
     return value
 
 
-def whole(name: str, value: Any, low: float, high: float = math.inf) -> Any:
+def check_whole(name: str, value: Any, low: float, high: float = math.inf) -> Any:
     """Check that a value is a whole number, Python's or NumPy's, from low to high."""
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high:
@@ -24,7 +24,7 @@ def whole(name: str, value: Any, low: float, high: float = math.inf) -> Any:
     return value
 
 
-def number(name: str, value: Any, low: float = -math.inf, above: float = -math.inf) -> float:
+def check_number(name: str, value: Any, low: float = -math.inf, above: float = -math.inf) -> float:
     """Check that a value is a finite number, at least `low` and more than `above`."""
     finite = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     if not finite or value < low or value <= above:
@@ -33,7 +33,7 @@ def number(name: str, value: Any, low: float = -math.inf, above: float = -math.i
     return value
 
 
-def shape(name: str, value: Any) -> tuple[int, ...]:
+def check_shape(name: str, value: Any) -> tuple[int, ...]:
     """Check that a value is the shape of an example, (H, W, C) or (n,)."""
     sizes = tuple(value) if isinstance(value, tuple | list) else ()
     if len(sizes) not in (1, 3) or not all(isinstance(size, numbers.Integral) and int(size) > 0 for size in sizes):

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.stats
 
 from vae_tf import activity, checks, evaluation, metrics, verdicts
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, make_printable
 from vae_tf.metrics import orthogonality
 
 VERDICT_EXAMPLES = 1_000        # least number of examples that tells which latents carry information
@@ -71,7 +71,7 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
     Raises:
         InputError: data that a model cannot take, or local decoders of an autoencoder.
     """
-    checks.whole("examples", examples, 1)
+    checks.check_whole("examples", examples, 1)
     indices = np.random.default_rng(seed).permutation(len(dataset))[:max(examples, VERDICT_EXAMPLES)]
     found: dict[str, Measured] = {}
     grams = {}
@@ -82,10 +82,10 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
             raise InputError(f"export: {name} is an autoencoder, which has no posterior to fit local decoders to; "
                              "compare Jacobians instead")
         verdict, active = _judge(posterior)
-        found[name] = Measured(verdict, int(active.sum()), {}, _left_out(verdict, active))
+        found[name] = Measured(verdict, int(active.sum()), {}, _say_left_out(verdict, active))
         if found[name].left_out is None:
             around = metrics.Context(posterior["mean"][:examples], decoder=model.decoder, seed=seed,
-                                     stddevs=None if verdict.kl is None else _width(posterior)[:examples])
+                                     stddevs=None if verdict.kl is None else _take_width(posterior)[:examples])
             found[name].scores.update({distance: of(around.value("gram"), active)
                                        for distance, of in orthogonality.DISTANCES.items()})
             grams[name] = around.value("local_decoders").gram if fitted else around.value("gram")
@@ -96,7 +96,7 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
     return found
 
 
-def _width(posterior: dict[str, np.ndarray]) -> np.ndarray:
+def _take_width(posterior: dict[str, np.ndarray]) -> np.ndarray:
     """Return standard deviations [N, d] or Cholesky factors [N, d, d] of what a model's `encode` returns."""
     return posterior["stddev"] if "stddev" in posterior else posterior["scale_tril"]
 
@@ -109,13 +109,13 @@ def _judge(posterior: dict[str, np.ndarray]) -> tuple[verdicts.Verdict, np.ndarr
     if not {"stddev", "scale_tril"} & {*posterior}:
         verdict = verdicts.judge(posterior["mean"])
         return verdict, verdict.informative
-    width = _width(posterior)
+    width = _take_width(posterior)
     marginal = width if width.ndim == 2 else np.linalg.norm(width, axis=-1)
     verdict = verdicts.judge(posterior["mean"], marginal, posterior.get("prior_mean"), posterior.get("prior_stddev"))
     return verdict, activity.is_narrow(width, posterior.get("prior_stddev", 1.0))
 
 
-def _left_out(verdict: verdicts.Verdict, active: np.ndarray) -> str | None:
+def _say_left_out(verdict: verdicts.Verdict, active: np.ndarray) -> str | None:
     if verdict.state != "alive":
         return verdicts.describe(verdict)
     if active.sum() < 2:
@@ -140,7 +140,7 @@ def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> 
     for label, models in kept.items():
         active = [model.active for model in models.values()]
         latents = "-" if not active else f"{min(active)}-{max(active)}" if min(active) < max(active) else f"{active[0]}"
-        cells = [_mean_and_spread([model.scores[name] for model in models.values()]) for name in MEASURES]
+        cells = [_describe_mean_and_spread([model.scores[name] for model in models.values()]) for name in MEASURES]
         used = f"{len(models)} of {len(groups[label])}"
         lines.append(f"  {label:<{width}}  {used:<9}{latents:<9}"
                      + "".join(f"{cell:<19}" for cell in cells).rstrip())
@@ -149,7 +149,7 @@ def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> 
     tested = math.comb(sum(bool(models) for models in kept.values()), 2)
     lines += [f"  {answer(one, kept[one], other, kept[other], tested)}"
               for one, other in itertools.combinations(kept, 2)]
-    return [printable(line) for line in lines]
+    return [make_printable(line) for line in lines]
 
 
 def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
@@ -172,15 +172,15 @@ def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
     return kept, left_out
 
 
-def _mean_and_spread(values: Sequence[float] | np.ndarray) -> str:
+def _describe_mean_and_spread(values: Sequence[float] | np.ndarray) -> str:
     values = np.array(values)
     if not len(values):
         return "-"
-    spread = f" ± {_short(values.std(ddof=1))}" if len(values) > 1 and np.isfinite(values).all() else ""
-    return f"{_short(values.mean())}{spread}"
+    spread = f" ± {_shorten(values.std(ddof=1))}" if len(values) > 1 and np.isfinite(values).all() else ""
+    return f"{_shorten(values.mean())}{spread}"
 
 
-def _short(value: float) -> str:
+def _shorten(value: float) -> str:
     return f"{value:.3g}" if value == 0 or abs(value) >= 1e-3 else f"{value:.1e}"
 
 
@@ -206,7 +206,7 @@ def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, 
     name, why = ((orthogonality.OF_EQUAL_NUMBERS, "") if len(counts) == 1 else
                  (orthogonality.OF_ANY_NUMBERS, ", as DtO grows with the number of active latents, which differs"))
     values = [np.array([model.scores[name] for model in of.values()]) for of in (models, others)]
-    compared = f"{_mean_and_spread(values[0])} against {_mean_and_spread(values[1])} by {name}{why}"
+    compared = f"{_describe_mean_and_spread(values[0])} against {_describe_mean_and_spread(values[1])} by {name}{why}"
     least = min(1.0, pairs * 2 / math.comb(a + b, a))
     if least > LEVEL:
         return (f"{question} It cannot be told from {a} and {b} seeds ({compared}): even if no two values overlapped, "

@@ -48,33 +48,33 @@ def predict_collapse(config: Configuration, dataset: Dataset) -> str:
         dataset: the training data.
     """
     kind = models.find(config.model)
-    beta, variance = kind.weight_of_kl(config.beta), config.likelihood_variance
+    beta, variance = kind.weigh_kl(config.beta), config.likelihood_variance
     if not beta or config.likelihood != "gaussian":
         return ""
     spread = estimate_eigenvalues(dataset, config.latents)
     if not networks.is_linear(config.network):
-        return _likely_collapse(kind, beta, variance, spread)
-    return _linear_collapse(kind, beta, variance, spread, config.latents)
+        return _describe_likely_collapse(kind, beta, variance, spread)
+    return _describe_linear_collapse(kind, beta, variance, spread, config.latents)
 
 
-def _likely_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats) -> str:
+def _describe_likely_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats) -> str:
     """Return what to say of networks that are not linear; `spread` holds the data's largest eigenvalues."""
     level = beta * variance
     if spread[0] > level:
         return ""
-    return (f"posterior collapse is likely {_settings(kind, beta, variance)}: beta times the variance, {level:.3g}, is "
-            f"above the largest eigenvalue of the data's covariance, {spread[0]:.3g}, so that ignoring every latent is "
-            f"a local optimum. {_remedy(kind, beta, variance, spread[0])} would leave that state")
+    return (f"posterior collapse is likely {_describe_settings(kind, beta, variance)}: beta times the variance, "
+            f"{level:.3g}, is above the largest eigenvalue of the data's covariance, {spread[0]:.3g}, so that ignoring "
+            f"every latent is a local optimum. {_name_remedy(kind, beta, variance, spread[0])} would leave that state")
 
 
-def _linear_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats,
-                     latents: int) -> str:
+def _describe_linear_collapse(kind: type[models.Autoencoder], beta: float, variance: float, spread: Floats,
+                              latents: int) -> str:
     """Return what to say of linear networks: how many latents will be active, why, and what would keep more alive."""
     level = beta * variance
     active, possible = int(np.sum(spread > level)), int(np.sum(spread > 1e-6 * spread[0]))
     if active == latents:
         return ""
-    settings = _settings(kind, beta, variance)
+    settings = _describe_settings(kind, beta, variance)
     outcome = (f"{active} of {latents} latents will be active {settings}" if active else
                f"all {latents} latents will be passive (KL 0: the model will learn nothing but the mean) {settings}")
     reason = (f": a linear model uses a direction of the data if its variance is above beta times the likelihood's, "
@@ -82,15 +82,15 @@ def _linear_collapse(kind: type[models.Autoencoder], beta: float, variance: floa
               f"{', ...' if len(spread) > 6 else ''}")
     if possible <= active:
         return f"{outcome}{reason}: they vary in no more directions"
-    return f"{outcome}{reason}. {_remedy(kind, beta, variance, spread[possible - 1])} would keep {possible} alive"
+    return f"{outcome}{reason}. {_name_remedy(kind, beta, variance, spread[possible - 1])} would keep {possible} alive"
 
 
-def _settings(kind: type[models.Autoencoder], beta: float, variance: float) -> str:
+def _describe_settings(kind: type[models.Autoencoder], beta: float, variance: float) -> str:
     weight = "" if kind.default_beta is None else f"beta {beta:g} and "
     return f"at {weight}--likelihood_variance {variance:g}"
 
 
-def _remedy(kind: type[models.Autoencoder], beta: float, variance: float, eigenvalue: float) -> str:
+def _name_remedy(kind: type[models.Autoencoder], beta: float, variance: float, eigenvalue: float) -> str:
     """Return the flags that would bring beta times the variance below an eigenvalue."""
     lower = f"A --likelihood_variance below {eigenvalue / beta:.3g}"
     return lower + (f", or a --beta below {eigenvalue / variance:.3g}," if kind.weighs_kl_by_beta() else "")

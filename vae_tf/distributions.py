@@ -47,11 +47,11 @@ def _check_last(name: str, tensor: tf.Tensor, size: int) -> None:
 
 def standard_normal(latents: int) -> tfd.Distribution:
     """Return p(z) = N(0, I) over `latents` dimensions, batch shape []."""
-    checks.whole("latents", latents, 1)
+    checks.check_whole("latents", latents, 1)
     return tfd.MultivariateNormalDiag(tf.zeros(latents), tf.ones(latents))
 
 
-def noise(seed: Sequence[int] | tf.Tensor, examples: int | tf.Tensor, latents: int) -> tf.Tensor:
+def draw_noise(seed: Sequence[int] | tf.Tensor, examples: int | tf.Tensor, latents: int) -> tf.Tensor:
     """Draw eps ~ N(0, I) [B, d] for z = mu + L eps; it depends on the seed alone, which is two integers.
 
     Under a tf.distribute strategy `examples` counts the examples on this device, and the noise is the rows of the whole
@@ -63,7 +63,7 @@ def noise(seed: Sequence[int] | tf.Tensor, examples: int | tf.Tensor, latents: i
     return whole if count == 1 else whole[device * examples:(device + 1) * examples]
 
 
-def reparameterised(posterior: tfd.Distribution, noise: tf.Tensor) -> tf.Tensor:
+def reparameterise(posterior: tfd.Distribution, noise: tf.Tensor) -> tf.Tensor:
     """Sample a normal q(z|x): z = mu + L eps [B, d] for noise eps [B, d] (Kingma, Welling 2014; rolinek S76)."""
     return posterior.bijector.forward(noise)
 
@@ -80,15 +80,15 @@ class Likelihood(keras.layers.Layer):
 
     def __init__(self, kind: str, variance: float = 0.5) -> None:
         super().__init__(name="likelihood")
-        checks.choice("likelihood", kind, LIKELIHOODS)
-        checks.number("likelihood_variance", variance, above=0)
+        checks.check_choice("likelihood", kind, LIKELIHOODS)
+        checks.check_number("likelihood_variance", variance, above=0)
         self.kind = kind
         self.log_variance = math.log(variance)
         if kind == "gaussian_learned":
             self.log_variance = self.add_weight(
                 shape=(), initializer=keras.initializers.Constant(self.log_variance), name="log_variance")
 
-    def distribution(self, output: tf.Tensor) -> tfd.Distribution:
+    def make_distribution(self, output: tf.Tensor) -> tfd.Distribution:
         """Return p(x|z) for the decoder's output [B, ...]; its event shape is the shape of one example."""
         event_rank = len(output.shape) - 1
         if self.kind == "bernoulli":

@@ -9,10 +9,10 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        super().__init__(shorten(printable(message)))
+        super().__init__(shorten(make_printable(message)))
 
 
-def printable(text: object) -> str:
+def make_printable(text: object) -> str:
     r"""Return the text with its control characters escaped, because a terminal would obey them; ESC becomes \x1b."""
     return "".join(character if character.isprintable() else character.encode("unicode_escape").decode()
                    for character in str(text))

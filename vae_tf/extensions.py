@@ -29,15 +29,15 @@ def load() -> tuple[str, ...]:
     """
     names = []
     for point in importlib.metadata.entry_points(group=GROUP):
-        _imported(f"entry point {point.name} of {GROUP}, {point.value}", point.load)
+        _import(f"entry point {point.name} of {GROUP}, {point.value}", point.load)
         names.append(point.name)
     for name in filter(None, (part.strip() for part in os.environ.get(VARIABLE, "").split(","))):
-        _imported(f"{VARIABLE}: {name}", functools.partial(importlib.import_module, name))
+        _import(f"{VARIABLE}: {name}", functools.partial(importlib.import_module, name))
         names.append(name)
     return tuple(names)
 
 
-def _imported(called: str, load: Callable[[], Any]) -> None:
+def _import(called: str, load: Callable[[], Any]) -> None:
     try:
         load()
     except Exception as error:          # somebody else's module may raise anything

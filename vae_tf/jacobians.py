@@ -42,7 +42,7 @@ def jacobian(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None
         InputError: z is not floats [B, d], or there is no such output or mode.
     """
     z, f, forward = _prepare(f, z, output, mode)
-    return _jacobian(f, z, forward)
+    return _compute_jacobian(f, z, forward)
 
 
 def gram(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = None, chunk: int = CHUNK) -> tf.Tensor:
@@ -63,13 +63,13 @@ def gram(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = N
     Raises:
         InputError: z is not floats [B, d], there is no such output or mode, or chunk is below 1.
     """
-    checks.whole("chunk", chunk, 1)
+    checks.check_whole("chunk", chunk, 1)
     z, f, forward = _prepare(f, z, output, mode)
     d = z.shape[1]
     chunk = chunk if z.shape[0] is None else max(1, min(chunk, z.shape[0]))
 
     def gram_of(rows: tf.Tensor) -> tf.Tensor:
-        J = tf.cast(_jacobian(f, rows, forward), tf.float64)
+        J = tf.cast(_compute_jacobian(f, rows, forward), tf.float64)
         return tf.linalg.matmul(J, J, transpose_a=True)
 
     @tf.function        # so that an eager call is traced once, not once per chunk
@@ -94,7 +94,7 @@ def _prepare(f: Decoder, z: tf.Tensor, output: str, mode: str | None) -> tuple[t
             raise InputError(f"{name}: expected one of {', '.join(map(str, choices))}; got {value!r}")
 
     def flat(z: tf.Tensor) -> tf.Tensor:
-        x = output_of(f(z), output)
+        x = take_output(f(z), output)
         return tf.reshape(x, [tf.shape(z)[0], math.prod(x.shape[1:])])
 
     if mode is None:     # the graph that is traced to find n is never run
@@ -103,7 +103,7 @@ def _prepare(f: Decoder, z: tf.Tensor, output: str, mode: str | None) -> tuple[t
     return z, flat, mode == "forward"
 
 
-def output_of(decoded: Any, output: str = "mean") -> tf.Tensor:
+def take_output(decoded: Any, output: str = "mean") -> tf.Tensor:
     """Take the mean or the natural parameter [B, ...] of p(x|z) out of whatever a decoder returned."""
     if isinstance(decoded, dict):
         return decoded.get("logits", decoded["mean"]) if output == "natural" else decoded["mean"]
@@ -114,16 +114,16 @@ def output_of(decoded: Any, output: str = "mean") -> tf.Tensor:
     return decoded
 
 
-def _jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward: bool) -> tf.Tensor:
+def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward: bool) -> tf.Tensor:
     if forward:
-        return tf.transpose(_tangents(f, z), [1, 2, 0])
+        return tf.transpose(_compute_tangents(f, z), [1, 2, 0])
     with tf.GradientTape() as tape:
         tape.watch(z)
         x = f(z)
     return tape.batch_jacobian(x, z)
 
 
-def _tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
+def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
     """d f / d z_j [d, B, n]: the decoder runs once, its linearisation on d tangents stacked in the batch."""
     basis = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)          # [d, B, d]
 

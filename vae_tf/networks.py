@@ -83,7 +83,7 @@ class Dense(Maker):
 
     def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
         """Return the two networks, for data of any shape."""
-        inputs, u = _inputs(shape, u_size)
+        inputs, u = _make_inputs(shape, u_size)
         features = _join(layer, layer(layers.Flatten)(inputs), u)
 
         def hidden(h: Tensor) -> Tensor:
@@ -92,13 +92,13 @@ class Dense(Maker):
             return h
 
         trunks = [hidden(features) for _ in heads] if self.net_per_head else [hidden(features)] * len(heads)
-        outputs = [_head(layer, size, trunk) for size, trunk in zip(heads, trunks, strict=True)]
+        outputs = [_add_head(layer, size, trunk) for size, trunk in zip(heads, trunks, strict=True)]
 
         z = h = keras.Input((latents,), name="z")
         for width in self.decoder:
             h = layer(layers.Dense, width, activation=self.decoder_activation)(h)
-        decoded = layers.Reshape(shape)(_head(layer, math.prod(shape), h))
-        return Pair(keras.Model(_given(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
+        decoded = layers.Reshape(shape)(_add_head(layer, math.prod(shape), h))
+        return Pair(keras.Model(_pair(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,42 +138,42 @@ class Conv(Maker):
         if len(shape) != 3:
             others = ", ".join(name for name, maker in NETWORKS.items() if not maker.images_only)
             raise InputError(f"needs images [H, W, C]; got shape {shape}; for any shape: {others}")
-        return Pair(self._encoder(shape, heads, u_size, layer), self._decoder(shape, latents, layer))
+        return Pair(self._build_encoder(shape, heads, u_size, layer), self._build_decoder(shape, latents, layer))
 
-    def _encoder(self, shape: Shape, heads: Sequence[int], u_size: int, layer: LayerMaker) -> keras.Model:
-        inputs, u = _inputs(shape, u_size)
-        border = self._border(shape)
+    def _build_encoder(self, shape: Shape, heads: Sequence[int], u_size: int, layer: LayerMaker) -> keras.Model:
+        inputs, u = _make_inputs(shape, u_size)
+        border = self._compute_border(shape)
         h = layer(layers.ZeroPadding2D, border)(inputs) if np.any(border) else inputs
         for filters in self.encoder:
-            h = self._block(layer, layers.Conv2D, h, filters, 4, strides=2, padding="same")
+            h = self._add_block(layer, layers.Conv2D, h, filters, 4, strides=2, padding="same")
         features = _join(layer, layer(layers.Flatten)(h), u)
-        h = self._block(layer, layers.Dense, features, self.encoder_dense + (u_size if self.widen_by_u else 0))
-        return keras.Model(_given(inputs, u), [_head(layer, size, h) for size in heads], name="encoder")
+        h = self._add_block(layer, layers.Dense, features, self.encoder_dense + (u_size if self.widen_by_u else 0))
+        return keras.Model(_pair(inputs, u), [_add_head(layer, size, h) for size in heads], name="encoder")
 
-    def _decoder(self, shape: Shape, latents: int, layer: LayerMaker) -> keras.Model:
+    def _build_decoder(self, shape: Shape, latents: int, layer: LayerMaker) -> keras.Model:
         z = keras.Input((latents,), name="z")
-        h = self._block(layer, layers.Dense, z, self.decoder_dense)
+        h = self._add_block(layer, layers.Dense, z, self.decoder_dense)
         scale = 2 ** len(self.encoder)
         *size, filters = first_map = -(-shape[0] // scale), -(-shape[1] // scale), self.encoder[-1]
         if self.dense_map:
-            h = layer(layers.Reshape, first_map)(self._block(layer, layers.Dense, h, math.prod(first_map)))
+            h = layer(layers.Reshape, first_map)(self._add_block(layer, layers.Dense, h, math.prod(first_map)))
         else:
-            h = self._block(layer, layers.Conv2DTranspose, layer(layers.Reshape, (1, 1, self.decoder_dense))(h),
-                            filters, size)
+            h = self._add_block(layer, layers.Conv2DTranspose, layer(layers.Reshape, (1, 1, self.decoder_dense))(h),
+                                filters, size)
         for filters in self.decoder:
-            h = self._block(layer, layers.Conv2DTranspose, h, filters, 4, strides=2, padding="same")
+            h = self._add_block(layer, layers.Conv2DTranspose, h, filters, 4, strides=2, padding="same")
         decoded = layer(layers.Conv2DTranspose, shape[2], 4, strides=2, padding="same", dtype="float32")(h)
-        border = self._border(shape)
+        border = self._compute_border(shape)
         if np.any(border):
             decoded = layer(layers.Cropping2D, border, dtype="float32")(decoded)
         return keras.Model(z, decoded, name="decoder")
 
-    def _border(self, shape: Shape) -> list[tuple[int, int]]:
+    def _compute_border(self, shape: Shape) -> list[tuple[int, int]]:
         """Return rows (above, below) and columns (left, right) to make an image's sizes multiples of 2^convolutions."""
         scale = 2 ** len(self.encoder)
         return [(missing // 2, missing - missing // 2) for missing in (-shape[0] % scale, -shape[1] % scale)]
 
-    def _block(self, layer: LayerMaker, kind: Any, h: Tensor, *size: Any, **options: Any) -> Tensor:
+    def _add_block(self, layer: LayerMaker, kind: Any, h: Tensor, *size: Any, **options: Any) -> Tensor:
         """Return a layer, batch normalisation if there is any, and a relu."""
         h = layer(kind, *size, **options)(h)
         if self.batch_norm:
@@ -247,28 +247,28 @@ def build(name: str, shape: Sequence[int], latents: int, heads: Sequence[int], u
     Raises:
         InputError: unknown name, or a shape the network cannot take; the line says which would do.
     """
-    checks.choice("network", name, NETWORKS)
-    checks.whole("latents", latents, 1)
-    checks.whole("seed", seed, 0)
-    checks.choice("dtype", dtype, DTYPES)
+    checks.check_choice("network", name, NETWORKS)
+    checks.check_whole("latents", latents, 1)
+    checks.check_whole("seed", seed, 0)
+    checks.check_choice("dtype", dtype, DTYPES)
     for setting, value in KERAS.items():
         getattr(keras.config, f"set_{setting}")(value)
     try:
-        return NETWORKS[name].make(tuple(shape), latents, tuple(heads), u_size, seeded_layers(seed, dtype))
+        return NETWORKS[name].make(tuple(shape), latents, tuple(heads), u_size, make_seeded_layers(seed, dtype))
     except InputError as error:
         raise InputError(f"network: {name} {error}") from None
 
 
-def prior_network(u_size: int, outputs: int, seed: int = 0) -> keras.Model:
+def build_prior_network(u_size: int, outputs: int, seed: int = 0) -> keras.Model:
     """Make the network from u [B, |u|] to p(z|u)'s parameters: three layers of 50, leaky relu 0.1 (bonheme Table 1)."""
-    layer = seeded_layers(seed, "float32", first=500)
+    layer = make_seeded_layers(seed, "float32", first=500)
     u = h = keras.Input((u_size,), name="u")
     for _ in range(3):
         h = layer(layers.LeakyReLU, 0.1)(layer(layers.Dense, 50)(h))
-    return keras.Model(u, _head(layer, outputs, h), name="prior_network")
+    return keras.Model(u, _add_head(layer, outputs, h), name="prior_network")
 
 
-def seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> LayerMaker:
+def make_seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> LayerMaker:
     """Return a maker of layers, (kind, *args, **options) -> layer; weights depend on the seed and the order alone.
 
     first: number of the first layer; networks of one model whose numbers differ start with other weights. Encoder and
@@ -284,15 +284,15 @@ def seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> LayerMak
     return layer
 
 
-def _head(layer: LayerMaker, size: int, h: Tensor) -> Tensor:
+def _add_head(layer: LayerMaker, size: int, h: Tensor) -> Tensor:
     return layer(layers.Dense, size, dtype="float32")(h)
 
 
-def _inputs(shape: Shape, u_size: int) -> tuple[Tensor, Tensor | None]:
+def _make_inputs(shape: Shape, u_size: int) -> tuple[Tensor, Tensor | None]:
     return keras.Input(shape, name="x"), keras.Input((u_size,), name="u") if u_size else None
 
 
-def _given(x: Tensor, u: Tensor | None) -> Any:
+def _pair(x: Tensor, u: Tensor | None) -> Any:
     return x if u is None else [x, u]
 
 

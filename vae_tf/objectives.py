@@ -103,8 +103,8 @@ def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: tf
     Raises:
         InputError: an estimator that does not exist, or a number of examples below 1.
     """
-    checks.choice("estimator", estimator, TC_ESTIMATORS)
-    checks.whole("examples", examples, 1)
+    checks.check_choice("estimator", estimator, TC_ESTIMATORS)
+    checks.check_whole("examples", examples, 1)
     mean, stddev = (devices.gather_batch(x) for x in (posterior.mean(), posterior.stddev()))
     log_weights = TC_ESTIMATORS[estimator](tf.shape(mean)[0], examples)                  # [B, B]
     device, count = devices.locate_device()

@@ -60,23 +60,23 @@ class Program:
         """
         with tf.GradientTape(persistent=len(self.updates) > 1) as tape:
             terms = self.terms(step, x, u, warmup)
-            losses = [update.optimizer.scale_loss(tf.reduce_sum(terms[update.term]) / _devices())
+            losses = [update.optimizer.scale_loss(tf.reduce_sum(terms[update.term]) / _count_devices())
                       for update in self.updates]
         gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self.updates, strict=True)]
         for gradient, (_, variables, optimizer) in zip(gradients, self.updates, strict=True):
             if clip_gradients:
-                gradient = self._clipped(gradient, optimizer, clip_gradients)
+                gradient = self._clip_over_devices(gradient, optimizer, clip_gradients)
             # Keras sums the gradients of all devices.
             optimizer.apply_gradients(zip(gradient, variables, strict=True))
         return terms
 
-    def _clipped(self, gradients: Sequence[Tensor], optimizer: Optimizer, limit: float) -> list[Tensor]:
+    def _clip_over_devices(self, gradients: Sequence[Tensor], optimizer: Optimizer, limit: float) -> list[Tensor]:
         """Return gradients whose sum over all devices has this norm at most."""
         if tf.distribute.has_strategy():      # the gradient of the whole batch is clipped
             total = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
-            gradients = [gradient / _devices() for gradient in total]
+            gradients = [gradient / _count_devices() for gradient in total]
         # The optimizer undoes the loss scale; the sum over all devices undoes the division.
-        return self.clip(gradients, optimizer.scale_loss(limit / _devices()))
+        return self.clip(gradients, optimizer.scale_loss(limit / _count_devices()))
 
     def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
         """Return {name: [S]}, what `function(model, x, u)` gives for each model on examples of its own.
@@ -101,7 +101,7 @@ class Program:
         Raises:
             InputError: a state lacks an array, as checkpoints of an older vae_tf do.
         """
-        named = self._named()
+        named = self._name_variables()
         missing = [name for state in states for name in named if name not in state]
         if missing:
             raise InputError(f"checkpoint: expected an array {missing[0]}; got none: another version of vae_tf or of "
@@ -111,13 +111,13 @@ class Program:
     def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
         raise NotImplementedError
 
-    def _variables(self) -> dict[str, Any]:
+    def _list_variables(self) -> dict[str, Any]:
         """Return the program's own variables of its models, by name."""
         raise NotImplementedError
 
-    def _named(self) -> dict[str, Any]:
+    def _name_variables(self) -> dict[str, Any]:
         """Return all variables of the models and of the updates' optimizers by name."""
-        weights = self._variables()
+        weights = self._list_variables()
         names = {id(variable): name for name, variable in weights.items()}
         named = dict(weights)
         for i, update in enumerate(self.updates):
@@ -140,7 +140,7 @@ class Single(Program):
     def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
         """Return the means of the objective's terms {name: [1]}."""
         model, = self.models
-        noise = distributions.noise(_seed(self.seeds[0], step), tf.shape(x)[0], model.noise_size)
+        noise = distributions.draw_noise(_derive_seed(self.seeds[0], step), tf.shape(x)[0], model.noise_size)
         terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=True)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
 
@@ -155,13 +155,13 @@ class Single(Program):
 
     def state(self) -> list[dict[str, Array]]:
         """Return the state of the only replica."""
-        return [{name: variable.numpy() for name, variable in self._named().items()}]
+        return [{name: variable.numpy() for name, variable in self._name_variables().items()}]
 
     def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
         for name, variable in named.items():
             variable.assign(states[0][name])
 
-    def _variables(self) -> dict[str, Any]:
+    def _list_variables(self) -> dict[str, Any]:
         return array_names.name_model_variables(self.models[0])
 
 
@@ -172,7 +172,7 @@ class Stacked(Program):
         self.models = list(models)
         self.optimizer = optimizer
         self.seeds = list(seeds)
-        if len({_kind(model) for model in models}) > 1:
+        if len({_describe_kind(model) for model in models}) > 1:
             raise InputError("models: expected models that differ in weights and beta alone; got "
                              + ", ".join(type(model).__name__ for model in models) + " of different make")
         columns = zip(*(model.variables for model in models), strict=True)
@@ -183,7 +183,7 @@ class Stacked(Program):
                              for update in models[0].updates(optimizer))
         self.betas = [float(model.beta) for model in models]
         # TensorFlow has no operation for a stack of convolutions: they are separate operations in one graph.
-        self.map = _side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
+        self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
         _build_optimizers(self.updates)
 
     def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
@@ -191,7 +191,8 @@ class Stacked(Program):
         count = len(self.models)
         model = self.models[0]
         x = tf.reshape(x, (count, -1, *x.shape[1:]))
-        noise = tf.stack([distributions.noise(_seed(seed, step), x.shape[1], model.noise_size) for seed in self.seeds])
+        noise = tf.stack([distributions.draw_noise(_derive_seed(seed, step), x.shape[1], model.noise_size)
+                          for seed in self.seeds])
         given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas)}
         if u is not None:
             given["u"] = tf.reshape(u, (count, -1, u.shape[1]))
@@ -238,7 +239,7 @@ class Stacked(Program):
 
     def state(self) -> list[dict[str, Array]]:
         """Return the state of each replica, as if it had been trained alone."""
-        arrays = {name: variable.numpy() for name, variable in self._named().items()}
+        arrays = {name: variable.numpy() for name, variable in self._name_variables().items()}
         # Variables that are no stacks belong to the optimizer, such as its step count and its learning rate.
         return [{name: array[i] if array.ndim else array for name, array in arrays.items()}
                 for i in range(len(self.models))]
@@ -247,7 +248,7 @@ class Stacked(Program):
         for name, variable in named.items():
             variable.assign(np.stack([state[name] for state in states]) if len(variable.shape) else states[0][name])
 
-    def _variables(self) -> dict[str, Any]:
+    def _list_variables(self) -> dict[str, Any]:
         model = self.models[0]
         stacks = {id(variable): stack for variable, stack in zip(model.variables, self.stacks, strict=True)}
         return {name: stacks[id(variable)] for name, variable in array_names.name_model_variables(model).items()}
@@ -265,7 +266,7 @@ def _build_optimizers(updates: Sequence[Update]) -> None:
         update.optimizer.build(update.variables)
 
 
-def _kind(model: Autoencoder) -> tuple[Any, ...]:
+def _describe_kind(model: Autoencoder) -> tuple[Any, ...]:
     """Return what models must share to be trained as one."""
     likelihood = model.likelihood_layer
     variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
@@ -273,16 +274,16 @@ def _kind(model: Autoencoder) -> tuple[Any, ...]:
             tuple(tuple(variable.shape) for variable in model.variables))
 
 
-def _devices() -> int:
+def _count_devices() -> int:
     """Return how many devices share a batch."""
     return tf.distribute.get_strategy().num_replicas_in_sync
 
 
-def _seed(seed: int, step: Tensor) -> Tensor:
+def _derive_seed(seed: int, step: Tensor) -> Tensor:
     return tf.stack([seed, tf.cast(step, tf.int32)])
 
 
-def _side_by_side(function: Callable[[Any], Any], given: Any) -> Any:
+def _map_side_by_side(function: Callable[[Any], Any], given: Any) -> Any:
     """Return what tf.vectorized_map would, for operations that it cannot stack."""
     count = tf.nest.flatten(given)[0].shape[0]
     outputs = [function(tf.nest.map_structure(lambda value, i=i: value[i], given)) for i in range(count)]

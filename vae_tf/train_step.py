@@ -27,7 +27,7 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
 
     def train_step(step: Tensor, x: Tensor, u: Tensor | None = None) -> Terms:
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
-        return program.train_step(step, models.unit_range(x), u, warmup, clip_gradients)
+        return program.train_step(step, models.scale_to_unit_range(x), u, warmup, clip_gradients)
 
     def everywhere(*batch: Tensor) -> Terms:
         return {name: strategy.reduce("MEAN", term, axis=None)

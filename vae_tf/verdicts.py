@@ -75,15 +75,15 @@ def describe(verdict: Verdict) -> str:
     if verdict.kl is None:
         if not count:
             return "No latent varies over x: the codes are constant, and every score of them is noise."
-        return (f"{count} of {d} latents {_verb('var', count, 'y', 'ies')} over x. Without a posterior, "
+        return (f"{count} of {d} latents {_conjugate('var', count, 'y', 'ies')} over x. Without a posterior, "
                 "nothing says how much information they carry.")
     beyond = " beyond what u says" if verdict.given_u else ""
     if not count:
         return (f"No latent says anything about x{beyond}: posterior collapse. The mean of KL(q(z_j|x) || p(z_j)) is "
                 f"below {activity.INFORMATIVE_KL:g} nats for each of the {d} latents (the largest is "
                 f"{verdict.kl.max():.2g}), so every score of the codes and of the decoder's columns is noise.")
-    sentence = (f"{count} of {d} latents {_verb('carr', count, 'y', 'ies')} information about x{beyond} (a mean KL of "
-                f"{activity.INFORMATIVE_KL:g} nats or more), {verdict.kl.sum():.3g} nats together.")
+    sentence = (f"{count} of {d} latents {_conjugate('carr', count, 'y', 'ies')} information about x{beyond} (a mean "
+                f"KL of {activity.INFORMATIVE_KL:g} nats or more), {verdict.kl.sum():.3g} nats together.")
     if verdict.state == "nearly dead":
         return (f"Nearly dead: {sentence} Telling two halves of the data apart takes log 2 = {FEWEST_NATS:.2f} nats, "
                 "so scores of the codes are scores of next to nothing.")
@@ -92,11 +92,11 @@ def describe(verdict: Verdict) -> str:
     return sentence
 
 
-def _verb(stem: str, count: int, plural: str, singular: str) -> str:
+def _conjugate(stem: str, count: int, plural: str, singular: str) -> str:
     return stem + (singular if count == 1 else plural)
 
 
-def advice(card: Mapping[str, Any]) -> str:
+def advise(card: Mapping[str, Any]) -> str:
     """Say in one sentence what may revive a dead model, from the card of its export."""
     if not card["steps"]:
         return "It is untrained: a number of --steps above 0 trains it."
@@ -105,7 +105,7 @@ def advice(card: Mapping[str, Any]) -> str:
     kind = models.find_declared(card)
     if not kind.has_prior:
         return "Train longer, with another --seed, or with another --network."
-    weaker = kind.weaker_kl(card["beta"])
+    weaker = kind.suggest_weaker_kl(card["beta"])
     if card["likelihood"] == "bernoulli":
         return f"Try {weaker}, a beta that grows slowly (--beta_warmup_steps), or more --steps."
     variance = card.get("likelihood_variance")
@@ -113,7 +113,7 @@ def advice(card: Mapping[str, Any]) -> str:
     return f"Try a smaller --likelihood_variance{now}, or {weaker}: either makes the KL cheaper against x."
 
 
-def why_no_meaning(verdict: Verdict | None, name: str) -> str | None:
+def explain_no_meaning(verdict: Verdict | None, name: str) -> str | None:
     """Return why a score means nothing for a model with this verdict, or None if it means something.
 
     Args:
@@ -132,12 +132,12 @@ def why_no_meaning(verdict: Verdict | None, name: str) -> str | None:
     return None
 
 
-def closing_lines(verdicts: dict[str, Verdict], cards: dict[str, Mapping[str, Any]]) -> list[str]:
+def write_closing_lines(verdicts: dict[str, Verdict], cards: dict[str, Mapping[str, Any]]) -> list[str]:
     """Describe the trained models for train.py, dead ones first: {name: Verdict}, {name: card of the export}."""
     if not any(card["steps"] for card in cards.values()):
         return [f"{name} is untrained: its weights are random." for name in verdicts]
     worst = [name for state in ("dead", "nearly dead") for name, verdict in verdicts.items() if verdict.state == state]
-    lines = [f"{name}: {describe(verdicts[name])} {advice(cards[name])}" for name in worst]
+    lines = [f"{name}: {describe(verdicts[name])} {advise(cards[name])}" for name in worst]
     alive = [name for name in verdicts if name not in worst]
     if len(alive) == 1:
         lines.append(f"{alive[0]}: {describe(verdicts[alive[0]])}")

@@ -78,7 +78,7 @@ SCORING: EffectTable = {
 
 def list_training_effects() -> EffectTable:
     """Return the table of train.py's flags, those of the models' own options included."""
-    return {**TRAINING, **{option.name: _need_option(option.name) for option in models.all_options().values()}}
+    return {**TRAINING, **{option.name: _need_option(option.name) for option in models.list_options().values()}}
 
 
 def check_effects(table: Mapping[str, Effect | None], flags: FlagValues, asked: Any) -> None:

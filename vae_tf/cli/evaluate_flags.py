@@ -42,7 +42,7 @@ def _define_model_flags(group: FlagGroups) -> None:
 def _define_evaluation_flags(group: FlagGroups) -> None:
     group.start("Evaluation")
     group.add_list("metrics", "default",
-                   "Metrics to compute, comma-separated, from " + ", ".join(metrics.names("metrics"))
+                   "Metrics to compute, comma-separated, from " + ", ".join(metrics.list_names("metrics"))
                    + ". The word default stands for all but " + _enumerate(_list_slow("metrics")) + ", which take "
                    "minutes; the word all stands for all of them.")
     group.add_integer("examples", 10_000, "Number of examples, drawn from the test part, from which a metric is "
@@ -64,13 +64,13 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.add_integer("jobs", None, "Number of metrics computed in parallel; by default the number of processors.",
                       lower_bound=1, upper_bound=MOST_JOBS)
     group.add_memory_limit()
-    group.add_list("geometry", ",".join(metrics.default_names("geometry")),
+    group.add_list("geometry", ",".join(metrics.list_default_names("geometry")),
                    "Metrics of the decoder around posterior means, comma-separated, from "
-                   + ", ".join(metrics.names("geometry")) + "; " + _enumerate(_list_slow("geometry")) + " take "
+                   + ", ".join(metrics.list_names("geometry")) + "; " + _enumerate(_list_slow("geometry")) + " take "
                    "minutes.")
-    group.add_list("theory", ",".join(metrics.default_names("theory")), "Comparisons of the model with closed forms "
-                   "around posterior means, comma-separated, from " + ", ".join(metrics.names("theory")) + ". If a "
-                   "comparison does not apply to the model, the output says why.")
+    group.add_list("theory", ",".join(metrics.list_default_names("theory")), "Comparisons of the model with closed "
+                   "forms around posterior means, comma-separated, from " + ", ".join(metrics.list_names("theory")) +
+                   ". If a comparison does not apply to the model, the output says why.")
     group.add_integer("geometry_examples", 200, "Number of examples around whose posterior means --geometry and "
                       f"--theory examine the decoder; at most {QUICK_GEOMETRY} with --quick.", lower_bound=1)
     group.add_integer("seed", 0, "Seed for the choice of examples and for the noise.", lower_bound=0,
@@ -79,7 +79,7 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
 
 def _list_slow(group: str) -> list[str]:
     """Return the names of a group's metrics that take minutes."""
-    return [name for name in metrics.names(group) if name not in metrics.default_names(group)]
+    return [name for name in metrics.list_names(group) if name not in metrics.list_default_names(group)]
 
 
 def _enumerate(names: Sequence[str]) -> str:

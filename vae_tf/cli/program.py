@@ -10,7 +10,7 @@ from absl import app, flags, logging
 
 from vae_tf import console, extensions, memory, models, training
 from vae_tf.cli.help_page import write_help
-from vae_tf.errors import InputError, printable, shorten
+from vae_tf.errors import InputError, make_printable, shorten
 
 # A program ends with one line and exit code 2 for these; any other error is a bug and shows where.
 ONE_LINE = (InputError, OSError, training.NonFiniteError, training.DataError)
@@ -75,7 +75,7 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     for name in values:
         if name not in outside and f"no{name}" not in outside:
             values[name].present = 0
-    if "model" in outside and "beta" not in outside and values.model not in models.with_beta():
+    if "model" in outside and "beta" not in outside and values.model not in models.list_models_with_beta():
         values["beta"].value = None
     return rest
 
@@ -88,7 +88,7 @@ def _name(argument: str) -> str:
 def _show_warnings_as_lines(program: str) -> None:
     """Have every warning of this process printed as one line."""
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"{program}: warning: {shorten(printable(message))}", file=sys.stderr)
+        print(f"{program}: warning: {shorten(make_printable(message))}", file=sys.stderr)
 
     warnings.showwarning = show
 
@@ -96,5 +96,5 @@ def _show_warnings_as_lines(program: str) -> None:
 def _fail(program: str, error: Exception) -> NoReturn:
     """End the process with exit code 2 and one line."""
     line = " ".join(str(error).removeprefix("ERROR:: ").split())
-    print(f"{program}: error: {shorten(printable(line))}", file=sys.stderr)
+    print(f"{program}: error: {shorten(make_printable(line))}", file=sys.stderr)
     sys.exit(2)

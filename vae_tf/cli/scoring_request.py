@@ -76,7 +76,7 @@ def read_options(flags: FlagValues) -> evaluation.Options:
     Raises:
         InputError: there is no such metric.
     """
-    sets = {"default": metrics.default_names(), "all": metrics.names("metrics")}
+    sets = {"default": metrics.list_default_names(), "all": metrics.list_names("metrics")}
     names = tuple(dict.fromkeys(name for given in flags.metrics for name in sets.get(given, (given,))))
     for group, given in (("metrics", names), ("geometry", flags.geometry), ("theory", flags.theory)):
         metrics.check_names(given, group)

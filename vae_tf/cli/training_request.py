@@ -85,12 +85,12 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
     given.update({name: value for name, value in suited.items() if given[name] is None})
     if given["learning_rate"] is None:
         given["learning_rate"] = defaults.choose_learning_rate(given["network"], dataset.shape)
-    given["split"] = dataset.part.how if dataset.part else dataset.split_of(given["split"])
+    given["split"] = dataset.part.how if dataset.part else dataset.choose_split(given["split"])
     if given["likelihood"] == "bernoulli" and not dataset.is_image:
         raise InputError(f"--likelihood: bernoulli needs images; {dataset.name} has float vectors; "
                          "choices: gaussian, gaussian_learned")
     kind = models.find(given["model"])
-    options = {option.name: flags[option.name].value for option in models.all_options().values()
+    options = {option.name: flags[option.name].value for option in models.list_options().values()
                if option in kind.options or option.in_every_configuration}
     config = Configuration(**given, data_fingerprint=dataset.fingerprint, keras=networks.KERAS, options=options)
     kind.check_configuration(config, len(dataset))
@@ -129,8 +129,9 @@ def _read_betas(given: Sequence[str], model: str) -> list[float]:
     Raises:
         InputError: a model without beta, or values that are no numbers or not different ones.
     """
-    if model not in models.with_beta():
-        raise InputError(f"--sweep_beta: {model} has no beta; models with beta: {', '.join(models.with_beta())}")
+    if model not in models.list_models_with_beta():
+        raise InputError(f"--sweep_beta: {model} has no beta; "
+                         f"models with beta: {', '.join(models.list_models_with_beta())}")
     try:
         betas = [float(value) for value in given]
     except ValueError:

@@ -56,12 +56,12 @@ def import_tensorflow() -> None:
     TF_CPP_MIN_LOG_LEVEL below 3 lets everything through.
     """
     silent = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
-    with _without_native_output() if silent else contextlib.nullcontext():
+    with _silence_native_output() if silent else contextlib.nullcontext():
         import tensorflow  # noqa: F401
 
 
 @contextlib.contextmanager
-def _without_native_output() -> Iterator[None]:
+def _silence_native_output() -> Iterator[None]:
     sys.stderr.flush()
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)

@@ -24,7 +24,7 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     Raises:
         InputError: one line that says what was expected.
     """
-    checks.whole("seed", seed, 0)
+    checks.check_whole("seed", seed, 0)
     if str(name).endswith(".npz"):
         return arrays.read_dataset(name)
     if name not in DATASETS:

@@ -7,7 +7,7 @@ import numpy as np
 
 from vae_tf import kinds
 from vae_tf.data import dataset, npz
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, make_printable
 from vae_tf.typing import Array, Booleans, Integers
 
 Arrays = dict[str, Any]         # {name: array}
@@ -24,18 +24,19 @@ def read_dataset(path: str) -> dataset.Dataset:
     Raises:
         InputError: an array is wrong; the line names it, what was expected and what was given.
     """
-    arrays = _without_missing(path, npz.read("dataset", path))
+    arrays = _leave_out_missing(path, npz.read("dataset", path))
     if ("images" in arrays) == ("data" in arrays):
         raise InputError(f"dataset: {path}: expected one array `images` [N, H, W, C] or `data` [N, n]; "
                          f"got {', '.join(arrays) or 'no arrays'}")
-    x = (_images(path, arrays["images"]) if "images" in arrays
-         else _floats(path, "data", arrays["data"], 2).astype(np.float32))
+    x = (_convert_images(path, arrays["images"]) if "images" in arrays
+         else _convert_floats(path, "data", arrays["data"], 2).astype(np.float32))
     if not x.size:
         raise InputError(f"dataset: {path}: expected at least one example of one value, got shape {x.shape}")
     values = factors = u = raw = None
     if "factors" in arrays:
-        raw = values = _matching(path, "factors", arrays["factors"], len(x))
-        names = [printable(name) for name in arrays.get("factor_names", [f"v{k + 1}" for k in range(values.shape[1])])]
+        raw = values = _match_rows(path, "factors", arrays["factors"], len(x))
+        given = arrays.get("factor_names", [f"v{k + 1}" for k in range(values.shape[1])])
+        names = [make_printable(name) for name in given]
         if len(names) != values.shape[1]:
             raise InputError(f"dataset: {path}: expected {values.shape[1]} factor_names, got {len(names)}")
         given = arrays.get("factor_kinds")
@@ -50,11 +51,11 @@ def read_dataset(path: str) -> dataset.Dataset:
         if all(factor.size for factor in factors):
             values = values.astype(np.int64)
     if "u" in arrays:
-        u = _matching(path, "u", arrays["u"], len(x)).astype(np.float32)
+        u = _match_rows(path, "u", arrays["u"], len(x)).astype(np.float32)
     return dataset.from_arrays(str(path), x, values, factors or (), u, raw=raw)
 
 
-def _without_missing(path: str, arrays: Arrays) -> Arrays:
+def _leave_out_missing(path: str, arrays: Arrays) -> Arrays:
     """Return arrays by name, without the factors that have missing values (NaN), which a warning names."""
     arrays = {name: array.reshape(-1) if name in ("factor_names", "factor_kinds") else array
               for name, array in arrays.items()}
@@ -68,7 +69,7 @@ def _without_missing(path: str, arrays: Arrays) -> Arrays:
     names = arrays.get("factor_names", [f"v{k + 1}" for k in range(len(known))])
     for k in np.flatnonzero(~known):
         warnings.warn(f"dataset: {path}: factor {names[k] if k < len(names) else k} is left out: its value is missing "
-                      f"(NaN) in {_rows(missing[:, k])}; leave those rows out of the file to keep the factor",
+                      f"(NaN) in {_list_rows(missing[:, k])}; leave those rows out of the file to keep the factor",
                       stacklevel=3)
     reduced = {name: arrays[name] for name in arrays if name != "factors" or known.any()}
     if known.any():
@@ -79,14 +80,14 @@ def _without_missing(path: str, arrays: Arrays) -> Arrays:
     return reduced
 
 
-def _rows(chosen: Booleans, most: int = 5) -> str:
+def _list_rows(chosen: Booleans, most: int = 5) -> str:
     """Return the numbers of the rows where `chosen`, bool [N], is true, in words; the first ones if there are many."""
     rows = np.flatnonzero(chosen)
     listed = ", ".join(map(str, rows[:most])) + (", ..." if len(rows) > most else "")
     return f"row {listed}" if len(rows) == 1 else f"{len(rows):,} rows ({listed})"
 
 
-def _images(path: str, images: Any) -> Integers:
+def _convert_images(path: str, images: Any) -> Integers:
     """Return images as uint8 [N, H, W, C], 0 to 255, of any array that can only mean such images."""
     if images.ndim == 3:
         images = images[..., np.newaxis]
@@ -104,17 +105,17 @@ def _images(path: str, images: Any) -> Integers:
         if high <= 1:
             images *= np.uint8(255)         # done in place, because images may take most of the memory
         return images
-    images = _floats(path, "images", images, 4)
+    images = _convert_floats(path, "images", images, 4)
     low, high = (images.min(), images.max()) if images.size else (0, 1)
     if low < 0 or high > 1:
         hint = "; divide them by 255" if low >= 0 and 1 < high <= 255 else ""
         raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
                          f"got floats in [{low:g}, {high:g}]{hint}")
-    images *= 255                           # done in place, on the copy that _floats has made
+    images *= 255                           # done in place, on the copy that _convert_floats has made
     return np.rint(images, out=images).astype(np.uint8)
 
 
-def _floats(path: str, name: str, array: Any, rank: int) -> Any:
+def _convert_floats(path: str, name: str, array: Any, rank: int) -> Any:
     """Return real numbers as an array of this rank: integers unchanged, truth values as 0 and 1, floats as float32."""
     array = array.astype(np.uint8) if array.dtype == bool else array
     if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or array.ndim != rank:
@@ -130,16 +131,16 @@ def _floats(path: str, name: str, array: Any, rank: int) -> Any:
         what = ("values beyond float32, whose range ends at 3.4e+38, such as "
                 f"{array[beyond][0]:g}" if beyond.any() else "NaN or infinite values")
         columns = f", in column {np.argmax(bad.any(0))} first" if rank == 2 and array.shape[1] > 1 else ""
-        rows = _rows(bad.reshape(len(bad), -1).any(1))
+        rows = _list_rows(bad.reshape(len(bad), -1).any(1))
         raise InputError(f"dataset: {path}: expected finite {name}, got {np.count_nonzero(bad)} {what}{columns}, "
                          f"in {rows}")
     return kept
 
 
-def _matching(path: str, name: str, array: Array, examples: int) -> Any:
+def _match_rows(path: str, name: str, array: Array, examples: int) -> Any:
     """Return an array with a row for each example, [N, ...]; one of rank 1 becomes a column."""
     array = array[:, np.newaxis] if array.ndim == 1 else array
-    array = _floats(path, name, array, 2)
+    array = _convert_floats(path, name, array, 2)
     if len(array) != examples:
         raise InputError(f"dataset: {path}: expected {examples} rows of {name}, one per example, got {len(array)}")
     return array

@@ -13,7 +13,7 @@ from vae_tf.errors import InputError
 from vae_tf.typing import Integers
 
 
-def labelled_images(name: str, data_dir: str | None = None) -> dataset.Dataset:
+def load_labelled_images(name: str, data_dir: str | None = None) -> dataset.Dataset:
     """Return images of ten classes with their published train and test parts; u is the one-hot class.
 
     Args:
@@ -30,7 +30,7 @@ def labelled_images(name: str, data_dir: str | None = None) -> dataset.Dataset:
                                dataset.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})
 
 
-def mnist_digits(data_dir: str | None = None) -> Integers:
+def load_mnist_digits(data_dir: str | None = None) -> Integers:
     """Return the first training image of each digit 0..9, uint8 [10, 28, 28].
 
     Raises:
@@ -61,22 +61,22 @@ def _check_reachable(url: str, seconds: float = 5) -> None:
         urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=seconds).close()
 
 
-def _linear_mixture_digits(data_dir: str | None, seed: int) -> dataset.Dataset:
+def _make_linear_mixture_digits(data_dir: str | None, seed: int) -> dataset.Dataset:
     """Return sikka's linear mixture whose columns are the ten digits (sikka V)."""
-    return synthetic.linear_mixture(seed, A=mnist_digits(data_dir).reshape(10, -1).T / 255, examples=1_000,
-                                    name="linear_mixture_digits")
+    return synthetic.make_linear_mixture(seed, A=load_mnist_digits(data_dir).reshape(10, -1).T / 255, examples=1_000,
+                                         name="linear_mixture_digits")
 
 
-def _translated_digit(data_dir: str | None, seed: int) -> dataset.Dataset:
+def _make_translated_digit(data_dir: str | None, seed: int) -> dataset.Dataset:
     """Return the digit 3, shifted on a blank canvas (sikka Fig. 3)."""
-    return synthetic.translated_digit(mnist_digits(data_dir)[3], seed, examples=1_000)
+    return synthetic.make_translated_digit(load_mnist_digits(data_dir)[3], seed, examples=1_000)
 
 
 # The steps of linear_mixture_digits and translated_digit are the paper's 1000 epochs.
-register("linear_mixture_digits", _linear_mixture_digits,
+register("linear_mixture_digits", _make_linear_mixture_digits,
          suited={"network": "mlp_mixture", "latents": 10, "steps": 15_625, "likelihood_variance": 1.0})
-register("translated_digit", _translated_digit, suited={"network": "mlp_mixture", "latents": 2, "steps": 15_625})
-register("mnist", lambda data_dir, seed: labelled_images("mnist", data_dir),
+register("translated_digit", _make_translated_digit, suited={"network": "mlp_mixture", "latents": 2, "steps": 15_625})
+register("mnist", lambda data_dir, seed: load_labelled_images("mnist", data_dir),
          suited={"network": "mlp_mnist", "latents": 6, "steps": 10_000})
-register("fashion_mnist", lambda data_dir, seed: labelled_images("fashion_mnist", data_dir),
+register("fashion_mnist", lambda data_dir, seed: load_labelled_images("fashion_mnist", data_dir),
          suited={"network": "mlp_mnist", "latents": 6, "steps": 10_000})

@@ -31,7 +31,7 @@ class Factor(NamedTuple):
 class Part(NamedTuple):
     """The part of a whole dataset that another dataset holds.
 
-    name is one of PARTS; how is one of SPLITS but "auto", see Dataset.indices_of; whole is the number of examples of
+    name is one of PARTS; how is one of SPLITS but "auto", see Dataset.find_indices; whole is the number of examples of
     which the part has `indices`.
     """
 
@@ -116,7 +116,7 @@ class Dataset:
                                    factors_at=within(self.factors_at), u_at=within(self.u_at), parts={}, part=None,
                                    posterior_at=within(self.posterior_at))
 
-    def with_u_range(self, low: ArrayLike, high: ArrayLike) -> "Dataset":
+    def rescale_u(self, low: ArrayLike, high: ArrayLike) -> "Dataset":
         """Return the dataset with u scaled by other bounds, each [K], such as those of the training data."""
         if self.u_range is None or self.u_at is None:
             return self
@@ -129,16 +129,16 @@ class Dataset:
 
         return dataclasses.replace(self, u_at=rescaled, u_range=(np.asarray(low), np.asarray(high)))
 
-    def split_of(self, how: str = "auto") -> str:
+    def choose_split(self, how: str = "auto") -> str:
         """Return how the parts are made: "auto" is "grid" for published parts or a complete grid, else "random".
 
         Raises:
             InputError: no such split.
         """
-        checks.choice("split", how, SPLITS)
+        checks.check_choice("split", how, SPLITS)
         return ("grid" if self.complete_grid or self.parts else "random") if how == "auto" else how
 
-    def indices_of(self, part: str, how: str = "auto", seed: int = 0) -> Integers | range:
+    def find_indices(self, part: str, how: str = "auto", seed: int = 0) -> Integers | range:
         """Return the indices of the "train", "validation" or "test" part, in the order that the part numbers them.
 
         Args:
@@ -152,24 +152,24 @@ class Dataset:
         Raises:
             InputError: no such part or split, or too few examples for three parts.
         """
-        checks.choice("part", part, PARTS)
-        checks.whole("seed", seed, 0)
-        if self.split_of(how) == "grid":
+        checks.check_choice("part", part, PARTS)
+        checks.check_whole("seed", seed, 0)
+        if self.choose_split(how) == "grid":
             return self.parts["train" if part == "train" else "test"] if self.parts else range(self.size)
         if self.size < FEWEST_TO_SPLIT:
             raise InputError(f"split: random parts of 80, 10 and 10 % need {FEWEST_TO_SPLIT} examples or more; "
                              f"{self.name} has {self.size}; --split=grid trains and scores on all of them")
         order = np.random.default_rng(seed).permutation(self.size)
         train, test = round(0.8 * self.size), round(0.9 * self.size)
-        if self.split_of(how) == "random_90_10":
+        if self.choose_split(how) == "random_90_10":
             return order[:test] if part == "train" else order[test:]
         return {"train": order[:train], "validation": order[train:test], "test": order[test:]}[part]
 
     def split(self, how: str, part: str, seed: int = 0) -> "Dataset":
-        """Return the dataset of one part; `indices_of` has the arguments and the errors."""
-        indices = self.indices_of(part, how, seed)
+        """Return the dataset of one part; `find_indices` has the arguments and the errors."""
+        indices = self.find_indices(part, how, seed)
         taken = self if isinstance(indices, range) and len(indices) == self.size else self.take(indices)
-        return dataclasses.replace(taken, part=Part(part, self.split_of(how), self.size, indices))
+        return dataclasses.replace(taken, part=Part(part, self.choose_split(how), self.size, indices))
 
 
 def fingerprint(*contents: Any) -> str:

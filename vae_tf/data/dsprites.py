@@ -29,26 +29,26 @@ FIXED = 256       # vertices are whole multiples of 1/256 pixel
 CENTRE = FIXED // 2
 
 
-def _circle(vertices: int) -> Floats:
+def _make_circle(vertices: int) -> Floats:
     """Return the angles of the vertices of a regular polygon, in radians."""
     return 2 * np.pi * np.arange(vertices) / vertices
 
 
-def _outlines() -> tuple[Floats, Floats, Floats]:
+def _make_outlines() -> tuple[Floats, Floats, Floats]:
     """Return the vertices (x right, y down) of square, ellipse and heart, in the archive's order."""
     square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], float)
-    t = _circle(100)
+    t = _make_circle(100)
     ellipse = np.stack([1.33 * np.cos(t), np.sin(t) / 1.33], -1)
-    t = _circle(150)
+    t = _make_circle(150)
     y_up = (13 * np.cos(t) - 5 * np.cos(2 * t) - 2 * np.cos(3 * t) - np.cos(4 * t)) / 14.5 + 0.15
     return square, ellipse, np.stack([np.sin(t) ** 3, -y_up], -1)
 
 
-OUTLINES = _outlines()
+OUTLINES = _make_outlines()
 
 
-def vertices(outline: Floats, scale: Integers, orientation: Integers, x: Integers,
-             y: Integers) -> tuple[Integers, Integers]:
+def place_vertices(outline: Floats, scale: Integers, orientation: Integers, x: Integers,
+                   y: Integers) -> tuple[Integers, Integers]:
     """Return the corners of an outline [V, 2] in B poses (factor values [B]), in 1/256 pixel: x and y, int64 [B, V]."""
     angle, unit = ORIENTATIONS[orientation][:, np.newaxis], UNIT * SCALES[scale][:, np.newaxis]
     u, v = outline.T
@@ -57,7 +57,7 @@ def vertices(outline: Floats, scale: Integers, orientation: Integers, x: Integer
     return np.rint(columns * FIXED).astype(np.int64), np.rint(rows * FIXED).astype(np.int64)
 
 
-def crossings(x: Integers, y: Integers) -> tuple[Integers, Integers, Integers]:
+def find_crossings(x: Integers, y: Integers) -> tuple[Integers, Integers, Integers]:
     """Find where the polygons' edges cross the centre lines of pixel rows.
 
     x and y are [B, V], in 1/256 pixel. Returns, one entry per crossing, the polygon, the row, and the first
@@ -77,13 +77,13 @@ def crossings(x: Integers, y: Integers) -> tuple[Integers, Integers, Integers]:
     return edge // x.shape[1], row, column
 
 
-def rows_at(classes: ArrayLike) -> Integers:
+def render_packed(classes: ArrayLike) -> Integers:
     """Return packed images uint64 [B, 64] of classes [B, 5]: a word per pixel row, whose highest bit is at the left."""
     shape, *pose = np.asarray(classes).T
     words = np.zeros((len(shape), 64), np.uint64)
     for kind, outline in enumerate(OUTLINES):
         of_kind = np.flatnonzero(shape == kind)
-        polygon, row, column = crossings(*vertices(outline, *(factor[of_kind] for factor in pose)))
+        polygon, row, column = find_crossings(*place_vertices(outline, *(factor[of_kind] for factor in pose)))
         right_of = np.uint64(2**64 - 1) >> column.astype(np.uint64)
         np.bitwise_xor.at(words, (of_kind[polygon], row), right_of)
     return words
@@ -91,7 +91,7 @@ def rows_at(classes: ArrayLike) -> Integers:
 
 def render(classes: ArrayLike) -> Integers:
     """Return images of factor classes [B, 5]: uint8 [B, 64, 64, 1], 0 or 255."""
-    bits = np.unpackbits(rows_at(classes).astype(">u8").view(np.uint8), axis=-1)
+    bits = np.unpackbits(render_packed(classes).astype(">u8").view(np.uint8), axis=-1)
     return 255 * bits.reshape(-1, 64, 64, 1)
 
 

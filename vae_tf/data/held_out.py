@@ -22,7 +22,7 @@ class Scored(NamedTuple):
 
 def describe_training_part(dataset: Dataset) -> str:
     """Describe the part of a dataset that train.py trains on, such as "mine.npz (80 of 100 examples, ...)"."""
-    part, size = _part(dataset), len(dataset)
+    part, size = _find_part(dataset), len(dataset)
     if dataset.complete_grid and part.how == "grid":
         words = f"all {size:,} examples: a complete grid has no held-out part"
     elif size == part.whole:
@@ -40,7 +40,7 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
     Args:
         whole: the data.Dataset.
         recipe: the recipe in the card: dataset, data_seed, split, and data_fingerprint unless the card is older.
-        how: the kind of split, see Dataset.indices_of; None for that of training. Data that the model was not trained
+        how: the kind of split, see Dataset.find_indices; None for that of training. Data that the model was not trained
             on need not be held out from it: None takes their published test part, or the whole.
         data_seed: the seed that gave `whole`, and that splits it; None for that of training.
 
@@ -50,31 +50,31 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
     seed = recipe["data_seed"] if data_seed is None else data_seed
     known = recipe.get("data_fingerprint")
     same = whole.fingerprint == known if known else (whole.name, seed) == (recipe["dataset"], recipe["data_seed"])
-    how = whole.split_of(how or (recipe["split"] if same else "grid"))
+    how = whole.choose_split(how or (recipe["split"] if same else "grid"))
     dataset = whole.split(how, "test", seed)
     trained_on = None
     if same:
-        trained = whole.indices_of("train", recipe["split"], recipe["data_seed"])
-        trained_on = int(np.isin(_part(dataset).indices, trained).sum())
+        trained = whole.find_indices("train", recipe["split"], recipe["data_seed"])
+        trained_on = int(np.isin(_find_part(dataset).indices, trained).sum())
     settings = {"dataset": whole.name, "data_seed": seed, "split": how, "trained_on": trained_on}
-    return Scored(dataset, settings, f"{_where(dataset)}, {_seen(dataset, settings, recipe)}")
+    return Scored(dataset, settings, f"{_describe_examples(dataset)}, {_describe_seen(dataset, settings, recipe)}")
 
 
-def _part(dataset: Dataset) -> Part:
+def _find_part(dataset: Dataset) -> Part:
     """Return which part of a dataset this is, for datasets that `split` made."""
     if dataset.part is None:
         raise ValueError(f"{dataset.name}: expected a part of a dataset, see Dataset.split; got a whole one")
     return dataset.part
 
 
-def _where(dataset: Dataset) -> str:
+def _describe_examples(dataset: Dataset) -> str:
     """Return which examples are scored, in words."""
-    size, part = len(dataset), _part(dataset)
+    size, part = len(dataset), _find_part(dataset)
     kind = "" if size == part.whole else f"the {'published ' * (part.how == 'grid')}test part of "
     return f"of the {size:,} examples of {kind}{dataset.name}"
 
 
-def _seen(dataset: Dataset, settings: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
+def _describe_seen(dataset: Dataset, settings: Mapping[str, Any], recipe: Mapping[str, Any]) -> str:
     """Return how many of the scored examples training could see, in words."""
     trained_on = settings["trained_on"]
     if trained_on is None:

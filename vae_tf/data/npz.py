@@ -29,7 +29,7 @@ def read(argument: str, path: str | os.PathLike, memory_limit: float | None = No
             members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
             needed = 0
             for member in members:
-                needed += _memory(archive, member)
+                needed += _estimate_memory(archive, member)
             if needed > limit:
                 raise InputError(f"{argument}: {path} takes {memory.describe_size(needed)} of memory to read, more "
                                  f"than the {memory.describe_size(limit)} that there are; store fewer examples, or "
@@ -46,7 +46,7 @@ def read(argument: str, path: str | os.PathLike, memory_limit: float | None = No
         raise
     except Exception as error:      # a torn or hostile file may make zipfile, zlib and NumPy raise anything
         where = f"{member.filename}: " if member else ""
-        raise InputError(f"{argument}: {path} is not a readable .npz of plain arrays ({where}{_reason(error)})"
+        raise InputError(f"{argument}: {path} is not a readable .npz of plain arrays ({where}{_explain(error)})"
                          ) from None
 
 
@@ -54,7 +54,7 @@ class _Unfit(ValueError):
     """Raised for a member that is no plain array; the message may be shown to the user."""
 
 
-def _reason(error: Exception) -> str:
+def _explain(error: Exception) -> str:
     """Return why a file cannot be read, without NumPy's words: these advise to unpickle a file from strangers."""
     if isinstance(error, _Unfit | zipfile.BadZipFile):
         return " ".join(str(error).split())
@@ -63,7 +63,7 @@ def _reason(error: Exception) -> str:
     return f"it is damaged or not an array: {type(error).__name__}"
 
 
-def _memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+def _estimate_memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
     """Return the bytes of memory that a member takes while it is read, as its header alone tells.
 
     Bytes are used as they are. Of other numbers a copy is made in float32, and two of a byte each: the pixels, and

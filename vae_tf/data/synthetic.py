@@ -17,35 +17,35 @@ VERSION = 1         # version of all generators here: raise it with any change t
 Factors = tuple[dataset.Factor, ...]
 
 
-def _unit_square(rng: np.random.Generator) -> tuple[Floats, Factors]:
+def _draw_unit_square(rng: np.random.Generator) -> tuple[Floats, Factors]:
     """Return points spread evenly over a unit square [N, 2], and their two factors."""
     return rng.uniform(size=(EXAMPLES, 2)), (dataset.Factor("v1", None, "continuous"),
                                              dataset.Factor("v2", None, "continuous"))
 
 
-def rotation(axis: ArrayLike, angle: float) -> Floats:
+def make_rotation(axis: ArrayLike, angle: float) -> Floats:
     """Return the rotation matrix [3, 3] about an axis [3] by an angle in radians (Rodrigues)."""
     x, y, z = np.asarray(axis, float) / np.linalg.norm(axis)
     K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
     return np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K
 
 
-def synthetic_linear(seed: int = 0, ratio: float = 2.0, name: str = "synthetic_linear") -> Dataset:
+def make_synthetic_linear(seed: int = 0, ratio: float = 2.0, name: str = "synthetic_linear") -> Dataset:
     """Return a unit square in R^3, an axis stretched by `ratio`, turned 45 degrees about (1, -1, 1) (rolinek 8.5)."""
-    v, factors = _unit_square(np.random.default_rng(seed))
+    v, factors = _draw_unit_square(np.random.default_rng(seed))
     embedded = np.pad(v * [ratio, 1], [(0, 0), (0, 1)])
-    x = embedded @ rotation([1, -1, 1], np.pi / 4).T
+    x = embedded @ make_rotation([1, -1, 1], np.pi / 4).T
     return dataset.from_arrays(name, x.astype(np.float32), v.astype(np.float32), factors,
                                made_by=("synthetic_linear", VERSION, seed, ratio))
 
 
-def synthetic_nonlinear(seed: int = 0) -> Dataset:
+def make_synthetic_nonlinear(seed: int = 0) -> Dataset:
     """Return a unit square embedded by a random tanh network 2-10-6 with biases (rolinek 8.5).
 
     Weights and biases are N(0, 1): the paper says "random initialization" and no more.
     """
     rng = np.random.default_rng(seed)
-    v, factors = _unit_square(rng)
+    v, factors = _draw_unit_square(rng)
     x = v
     for fan_in, fan_out in ((2, 10), (10, 6)):
         x = np.tanh(x @ rng.standard_normal((fan_in, fan_out)) + rng.standard_normal(fan_out))
@@ -53,7 +53,7 @@ def synthetic_nonlinear(seed: int = 0) -> Dataset:
                                made_by=("synthetic_nonlinear", VERSION, seed))
 
 
-def _well_conditioned(rng: np.random.Generator, size: int, draws: int = 10_000) -> Floats:
+def _draw_well_conditioned(rng: np.random.Generator, size: int, draws: int = 10_000) -> Floats:
     """Return a random matrix with unit columns whose condition number is in the best quarter (Khemakhem's code)."""
     matrices = rng.uniform(-1, 1, (draws, size, size))
     matrices /= np.linalg.norm(matrices, axis=1, keepdims=True)
@@ -61,7 +61,8 @@ def _well_conditioned(rng: np.random.Generator, size: int, draws: int = 10_000) 
     return matrices[np.flatnonzero(condition <= np.percentile(condition, 25))[0]]
 
 
-def nonstationary_sources(seed: int = 0, segments: int = 40, per_segment: int = 1_000, sources: int = 5) -> Dataset:
+def make_nonstationary_sources(seed: int = 0, segments: int = 40, per_segment: int = 1_000,
+                               sources: int = 5) -> Dataset:
     """Return Gaussian sources whose scale changes by segment, mixed by three layers (Khemakhem 2020, 4.1).
 
     Each source's standard deviation in each segment is U[0.5, 3]. The mixing has one square,
@@ -73,14 +74,15 @@ def nonstationary_sources(seed: int = 0, segments: int = 40, per_segment: int = 
     s = rng.standard_normal((len(segment), sources)) * stddev[segment]
     x = s
     for layer in range(3):
-        x = (x if layer == 0 else np.tanh(x) + 0.1 * x) @ _well_conditioned(rng, sources)
+        x = (x if layer == 0 else np.tanh(x) + 0.1 * x) @ _draw_well_conditioned(rng, sources)
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(sources))
     return dataset.from_arrays("nonstationary_sources", x.astype(np.float32), s.astype(np.float32), factors,
                                dataset.one_hot(segment, segments),
                                made_by=("nonstationary_sources", VERSION, seed, segments, per_segment, sources))
 
 
-def circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] = (1.5, 3.0), points: int = 100) -> Dataset:
+def make_circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] = (1.5, 3.0),
+                 points: int = 100) -> Dataset:
     """Return points on concentric circles, a set in each cell of a square grid in the plane (allen Figure 2).
 
     The figure is Rezende and Viola's (2018) and gives no numbers. These suit the betas that it prints, for a Gaussian
@@ -105,14 +107,14 @@ def circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] = (1.
                                made_by=("circles", VERSION, cells, spacing, radii, points))
 
 
-def _mixed(A: Floats, examples: int, seed: int) -> tuple[Floats, Floats]:
+def _mix(A: Floats, examples: int, seed: int) -> tuple[Floats, Floats]:
     """Return sources s ~ N(0, I_k), float64 [N, k], and A s + eta, eta ~ N(0, I), [N, n]."""
     rng = np.random.default_rng(seed)
     s = rng.standard_normal((examples, A.shape[1]))
     return s, s @ A.T + rng.standard_normal((examples, len(A)))
 
 
-def _with_sources(name: str, x: Floats, s: Floats, mixed: Floats, A: Floats, made_by: tuple) -> Dataset:
+def _make_with_sources(name: str, x: Floats, s: Floats, mixed: Floats, A: Floats, made_by: tuple) -> Dataset:
     """Return the Dataset of x with factors s and, as true posterior, that of s given A s + eta (sikka (19))."""
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(s.shape[1]))
     matrix, covariance = theory.linear_posterior(A)
@@ -120,18 +122,18 @@ def _with_sources(name: str, x: Floats, s: Floats, mixed: Floats, A: Floats, mad
                                posterior_at=lambda indices: (mixed[indices] @ matrix.T, covariance))
 
 
-def linear_mixture(seed: int = 0, A: Floats | None = None, examples: int = 10_000,
-                   name: str = "linear_mixture") -> Dataset:
+def make_linear_mixture(seed: int = 0, A: Floats | None = None, examples: int = 10_000,
+                        name: str = "linear_mixture") -> Dataset:
     """Return x = A s + eta with s ~ N(0, I_k) and eta ~ N(0, I_n) (sikka (17)).
 
     A is [n, k]; by default A_ij = (1 + delta_ij) / 2 with n = 128, k = 2 (sikka IV.B).
     """
     A = (1 + np.eye(128, 2)) / 2 if A is None else A
-    s, x = _mixed(A, examples, seed)
-    return _with_sources(name, x.astype(np.float32), s, x, A, ("linear_mixture", VERSION, seed, examples, A))
+    s, x = _mix(A, examples, seed)
+    return _make_with_sources(name, x.astype(np.float32), s, x, A, ("linear_mixture", VERSION, seed, examples, A))
 
 
-def translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, canvas: int = 64) -> Dataset:
+def make_translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, canvas: int = 64) -> Dataset:
     """Return images of a digit on a blank canvas, centred A s + eta pixels right and down of the middle (sikka Fig. 3).
 
     A_ij = 2 delta_ij + 0.73, s ~ N(0, I_2), eta ~ N(0, I_2). A shift by parts of a pixel is linear interpolation, so
@@ -145,7 +147,7 @@ def translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, can
         canvas: height and width of an image.
     """
     A = 2 * np.eye(2) + 0.73
-    s, centre = _mixed(A, examples, seed)
+    s, centre = _mix(A, examples, seed)
     height, width = digit.shape
     border = np.pad(digit.astype(np.float64), 1)                    # a pixel on each side for the interpolation
     corner = centre[:, ::-1] + (canvas - np.array([height, width])) / 2 - 1         # row, column of border[0, 0]
@@ -163,8 +165,8 @@ def translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, can
                                               columns.start - column:columns.stop - column]
         return images
 
-    vectors = _with_sources("translated_digit", centre, s, centre, A,
-                            ("translated_digit", VERSION, seed, examples, canvas, digit))
+    vectors = _make_with_sources("translated_digit", centre, s, centre, A,
+                                 ("translated_digit", VERSION, seed, examples, canvas, digit))
     return dataclasses.replace(vectors, shape=(canvas, canvas, 1), images_at=images_at)
 
 
@@ -173,21 +175,21 @@ def translated_digit(digit: Integers, seed: int = 0, examples: int = 10_000, can
 # `benchmarks/defaults.py` checks these numbers; docs/defaults.md has its table and the reasons at length.
 LINEAR = {"network": "linear", "latents": 2, "steps": 30_000, "likelihood_variance": 0.01, "learning_rate": 3e-3}
 
-register("synthetic_linear", lambda data_dir, seed: synthetic_linear(seed), suited=LINEAR)
-register("synthetic_linear_1_0", lambda data_dir, seed: synthetic_linear(seed, 1.0, "synthetic_linear_1_0"),
+register("synthetic_linear", lambda data_dir, seed: make_synthetic_linear(seed), suited=LINEAR)
+register("synthetic_linear_1_0", lambda data_dir, seed: make_synthetic_linear(seed, 1.0, "synthetic_linear_1_0"),
          suited=LINEAR)
-register("synthetic_linear_1_2", lambda data_dir, seed: synthetic_linear(seed, 1.2, "synthetic_linear_1_2"),
+register("synthetic_linear_1_2", lambda data_dir, seed: make_synthetic_linear(seed, 1.2, "synthetic_linear_1_2"),
          suited=LINEAR)
-register("synthetic_linear_1_5", lambda data_dir, seed: synthetic_linear(seed, 1.5, "synthetic_linear_1_5"),
+register("synthetic_linear_1_5", lambda data_dir, seed: make_synthetic_linear(seed, 1.5, "synthetic_linear_1_5"),
          suited=LINEAR)
-register("synthetic_nonlinear", lambda data_dir, seed: synthetic_nonlinear(seed),
+register("synthetic_nonlinear", lambda data_dir, seed: make_synthetic_nonlinear(seed),
          suited={"network": "mlp_synthetic", "latents": 2, "steps": 20_000, "likelihood_variance": 5e-4,
                  "learning_rate": 3e-3})
-register("nonstationary_sources", lambda data_dir, seed: nonstationary_sources(seed),
+register("nonstationary_sources", lambda data_dir, seed: make_nonstationary_sources(seed),
          suited={"network": "mlp_tcl", "latents": 5, "steps": 12_500, "likelihood_variance": 3e-4})
-register("circles", lambda data_dir, seed: circles(),
+register("circles", lambda data_dir, seed: make_circles(),
          suited={"network": "mlp_synthetic", "latents": 2, "steps": 20_000, "likelihood_variance": 1.0,
                  "learning_rate": 3e-3})
 # sikka has s^2 = 1, the variance of the noise in the data; the steps are the paper's 1000 epochs of 1,000 examples.
-register("linear_mixture", lambda data_dir, seed: linear_mixture(seed),
+register("linear_mixture", lambda data_dir, seed: make_linear_mixture(seed),
          suited={"network": "linear", "latents": 2, "steps": 15_625, "likelihood_variance": 1.0})

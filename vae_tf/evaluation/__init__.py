@@ -8,11 +8,11 @@
 
 Each metric comes with a noise floor and an interval. The noise floor is the same metric on codes that have
 nothing to do with the factors: the same codes, in shuffled order. The interval is a bootstrap of half-samples, see
-`intervals.interval`.
+`intervals.estimate_interval`.
 """
 
-from vae_tf.evaluation.codes import LATENTS, PER_LATENT, Codes, check_factors, read_codes, with_factors
-from vae_tf.evaluation.intervals import FEWEST_FOR_INTERVAL, RESAMPLES, SLOW_RESAMPLES, interval
+from vae_tf.evaluation.codes import LATENTS, PER_LATENT, Codes, check_factors, read_codes, select_factors
+from vae_tf.evaluation.intervals import FEWEST_FOR_INTERVAL, RESAMPLES, SLOW_RESAMPLES, estimate_interval
 from vae_tf.evaluation.numbers import as_json
 from vae_tf.evaluation.scoring import (
     Evaluation,
@@ -24,6 +24,23 @@ from vae_tf.evaluation.scoring import (
     score,
 )
 
-__all__ = ["FEWEST_FOR_INTERVAL", "LATENTS", "PER_LATENT", "RESAMPLES", "SLOW_RESAMPLES", "Codes", "Evaluation",
-           "Options", "as_json", "check_dataset", "check_factors", "count_examples", "evaluate", "interval",
-           "measure_around", "read_codes", "score", "with_factors"]
+__all__ = [
+    "FEWEST_FOR_INTERVAL",
+    "LATENTS",
+    "PER_LATENT",
+    "RESAMPLES",
+    "SLOW_RESAMPLES",
+    "Codes",
+    "Evaluation",
+    "Options",
+    "as_json",
+    "check_dataset",
+    "check_factors",
+    "count_examples",
+    "estimate_interval",
+    "evaluate",
+    "measure_around",
+    "read_codes",
+    "score",
+    "select_factors",
+]

@@ -38,27 +38,27 @@ class Codes(NamedTuple):
     independent: bool = True
     factor_names: tuple[str, ...] | None = None
 
-    def distributions(self) -> tuple:
+    def get_distributions(self) -> tuple:
         """Return mean, stddev, prior mean and prior stddev; p(z) = N(0, I) where there is no other."""
         prior = (0.0, 1.0) if self.prior_mean is None else (self.prior_mean, self.prior_stddev)
         return self.mean, self.stddev, *prior
 
-    def context(self, seed: int = 0, samples_per_value: int | None = None) -> metrics.Context:
+    def make_context(self, seed: int = 0, samples_per_value: int | None = None) -> metrics.Context:
         """Return the Context in which metrics see these codes."""
         return metrics.Context(self.mean, self.factors, self.kinds, self.stddev, self.independent, self.prior_mean,
                                self.prior_stddev, seed=seed, samples_per_value=samples_per_value)
 
-    def rows(self, rows: slice | np.ndarray) -> "Codes":
+    def take_rows(self, rows: slice | np.ndarray) -> "Codes":
         """Return the codes of some examples alone."""
         return self._replace(**{field: array[rows] for field in PER_EXAMPLE
                                 if (array := getattr(self, field)) is not None})
 
-    def of_latents(self, latents: np.ndarray) -> "Codes":
+    def take_latents(self, latents: np.ndarray) -> "Codes":
         """Return the codes of some latents alone, given by their indices."""
         return self._replace(**{field: getattr(self, field)[:, latents] for field in PER_LATENT
                                 if getattr(self, field) is not None})
 
-    def names_of_factors(self) -> tuple[str, ...] | None:
+    def name_factors(self) -> tuple[str, ...] | None:
         """Return K names of factors, v1, v2, ... if they have no names; None if there are no factors."""
         if self.factors is None:
             return None
@@ -79,7 +79,7 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     if "codes" not in found:
         raise InputError(f"codes: {path}: expected an array `codes` [N, d], and `factors` [N, K] to score them "
                          f"against; got {', '.join(found) or 'no arrays'}")
-    mean, factors = metrics.checked(found["codes"], found.get("factors"))
+    mean, factors = metrics.check_arrays(found["codes"], found.get("factors"))
     rows = np.random.default_rng(seed).permutation(len(mean))[:math.ceil(1.5 * examples)]
     stddev = found.get("stddev")
     if stddev is not None and stddev.shape != mean.shape:
@@ -89,10 +89,10 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
         raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
     kinds = None if factors is None else factor_kinds.decide(factors, found.get("factor_kinds"))
     return Codes(mean, factors, kinds, stddev,
-                 factor_names=None if names is None else tuple(str(name) for name in names)).rows(rows)
+                 factor_names=None if names is None else tuple(str(name) for name in names)).take_rows(rows)
 
 
-def with_factors(codes: Codes, names: Sequence[str] | None) -> Codes:
+def select_factors(codes: Codes, names: Sequence[str] | None) -> Codes:
     """Leave Codes the factors of these names alone, in this order; None keeps all.
 
     Raises:
@@ -100,7 +100,7 @@ def with_factors(codes: Codes, names: Sequence[str] | None) -> Codes:
     """
     if names is None:
         return codes
-    known = codes.names_of_factors() or ()
+    known = codes.name_factors() or ()
     check_factors(names, known)
     columns = [known.index(name) for name in names]
     return codes._replace(factors=codes.factors[:, columns], factor_names=tuple(names),     # type: ignore[index]

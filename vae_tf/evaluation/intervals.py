@@ -14,7 +14,7 @@ FEWEST_FOR_INTERVAL = 40        # least number of rows: a half of fewer rows is 
 Draw = str | int
 
 
-def interval(score: float, halves: Sequence[float], level: float = 0.95) -> tuple[float, float]:
+def estimate_interval(score: float, halves: Sequence[float], level: float = 0.95) -> tuple[float, float]:
     """Compute a bootstrap interval from scores of half-samples: score -+ t sd(halves).
 
     t is Student's, with as many degrees of freedom as there are halves, less one.

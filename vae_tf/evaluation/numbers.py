@@ -26,35 +26,35 @@ def as_json(evaluation: "Evaluation", **about: Any) -> str:
         about: further entries, by name.
     """
     verdict = evaluation.verdict
-    return json.dumps(_plain({
+    return json.dumps(_make_plain({
         **about, "examples": len(evaluation.codes), "latents": evaluation.latents, "factors": evaluation.factors,
         "versions": {"python": platform.python_version(), **{name: importlib.metadata.version(name)
                                                              for name in PACKAGES}},
         "verdict": None if verdict is None else {
             "state": verdict.state, "words": verdicts.describe(verdict), "informative": verdict.informative,
             "kl": verdict.kl},
-        "metrics": {name: _entry(evaluation, name) for name in evaluation.results},
+        "metrics": {name: _make_entry(evaluation, name) for name in evaluation.results},
         "polarised_regime": {name: {"score": result.score, **result.parts}
                              for name, result in evaluation.polarised.items()},
         "skipped": {**evaluation.skipped, **evaluation.absent},
     }), indent=2)
 
 
-def _entry(evaluation: "Evaluation", name: str) -> dict[str, Any]:
+def _make_entry(evaluation: "Evaluation", name: str) -> dict[str, Any]:
     """Return a score with its noise floor, interval and parts, and how it was measured."""
     extras: dict[str, dict] = {"noise_floor": evaluation.noise_floor, "interval": evaluation.interval,
                                "measured": evaluation.measured}
-    why = evaluation.why_no_meaning(name)
+    why = evaluation.explain_no_meaning(name)
     return {"score": evaluation.results[name].score, **{key: of[name] for key, of in extras.items() if name in of},
             **({"no_meaning": why} if why else {}), **evaluation.results[name].parts}
 
 
-def _plain(value: Any) -> Any:
+def _make_plain(value: Any) -> Any:
     """Return arrays and NumPy's numbers as lists and Python's numbers; those that are not finite as None."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: _make_plain(item) for key, item in value.items()}
     if isinstance(value, np.ndarray | list | tuple):
-        return [_plain(item) for item in value] if np.ndim(value) else _plain(np.asarray(value).item())
+        return [_make_plain(item) for item in value] if np.ndim(value) else _make_plain(np.asarray(value).item())
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value

@@ -13,7 +13,7 @@ def measure_regime(codes: Codes, passive_kl: float = activity.PASSIVE_KL, seed: 
     if codes.stddev is None:
         return {}, {"polarised_regime": "there is no posterior, only codes"}
     try:
-        return metrics.polarised_regime(*codes.distributions(), passive_kl=passive_kl, seed=seed)
+        return metrics.polarised_regime(*codes.get_distributions(), passive_kl=passive_kl, seed=seed)
     except InputError as error:
         return {}, {"polarised_regime": str(error)}
 
@@ -26,7 +26,7 @@ def find_not_passive(codes: Codes, passive_kl: float = activity.PASSIVE_KL) -> n
     """
     if codes.stddev is None:
         raise InputError("latents: expected all, or a posterior to tell active ones by; got active, and codes alone")
-    kept = np.flatnonzero(activity.classify(*codes.distributions(), passive_kl=passive_kl) != "passive")
+    kept = np.flatnonzero(activity.classify(*codes.get_distributions(), passive_kl=passive_kl) != "passive")
     if not len(kept):
         raise InputError("latents: expected all; got active, and no latent is: every posterior is the prior")
     return kept

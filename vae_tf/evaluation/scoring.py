@@ -14,8 +14,8 @@ from threadpoolctl import threadpool_limits
 from vae_tf import activity, checks, metrics, verdicts, workers
 from vae_tf import kinds as factor_kinds
 from vae_tf.errors import InputError
-from vae_tf.evaluation.codes import LATENTS, Codes, check_codes, check_factors, with_factors
-from vae_tf.evaluation.intervals import Draw, interval, list_draws
+from vae_tf.evaluation.codes import LATENTS, Codes, check_codes, check_factors, select_factors
+from vae_tf.evaluation.intervals import Draw, estimate_interval, list_draws
 from vae_tf.evaluation.regime import find_not_passive, judge, measure_regime
 
 BATCH = 500
@@ -55,20 +55,20 @@ class Options:
     passive_kl: float = activity.PASSIVE_KL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", metrics.default_names() if self.names is None else tuple(self.names))
+        object.__setattr__(self, "names", metrics.list_default_names() if self.names is None else tuple(self.names))
         metrics.check_names(self.names)     # type: ignore[arg-type]
-        checks.whole("examples", self.examples, 1)
-        checks.whole("around", self.around, 1)
-        checks.whole("seed", self.seed, 0)
-        checks.whole("jobs", self.jobs, 1)
-        checks.choice("latents", self.latents, LATENTS)
-        checks.number("passive_kl", self.passive_kl, low=0)
+        checks.check_whole("examples", self.examples, 1)
+        checks.check_whole("around", self.around, 1)
+        checks.check_whole("seed", self.seed, 0)
+        checks.check_whole("jobs", self.jobs, 1)
+        checks.check_choice("latents", self.latents, LATENTS)
+        checks.check_number("passive_kl", self.passive_kl, low=0)
 
-    def metrics_of_codes(self) -> list[str]:
+    def list_metrics_of_codes(self) -> list[str]:
         """Return the names of the metrics that look at codes, factors and the posterior."""
         return [name for name in self.names or () if metrics.METRICS[name].group == "metrics"]
 
-    def metrics_of_model(self) -> list[str]:
+    def list_metrics_of_model(self) -> list[str]:
         """Return the names of the metrics that look at a decoder or at the whole model."""
         return [name for name in self.names or () if metrics.METRICS[name].group != "metrics"]
 
@@ -101,9 +101,9 @@ class Evaluation(NamedTuple):
     verdict: verdicts.Verdict | None
     factors: tuple[str, ...] | None
 
-    def why_no_meaning(self, name: str) -> str | None:
+    def explain_no_meaning(self, name: str) -> str | None:
         """Return why a score means nothing for this model, or None."""
-        return verdicts.why_no_meaning(self.verdict, name)
+        return verdicts.explain_no_meaning(self.verdict, name)
 
 
 def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, progress: Progress | None = None,
@@ -123,17 +123,17 @@ def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, pr
     asked = Options(names, **options)
     check_dataset(model, dataset)
     check_factors(asked.factors, dataset.factor_names)
-    wanted = count_examples(asked.metrics_of_codes(), asked.examples)
+    wanted = count_examples(asked.list_metrics_of_codes(), asked.examples)
     indices = np.random.default_rng(asked.seed).permutation(len(dataset))[:wanted]
     codes, terms = _encode(model, dataset, indices, asked.seed)
-    scored = score(codes, asked.metrics_of_codes(), progress=progress,
+    scored = score(codes, asked.list_metrics_of_codes(), progress=progress,
                    **{name: getattr(asked, name) for name in options if name != "around"})
     bound = metrics.elbo_terms(terms)
     measured = {name: {"examples": len(indices), "seed": asked.seed} for name in bound}
     history = {name: metrics.Result(**of) for name, of in model.card.get("history", {}).items()}
     scored = scored._replace(indices=indices, results={**bound, **scored.results},
                              measured={**measured, **scored.measured}, polarised={**history, **scored.polarised})
-    return measure_around(scored, model, dataset, asked.metrics_of_model(), examples=asked.around, seed=asked.seed,
+    return measure_around(scored, model, dataset, asked.list_metrics_of_model(), examples=asked.around, seed=asked.seed,
                           progress=progress)
 
 
@@ -151,10 +151,10 @@ def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequ
     Raises:
         InputError: unknown metric.
     """
-    checks.whole("examples", examples, 1)
+    checks.check_whole("examples", examples, 1)
     if not names:
         return evaluation
-    context = metrics.Context.of_model(model, dataset, evaluation.indices[:examples], seed)
+    context = metrics.Context.from_model(model, dataset, evaluation.indices[:examples], seed)
     results, skipped = metrics.measure(names, context, progress)
     return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
 
@@ -199,17 +199,17 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
     check_codes(codes)
     if codes.factors is not None:       # decided for all rows, because a part of the rows might look like another kind
         codes = codes._replace(kinds=factor_kinds.decide(np.asarray(codes.factors), codes.kinds))
-    codes = with_factors(codes, asked.factors)
-    mean, posterior, kept = codes.mean, codes.rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
+    codes = select_factors(codes, asked.factors)
+    mean, posterior, kept = codes.mean, codes.take_rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
     polarised, absent = measure_regime(posterior, asked.passive_kl, asked.seed)
     if asked.latents == "active":
         kept = find_not_passive(posterior, asked.passive_kl)
-        codes = codes.of_latents(kept)
-    lacking = {name: metrics.METRICS[name].lacking(codes.context()) for name in asked.names or ()}
+        codes = codes.take_latents(kept)
+    lacking = {name: metrics.METRICS[name].explain_lack(codes.make_context()) for name in asked.names or ()}
     skipped = {name: why for name, why in lacking.items() if why}
     outcomes = _compute([name for name in lacking if name not in skipped], codes, asked, progress)
     evaluation = Evaluation(mean, np.arange(len(mean)), {}, {}, {}, {}, skipped, polarised, absent, posterior, kept,
-                            judge(posterior), codes.names_of_factors())
+                            judge(posterior), codes.name_factors())
     for name, draws in outcomes.items():
         _add(evaluation, name, draws, asked.seed)
     return evaluation
@@ -244,19 +244,19 @@ def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -
     """Compute one metric on one draw; return its name and the draw, too, because results come in any order."""
     started = time.perf_counter()
     if not metric.takes_all_rows:
-        codes = codes.rows(slice(asked.examples))
+        codes = codes.take_rows(slice(asked.examples))
     n = len(codes.mean)
     rng = np.random.default_rng([asked.seed, 0 if isinstance(draw, str) else 1 + draw])
     if draw == "shuffled":
-        codes = codes.rows(rng.permutation(n))._replace(factors=codes.factors)
+        codes = codes.take_rows(rng.permutation(n))._replace(factors=codes.factors)
     elif draw != "score":
-        codes = codes.rows(np.sort(rng.permutation(n)[:n // 2]))
+        codes = codes.take_rows(np.sort(rng.permutation(n)[:n // 2]))
     result: metrics.Result | InputError
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             with threadpool_limits(1):      # the worker processes use all processors; more threads would only wait
-                result = metric.measure(codes.context(asked.seed, asked.samples_per_value))
+                result = metric.measure(codes.make_context(asked.seed, asked.samples_per_value))
         except InputError as error:
             result = error
     return metric.name, draw, _Outcome(result, [str(w.message) for w in caught], time.perf_counter() - started, n)
@@ -277,7 +277,7 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed
     if "shuffled" in found:
         evaluation.noise_floor[name] = found["shuffled"]
     if len(halves) > 1 and np.isfinite([result.score, *halves]).all():
-        evaluation.interval[name] = interval(result.score, halves)
+        evaluation.interval[name] = estimate_interval(result.score, halves)
     evaluation.measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed,
                                  "seconds": round(seconds, 3)}
 

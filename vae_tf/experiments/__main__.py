@@ -12,7 +12,7 @@ import sys
 from typing import NoReturn
 
 from vae_tf import console, extensions
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, make_printable
 from vae_tf.experiments import listing, progress, results, scheduling, tables, tasks
 
 PROGRAM = "python -m vae_tf.experiments"
@@ -26,26 +26,26 @@ class Parser(argparse.ArgumentParser):
 
 
 def fail(message: object) -> NoReturn:
-    print(f"{PROGRAM}: error: {printable(' '.join(str(message).split()))}", file=sys.stderr)
+    print(f"{PROGRAM}: error: {make_printable(' '.join(str(message).split()))}", file=sys.stderr)
     sys.exit(2)
 
 
-def positive(text: str) -> int:
+def read_positive(text: str) -> int:
     """Parse a whole number above 0."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
     return int(text)
 
 
-def parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
     made = Parser(prog=PROGRAM, description=__doc__.replace("`", ""), allow_abbrev=False)
     made.add_argument("names", nargs="*", metavar="NAME", help="The tables or figures to run, or files of "
                       "one's own such as my.toml; without it, all are listed.")
     made.add_argument("--budget", choices=tables.BUDGETS, default="full", help="full trains as long as the paper does, "
                       "with as many seeds; quick and standard are shortened, as the table's file says. [full]")
-    made.add_argument("--seeds", type=positive, help="Number of seeds per cell; by default what the budget says.")
-    made.add_argument("--jobs", type=positive, help="Number of tasks at a time on this machine; by default one per "
-                      "processor, or 1 where there is a GPU.")
+    made.add_argument("--seeds", type=read_positive, help="Number of seeds per cell; by default what the budget says.")
+    made.add_argument("--jobs", type=read_positive, help="Number of tasks at a time on this machine; by default one "
+                      "per processor, or 1 where there is a GPU.")
     made.add_argument("--scheduler", metavar="ADDRESS", help="Address of a dask scheduler, such as tcp://host:8786, "
                       "whose workers share this folder; by default a cluster is started on this machine.")
     made.add_argument("--score_only", action="store_true", help="Train nothing: score the longest trained models that "
@@ -63,13 +63,13 @@ def parser() -> argparse.ArgumentParser:
 
 def run(table: tables.Table, asked: argparse.Namespace) -> bool:
     """Run what is left to do of a table; return whether every task came to its end."""
-    scheduling.distributed()        # before the slow imports
+    scheduling.import_distributed()        # before the slow imports
     found = results.read_all(asked.results)
     console.import_tensorflow()
     from vae_tf.experiments import planning
 
     places = tasks.Places(asked.run_root, asked.export_root, asked.results, tuple(asked.adopt))
-    jobs = asked.jobs or planning.usual_jobs()
+    jobs = asked.jobs or planning.choose_jobs()
     plan = planning.plan(table, found, planning.Asked(asked.budget, asked.seeds, asked.score_only), jobs, places)
     for problem in plan.problems:
         print(f"warning: {problem}", file=sys.stderr)
@@ -85,7 +85,7 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
             print("Stopped; checkpoints are written. The same command goes on from there.", file=sys.stderr)
             raise
         shown.end()
-    print("\n".join(listing.numbers(table, results.read_all(asked.results))))
+    print("\n".join(listing.list_numbers(table, results.read_all(asked.results))))
     failed = sum(state != "done" for state, _ in outcomes.values())
     if failed:
         print(f"{PROGRAM}: error: {failed} of {len(outcomes)} tasks failed, see above; the same command tries them "
@@ -94,11 +94,11 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
 
 
 def main() -> None:
-    asked = parser().parse_args()
+    asked = make_parser().parse_args()
     try:
         extensions.load()
         if not asked.names and not asked.page:
-            print("\n".join(listing.all_tables(results.read_all(asked.results))))
+            print("\n".join(listing.list_tables(results.read_all(asked.results))))
         chosen = [tables.load(name) for name in asked.names]        # a mistake in any is told before the first is run
         done = [run(table, asked) for table in chosen]
         if asked.page:

@@ -32,8 +32,9 @@ def read(where: str, data: Any, metrics: Collection[str], cells: Sequence[Any]) 
     """Read the claim that an entry of `checks` describes; raise InputError if it cannot be tested."""
     entries = Entries(where, data)
     check = Check(entries.take("says", str), entries.take("metric", str), entries.take("low", float, None),
-                  entries.take("high", float, None), _groups(entries), entries.texts("rows"), entries.texts("columns"))
-    entries.done()
+                  entries.take("high", float, None), _read_groups(entries),
+                  entries.take_texts("rows"), entries.take_texts("columns"))
+    entries.refuse_others()
     if (check.low is None and check.high is None) == (not check.rising):
         raise InputError(f"{where}: expected bounds (low, high, or both), or groups of columns in `rising`")
     ordered = [name for group in check.rising for name in group]
@@ -46,9 +47,9 @@ def read(where: str, data: Any, metrics: Collection[str], cells: Sequence[Any]) 
     return check
 
 
-def _groups(entries: Entries) -> tuple[tuple[str, ...], ...]:
+def _read_groups(entries: Entries) -> tuple[tuple[str, ...], ...]:
     groups = entries.take("rising", list, [])
     if not all(isinstance(group, list) and group and all(isinstance(name, str) for name in group) for group in groups):
-        raise InputError(f"{entries.at('rising')}: expected lists of columns, such as [['VAE'], ['AE']]; "
+        raise InputError(f"{entries.name_place('rising')}: expected lists of columns, such as [['VAE'], ['AE']]; "
                          f"got {groups!r}")
     return tuple(tuple(group) for group in groups)

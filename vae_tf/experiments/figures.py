@@ -35,13 +35,13 @@ def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path
     drawn = []
     for i, figure in enumerate(summary.table.figures):
         name = summary.table.name + (f"-{i + 1}" if len(summary.table.figures) > 1 else "")
-        found = pictures_of(summary, figure) if figure.kind in PICTURES else [
-            (summary.table.metrics[y], series) for y in figure.y if (series := series_of(summary, figure, y))]
+        found = collect_pictures(summary, figure) if figure.kind in PICTURES else [
+            (summary.table.metrics[y], series) for y in figure.y if (series := collect_series(summary, figure, y))]
         if found:
             drawn.append((figure.title or summary.table.title, folder / f"{name}.svg"))
             alone = figure.kind not in PICTURES and len({_group(cell, figure.series)
                                                          for cell in summary.table.cells}) == 1
-            _save(figure, found, _label(summary.table, figure.x), alone, *drawn[-1])
+            _save(figure, found, _name_axis(summary.table, figure.x), alone, *drawn[-1])
     return drawn
 
 
@@ -70,17 +70,17 @@ def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]],
             if figure.kind != "bars":
                 axis.set_xlabel(below)
             if len(labels) == 1 and figure.kind == "lines":
-                _best(axis, next(iter(series.values())), metric.better)
+                _draw_best(axis, next(iter(series.values())), metric.better)
         for axis in axes.flat[len(panels):]:
             axis.set_axis_off()
         page.suptitle(textwrap.fill(title, round(11 * size[0])), fontsize=11, weight="bold")
-        _legend(page, axes.flat, () if alone else labels, size[0])
+        _draw_legend(page, axes.flat, () if alone else labels, size[0])
         # Without a date, and with ids that do not depend on chance, the file is the same each time.
         files.write_whole(path, lambda file: page.savefig(file, format="svg", dpi=120, metadata={"Date": None}))
         plt.close(page)
 
 
-def _best(axis: Any, points: Iterable[Points], better: str) -> None:
+def _draw_best(axis: Any, points: Iterable[Points], better: str) -> None:
     """Draw a dotted line where a curve is best, unless that is at one of its ends."""
     for point in points if better != "neither" else ():
         for x, y in zip(point["x"], point["y"], strict=True):
@@ -92,7 +92,7 @@ def _best(axis: Any, points: Iterable[Points], better: str) -> None:
                               color="#555555")
 
 
-def _legend(page: Any, axes: Iterable[Any], labels: Iterable[str], width: float) -> None:
+def _draw_legend(page: Any, axes: Iterable[Any], labels: Iterable[str], width: float) -> None:
     """Draw the legend of `labels` and of printed numbers below all panels, which are `width` inches wide."""
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     shown = [label for label in (*labels, PRINTED) if label in handles]
@@ -102,11 +102,11 @@ def _legend(page: Any, axes: Iterable[Any], labels: Iterable[str], width: float)
                     ncols=min(fits, len(shown)), fontsize=8)
 
 
-def _label(table: tables.Table, name: str) -> str:
+def _name_axis(table: tables.Table, name: str) -> str:
     return table.metrics[name].label if name in table.metrics else name
 
 
-def series_of(summary: Summary, figure: tables.Figure, y: str) -> Series:
+def collect_series(summary: Summary, figure: tables.Figure, y: str) -> Series:
     """Return {label: points} for one panel, with one point for each cell.
 
     A point is a dict. Its x and y are lists of the same length, with an entry for each seed: a number, or a curve. In a
@@ -122,7 +122,7 @@ def series_of(summary: Summary, figure: tables.Figure, y: str) -> Series:
             xs, ys = summary.pairs(cell, figure.x, y)
         else:
             ys = list(summary.number(cell, y).values)
-            xs = [names.index(name) if figure.kind == "bars" else _flag(cell, figure.x)] * len(ys)
+            xs = [names.index(name) if figure.kind == "bars" else _read_flag(cell, figure.x)] * len(ys)
         if xs:
             printed = (cell.printed.get(figure.x, (xs[0], None))[0], *cell.printed[y]) if y in cell.printed else None
             if figure.kind == "scatter" and figure.x not in cell.printed:
@@ -132,10 +132,10 @@ def series_of(summary: Summary, figure: tables.Figure, y: str) -> Series:
     return series
 
 
-def pictures_of(summary: Summary, figure: tables.Figure) -> list[tuple[tables.Metric, Series]]:
+def collect_pictures(summary: Summary, figure: tables.Figure) -> list[tuple[tables.Metric, Series]]:
     """Return a panel for each cell and y, of the first seed.
 
-    A panel is (metric, {label: points}), with points as `series_of` returns them. If there are several cells, each
+    A panel is (metric, {label: points}), with points as `collect_series` returns them. If there are several cells, each
     metric has its cell as its label.
     """
     found = [(cell, summary.table.metrics[y], summary.number(cell, y).values)
@@ -150,22 +150,22 @@ def _group(cell: tables.Cell, by: str) -> str:
     return f"{cell.row}, {cell.column}" if by == "cell" else getattr(cell, by)
 
 
-def _flag(cell: tables.Cell, name: str) -> Any:
+def _read_flag(cell: tables.Cell, name: str) -> Any:
     """Return the value of a flag in the recipe of a cell."""
     return recipes.read(cell.recipe, cell.flags).flags[name]
 
 
-def _scatter(axis: Any, series: Series, looks: Looks) -> None:
+def _draw_scatter(axis: Any, series: Series, looks: Looks) -> None:
     """Draw a point for each run, and a large hollow one where the paper prints both numbers."""
     for label, points in series.items():
         look = looks[label]
         axis.scatter([x for point in points for x in point["x"]], [y for point in points for y in point["y"]], s=22,
                      alpha=0.75, linewidths=0, label=label, **look)
         for point in points:
-            _printed(axis, point["printed"], look)
+            _draw_printed(axis, point["printed"], look)
 
 
-def _lines(axis: Any, series: Series, looks: Looks) -> None:
+def _draw_lines(axis: Any, series: Series, looks: Looks) -> None:
     """Draw curves as they are; or the mean of each cell over seeds, with its standard deviation as a band."""
     for label, points in series.items():
         look = looks[label]
@@ -182,10 +182,10 @@ def _lines(axis: Any, series: Series, looks: Looks) -> None:
         axis.fill_between(x, [m - s for m, s in zip(mean, spread, strict=True)],
                           [m + s for m, s in zip(mean, spread, strict=True)], color=look["color"], alpha=0.18, lw=0)
         for point in points:
-            _printed(axis, point["printed"], look)
+            _draw_printed(axis, point["printed"], look)
 
 
-def _bars(axis: Any, series: Series, looks: Looks) -> None:
+def _draw_bars(axis: Any, series: Series, looks: Looks) -> None:
     """Draw a bar for each cell with its standard deviation over seeds, and beside it the printed number."""
     width = 0.8 / len(looks)
     names = {point["x"][0]: point["name"] for points in series.values() for point in points}
@@ -195,12 +195,12 @@ def _bars(axis: Any, series: Series, looks: Looks) -> None:
             axis.bar(x, statistics.fmean(y), 0.9 * width, color=looks[label]["color"], alpha=0.85, label=label,
                      yerr=statistics.stdev(y) if len(y) > 1 else None, error_kw={"lw": 1, "ecolor": "#333333"})
             if point["printed"]:
-                _printed(axis, (x, *point["printed"][1:]), {"color": "black", "marker": "_"})
+                _draw_printed(axis, (x, *point["printed"][1:]), {"color": "black", "marker": "_"})
     axis.set_xticks(list(names), names.values(), fontsize=8, rotation=15 if len(names) > 4 else 0)
     axis.grid(axis="x", visible=False)
 
 
-def _histograms(axis: Any, series: Series, looks: Looks) -> None:
+def _draw_histograms(axis: Any, series: Series, looks: Looks) -> None:
     """Draw outlines of histograms: y are the counts, x the edges of the bins."""
     for label, points in series.items():
         for point in points:
@@ -210,7 +210,7 @@ def _histograms(axis: Any, series: Series, looks: Looks) -> None:
     axis.set_yticks([])
 
 
-def _points(axis: Any, series: Series, looks: Looks) -> None:
+def _draw_points(axis: Any, series: Series, looks: Looks) -> None:
     """Draw points in a plane; later series cover earlier ones."""
     for label, points in series.items():
         for point in points:
@@ -220,7 +220,7 @@ def _points(axis: Any, series: Series, looks: Looks) -> None:
     axis.set_aspect("equal")
 
 
-def _printed(axis: Any, printed: tuple[float, float, float | None] | None, look: dict[str, str]) -> None:
+def _draw_printed(axis: Any, printed: tuple[float, float, float | None] | None, look: dict[str, str]) -> None:
     """Draw the paper's number as a hollow mark with its spread."""
     if printed:
         x, y, spread = printed
@@ -228,6 +228,7 @@ def _printed(axis: Any, printed: tuple[float, float, float | None] | None, look:
                       ecolor=look["color"], elinewidth=0.9, capsize=2.5, alpha=0.9, label=PRINTED)
 
 
-KINDS = {"scatter": _scatter, "lines": _lines, "bars": _bars, "histograms": _histograms, "points": _points}
+KINDS = {"scatter": _draw_scatter, "lines": _draw_lines, "bars": _draw_bars, "histograms": _draw_histograms,
+         "points": _draw_points}
 
 

@@ -9,20 +9,20 @@ from typing import Any
 from vae_tf import export, files, runs
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
-from vae_tf.experiments.tasks import Places, covers, same_run
+from vae_tf.experiments.tasks import Places, covers, is_same_run
 
 
-def run_roots(places: Places) -> list[pathlib.Path]:
+def list_run_roots(places: Places) -> list[pathlib.Path]:
     """Return the folders that hold runs: run_root, and runs/ of every folder to adopt from."""
     return [pathlib.Path(places.run_root), *(pathlib.Path(each, "runs") for each in places.adopt)]
 
 
-def export_roots(places: Places) -> list[pathlib.Path]:
+def list_export_roots(places: Places) -> list[pathlib.Path]:
     """Return the folders that hold exports: export_root, and exported/ of every folder to adopt from."""
     return [pathlib.Path(places.export_root), *(pathlib.Path(each, "exported") for each in places.adopt)]
 
 
-def exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, Any]]:
+def find_exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, Any]]:
     """Return {exported/NAME/VERSION: its card} of every export whose card says how it was trained."""
     found = {}
     for path in sorted(card.parents[1] for root in roots for card in root.glob(f"*/*/{export.CARD}")):
@@ -33,7 +33,7 @@ def exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, Any]]
     return found
 
 
-def export_of(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
+def find_export(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
     """Return the export of a run: of its own length, or else of the longest training beyond it, or else None."""
     lengths = {path: card["recipe"]["steps"] for path, card in cards.items()
                if covers(config, card["recipe"])}
@@ -41,7 +41,7 @@ def export_of(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]
     return max(exact, default=max(lengths, key=lambda path: lengths[path], default=None))
 
 
-def trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> tuple[int, list[int]]:
+def find_trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> tuple[int, list[int]]:
     """Return the steps of the longest training of a recipe with any seed, and its seeds; (0, []) if there is none.
 
     If the recipe is of an untrained model, that is 0 steps and the seeds of untrained exports.
@@ -49,13 +49,13 @@ def trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]])
     seeds: dict[int, set[int]] = {}
     for recipe in (card["recipe"] for card in cards.values()):
         of_seed = dataclasses.replace(config, seed=recipe.get("seed"))
-        if same_run(of_seed, recipe) and bool(recipe["steps"]) == bool(config.steps):
+        if is_same_run(of_seed, recipe) and bool(recipe["steps"]) == bool(config.steps):
             seeds.setdefault(recipe["steps"], set()).add(recipe["seed"])
     longest = max(seeds, default=0)
     return longest, sorted(seeds.get(longest, ()))
 
 
-def folders_of(config: Configuration, roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:
+def find_folders(config: Configuration, roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:
     """Return the folders of a run, however long it was trained in each."""
     found = []
     for path in sorted(path for root in roots for path in root.glob("*/config.json")):
@@ -63,12 +63,12 @@ def folders_of(config: Configuration, roots: Iterable[pathlib.Path]) -> list[pat
             stored = json.loads(path.read_text())
         except (OSError, ValueError):
             continue
-        if same_run(config, stored):
+        if is_same_run(config, stored):
             found.append(path.parent)
     return found
 
 
-def history_of(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
+def find_history(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
     """Return the folder that has all of a run's history up to some step, and its rows; (None, []) if none has."""
     for folder in folders:
         rows = runs.read_history(folder, steps)
@@ -77,7 +77,7 @@ def history_of(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Pat
     return None, []
 
 
-def replicas_of(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
+def count_replicas(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
     """Count the runs that were trained as one program with this one: those beside it that record the very same rate."""
     siblings = folder.parent.glob(f"{folder.name.rpartition('-seed')[0]}-seed*") if "-seed" in folder.name else ()
     rate, step = rows[-1]["examples_per_second"], rows[-1]["step"]
@@ -91,7 +91,7 @@ def bring(config: Configuration, folder: pathlib.Path, roots: Iterable[pathlib.P
     The folder that it comes from is not changed: its run may still be at work, or belong to somebody else.
     """
     steps = {path: max((step for step in runs.find_checkpoints(path) if step <= config.steps), default=0)
-             for path in {folder, *folders_of(config, roots)}}
+             for path in {folder, *find_folders(config, roots)}}
     furthest = max(steps, key=lambda path: steps[path])
     if steps[furthest] <= steps[folder]:
         return

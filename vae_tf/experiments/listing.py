@@ -11,26 +11,26 @@ from vae_tf.experiments import recipes, results, tables
 WIDTH = 110
 
 
-def all_tables(found: Sequence[results.Result]) -> list[str]:
+def list_tables(found: Sequence[results.Result]) -> list[str]:
     """Return lines that say of every table what it shows, how much is measured, and its cost at budget "full"."""
     lines = []
-    for name, table in tables.readable().items():
+    for name, table in tables.load_readable().items():
         numbers = table.numbers()
-        measured = sum(any(value is not None for value in values(table, cell, metric, found))
+        measured = sum(any(value is not None for value in read_values(table, cell, metric, found))
                        for cell, metric in numbers)
-        runs = sum(len(of_cell(table, cell, found)) for cell in table.cells)
+        runs = sum(len(find_of_cell(table, cell, found)) for cell in table.cells)
         of = f"{measured} of {len(numbers)} numbers measured" + (f", {runs} runs" if runs and not table.measure else "")
         lines += [f"{name}  {table.paper}, {table.where}: {table.title}",
                   *textwrap.wrap(table.shows, WIDTH, initial_indent="    ", subsequent_indent="    "),
-                  f"    {of}; {cost(table, found)}"]
-    lines += tables_with_mistakes()
+                  f"    {of}; {describe_cost(table, found)}"]
+    lines += list_mistakes()
     return [*lines, "", "python -m vae_tf.experiments NAME runs one; --budget=quick takes minutes; --help says more"]
 
 
-def tables_with_mistakes() -> list[str]:
+def list_mistakes() -> list[str]:
     """Return a line for every table that cannot be read."""
     lines = []
-    for name in sorted(set(tables.names()) - tables.readable().keys()):
+    for name in sorted(set(tables.list_names()) - tables.load_readable().keys()):
         try:
             tables.load(name)
         except tables.InputError as error:
@@ -38,37 +38,37 @@ def tables_with_mistakes() -> list[str]:
     return lines
 
 
-def of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> list[results.Result]:
+def find_of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> list[results.Result]:
     """Return the results that a cell shows, one for each seed."""
     if not cell.recipe:
-        return results.of_experiment(found, table.name)
-    flags = recipes.flags_or_none(cell.recipe, cell.flags)
-    return results.of_cell(found, flags) if flags else []
+        return results.find_of_experiment(found, table.name)
+    flags = recipes.read_flags_if_possible(cell.recipe, cell.flags)
+    return results.find_of_cell(found, flags) if flags else []
 
 
-def values(table: tables.Table, cell: tables.Cell, name: str, found: Sequence[results.Result]) -> list[Any]:
-    """Return the values of a metric in the results of a cell, one for each seed, as `results.values` does."""
-    return results.values(table, cell, name, lambda other: of_cell(table, other, found))
+def read_values(table: tables.Table, cell: tables.Cell, name: str, found: Sequence[results.Result]) -> list[Any]:
+    """Return the values of a metric in the results of a cell, one for each seed, as `results.read_values` does."""
+    return results.read_values(table, cell, name, lambda other: find_of_cell(table, other, found))
 
 
-def cost(table: tables.Table, found: Sequence[results.Result]) -> str:
+def describe_cost(table: tables.Table, found: Sequence[results.Result]) -> str:
     """Say what a table costs at its full length, in hours of one process, judged by the seconds in its results."""
     if table.measure:
-        seconds = [result["seconds"]["scoring"] for result in results.of_experiment(found, table.name)]
-        return f"{format_clock(seconds[0])} on {machines(table, found)}" if seconds else "its cost is not known"
+        seconds = [result["seconds"]["scoring"] for result in results.find_of_experiment(found, table.name)]
+        return f"{format_clock(seconds[0])} on {name_machines(table, found)}" if seconds else "its cost is not known"
     known, unknown = 0.0, 0
     for cell in table.cells:
-        per_seed = seconds_of_cell(table, cell, found)
+        per_seed = estimate_seconds(table, cell, found)
         known, unknown = known + table.seeds * (per_seed or 0), unknown + (per_seed is None)
     if unknown == len(table.cells):
         return "its cost is not known"
-    return (f"{'more than ' * bool(unknown)}{known / 3600:.1f} hours of one process on {machines(table, found)}"
+    return (f"{'more than ' * bool(unknown)}{known / 3600:.1f} hours of one process on {name_machines(table, found)}"
             + (f" ({unknown} of {len(table.cells)} cells not known)" if unknown else ""))
 
 
-def seconds_of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> float | None:
+def estimate_seconds(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> float | None:
     """Return the seconds for one seed of a cell at the length of its recipe, or None if no result tells."""
-    of = [result for result in of_cell(table, cell, found) if result["seconds"].get("training") is not None
+    of = [result for result in find_of_cell(table, cell, found) if result["seconds"].get("training") is not None
           and result["epochs"]]
     if not of:
         return None
@@ -79,32 +79,34 @@ def seconds_of_cell(table: tables.Table, cell: tables.Cell, found: Sequence[resu
                            + result["seconds"]["scoring"] for result in of)
 
 
-def machines(table: tables.Table, found: Sequence[results.Result]) -> str:
+def name_machines(table: tables.Table, found: Sequence[results.Result]) -> str:
     """Name the kinds of machines that the results of a table come from."""
-    return " and ".join(sorted({result["machine"] for cell in table.cells for result in of_cell(table, cell, found)}))
+    return " and ".join(sorted({result["machine"] for cell in table.cells
+                                for result in find_of_cell(table, cell, found)}))
 
 
-def numbers(table: tables.Table, found: Sequence[results.Result]) -> list[str]:
+def list_numbers(table: tables.Table, found: Sequence[results.Result]) -> list[str]:
     """Return a table's numbers beside the printed ones as lines: mean and deviation over seeds, seeds, length."""
     head = ("", "", "", "paper", "here", "seeds", "length")
     rows = [head]
     for cell, name in table.numbers():
         metric = table.metrics[name]
-        of = [value for value in values(table, cell, name, found) if isinstance(value, int | float)]
-        shown = of_cell(table, cell, found)
+        of = [value for value in read_values(table, cell, name, found) if isinstance(value, int | float)]
+        shown = find_of_cell(table, cell, found)
         length = f"{shown[0]['epochs']:g} epochs" if of and "epochs" in shown[0] else ""
-        rows.append((cell.row, cell.column, metric.label, spread(cell.printed.get(name), metric.decimals),
-                     spread(mean_of(of), metric.decimals) if of else "not run", str(len(of)) if of else "", length))
+        rows.append((cell.row, cell.column, metric.label, format_spread(cell.printed.get(name), metric.decimals),
+                     format_spread(compute_mean(of), metric.decimals) if of else "not run", str(len(of)) if of else "",
+                     length))
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-def mean_of(of: Sequence[float]) -> tuple[float, float | None]:
+def compute_mean(of: Sequence[float]) -> tuple[float, float | None]:
     """Return the mean and the standard deviation of numbers; the deviation of one number is None."""
     return statistics.mean(of), statistics.stdev(of) if len(of) > 1 else None
 
 
-def spread(number: tuple[float, float | None] | None, decimals: int) -> str:
+def format_spread(number: tuple[float, float | None] | None, decimals: int) -> str:
     """Write a number and its spread as text."""
     if number is None:
         return "-"

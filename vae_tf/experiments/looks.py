@@ -17,7 +17,7 @@ EXAMPLES = 10_000       # of histograms (bonheme's Figures 1 to 4)
 SHOWN = 2               # of how many points in the plane one is kept
 
 
-def reconstructions(model: Any, dataset: Any) -> dict[str, Any]:
+def show_reconstructions(model: Any, dataset: Any) -> dict[str, Any]:
     """Points in the plane, and what the model decodes from their posterior means (allen's Figure 2).
 
     The score is the mean squared distance of a point from its reconstruction. `spread` is the variance of the
@@ -37,7 +37,7 @@ def reconstructions(model: Any, dataset: Any) -> dict[str, Any]:
             "points": parts}
 
 
-def histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
+def show_histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
     """Histograms of the clearest active and the clearest passive latent of a model (bonheme's Figures 1 to 4).
 
     Raises:
@@ -50,11 +50,12 @@ def histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
     if "stddev" not in codes:
         raise InputError("histograms: expected a diagonal posterior; this model has none")
     mean = codes["mean"]
-    return of_latents(mean, codes["stddev"], codes.get("prior_mean", np.zeros_like(mean)),
-                      codes.get("prior_stddev", np.ones_like(mean)), seed)
+    return show_latents(mean, codes["stddev"], codes.get("prior_mean", np.zeros_like(mean)),
+                        codes.get("prior_stddev", np.ones_like(mean)), seed)
 
 
-def of_latents(mean: Floats, stddev: Floats, prior_mean: Floats, prior_stddev: Floats, seed: int = 0) -> dict[str, Any]:
+def show_latents(mean: Floats, stddev: Floats, prior_mean: Floats, prior_stddev: Floats,
+                 seed: int = 0) -> dict[str, Any]:
     """Histograms of the latents with most KL, "active", and with least, "passive".
 
     Each has a histogram of the posterior mean; of the variances of posterior and prior; and of samples of posterior and
@@ -73,13 +74,13 @@ def of_latents(mean: Floats, stddev: Floats, prior_mean: Floats, prior_stddev: F
     entry: dict[str, Any] = {"score": float(activity.is_informative(kl).sum())}
     for name, j in (("active", kl.argmax()), ("passive", kl.argmin())):
         samples = {"posterior": z[:, j], "prior": drawn[:, j], "posterior mean": mean[:, j]}
-        entry[name] = {"latent": int(j), "mean": _binned({"posterior mean": mean[:, j]}),
-                       "variance": _binned({"posterior": stddev[:, j] ** 2, "prior": prior_stddev[:, j] ** 2}),
-                       "samples": _binned(samples)}
+        entry[name] = {"latent": int(j), "mean": _bin({"posterior mean": mean[:, j]}),
+                       "variance": _bin({"posterior": stddev[:, j] ** 2, "prior": prior_stddev[:, j] ** 2}),
+                       "samples": _bin(samples)}
     return entry
 
 
-def _binned(columns: dict[str, Floats]) -> dict[str, dict[str, list[float]]]:
+def _bin(columns: dict[str, Floats]) -> dict[str, dict[str, list[float]]]:
     """Return {label: {"x": edges, "y": counts}} of columns over the same bins, with counts relative to the highest."""
     low, high = np.quantile(np.concatenate(list(columns.values())), (0.001, 0.999))
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
@@ -88,4 +89,4 @@ def _binned(columns: dict[str, Floats]) -> dict[str, dict[str, list[float]]]:
                     "y": [round(float(count / max(of.max(), 1)), 4) for count in of]} for label, of in counts.items()}
 
 
-LOOKS = {"reconstructions": reconstructions, "histograms": histograms}
+LOOKS = {"reconstructions": show_reconstructions, "histograms": show_histograms}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vae_tf import files
 from vae_tf.experiments import figures, recipes, results, tables
-from vae_tf.experiments.summaries import ALONE, FAILS, HOLDS, INSIDE, NEITHER, ORDER, SO_FAR, Summary, shown
+from vae_tf.experiments.summaries import ALONE, FAILS, HOLDS, INSIDE, NEITHER, ORDER, SO_FAR, Summary, format_value
 
 PAGE = recipes.CHECKOUT / "docs" / "results.md"
 VERDICTS = INSIDE, ORDER, NEITHER, ALONE
@@ -46,17 +46,18 @@ def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAG
         path: the path of the page.
     """
     path, found = pathlib.Path(path), results.read_all(folder)
-    summaries = [Summary(tables.load(name), found) for name in tables.names()]
+    summaries = [Summary(tables.load(name), found) for name in tables.list_names()]
     drawn = {summary.table.name: figures.draw(summary, path.with_suffix("")) for summary in summaries}
     for old in set(path.with_suffix("").glob("*.svg")) - {file for pictures in drawn.values() for _, file in pictures}:
         old.unlink()
-    text = "\n".join([INTRODUCTION, overview(summaries), RULE,
-                      *(section(summary, drawn[summary.table.name]) for summary in summaries), machines(summaries)])
+    text = "\n".join([INTRODUCTION, write_overview(summaries), RULE,
+                      *(write_section(summary, drawn[summary.table.name]) for summary in summaries),
+                      write_machines(summaries)])
     files.write_text(path, text)
     return path
 
 
-def overview(summaries: Sequence[Summary]) -> str:
+def write_overview(summaries: Sequence[Summary]) -> str:
     """Return the table at the top: how many printed numbers are measured, and how they compare."""
     printed = [(summary, cell, name) for summary in summaries for cell in summary.table.cells for name in cell.printed]
     measured = [each for each in printed if each[0].is_measured(*each[1:])]
@@ -72,85 +73,86 @@ def overview(summaries: Sequence[Summary]) -> str:
                   *(verdicts.count(verdict) for verdict in VERDICTS)]
         states = [summary.check(check)[0] for check in summary.table.checks]
         claims = f"{sum(state in (HOLDS, SO_FAR) for state in states)} of {len(states)}" if states else ""
-        lines.append(" | ".join([f"| [{heading(summary.table)}](#{anchor(heading(summary.table))})",
+        lines.append(" | ".join([f"| [{write_heading(summary.table)}](#{make_anchor(write_heading(summary.table))})",
                                  *(str(count) if numbers else "" for count in counts), f"{claims} |"]))
     return "\n".join(lines) + "\n"
 
 
-def heading(table: tables.Table) -> str:
+def write_heading(table: tables.Table) -> str:
     """Return the heading of a table on the page."""
     return f"{table.paper.split(',')[0].split(' ')[0]} {table.where}: {table.title}"
 
 
-def anchor(text: str) -> str:
+def make_anchor(text: str) -> str:
     """Return the anchor that GitHub gives a heading."""
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
-def section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]]) -> str:
+def write_section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]]) -> str:
     """Return the section of one table."""
     table = summary.table
-    lines = [f"## {heading(table)}\n", f"{table.paper}, {table.where}. {table.shows}"
+    lines = [f"## {write_heading(table)}\n", f"{table.paper}, {table.where}. {table.shows}"
              + (f" The paper's ±: {table.spread}." if table.spread else "") + "\n",
              *(f"- {note}" for note in table.notes), *([""] if table.notes else []),
              f"    {COMMAND} {table.name}\n"]
     for name, metric in table.metrics.items():
-        if any(name in cell.printed for cell in table.cells) or (name not in spoken_for(table) and any(
+        if any(name in cell.printed for cell in table.cells) or (name not in list_shown_metrics(table) and any(
                 summary.number(cell, name).is_scalar for cell in table.cells)):
             lines += [f"**{metric.label}**" + (f" ({metric.better} is better)" if metric.better != "neither" else "")
-                      + "\n", *matrix(summary, name), ""]
+                      + "\n", *write_matrix(summary, name), ""]
     lines += [f"![{html.escape(title)}]({file.parent.name}/{file.name})\n" for title, file in drawn]
-    lines += claims(summary)
-    lines += missing(summary)
+    lines += write_claims(summary)
+    lines += write_missing(summary)
     if any(cell.recipe for cell in table.cells):
-        lines += commands(summary)
+        lines += write_commands(summary)
     return "\n".join(lines)
 
 
-def spoken_for(table: tables.Table) -> set[str]:
+def list_shown_metrics(table: tables.Table) -> set[str]:
     """Return the names of the metrics that a figure or a claim shows."""
     return {name for figure in table.figures for name in (figure.x, *figure.y)} | {
         check.metric for check in table.checks}
 
 
-def matrix(summary: Summary, name: str) -> list[str]:
+def write_matrix(summary: Summary, name: str) -> list[str]:
     """Return a metric as a table of rows by columns."""
     cells = {(cell.row, cell.column): cell for cell in summary.table.cells}
     rows, columns = (list(dict.fromkeys(place[i] for place in cells)) for i in (0, 1))
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
-        entries = [entry(summary, cells[row, column], name) if (row, column) in cells else "" for column in columns]
+        entries = [write_entry(summary, cells[row, column], name) if (row, column) in cells else ""
+                   for column in columns]
         lines.append(f"| {row} | {' | '.join(entries)} |")
     return lines
 
 
-def entry(summary: Summary, cell: tables.Cell, name: str) -> str:
+def write_entry(summary: Summary, cell: tables.Cell, name: str) -> str:
     """Return one cell: our number, the paper's number with the verdict, seeds and length of training."""
     number, decimals = summary.number(cell, name), summary.table.metrics[name].decimals
     if number.mean is not None:
-        ours = f"**{with_spread(number.mean, number.spread, decimals)}**"
+        ours = f"**{format_with_spread(number.mean, number.spread, decimals)}**"
     else:
         ours = ("not run" if not number.runs else "**dead**" if number.dead == number.runs
-                else f"no score: {summary.why_none(cell, name)}")
+                else f"no score: {summary.explain_none(cell, name)}")
     verdict = summary.verdict(cell, name)
     lines = [ours]
     if name in cell.printed:
-        lines.append(f"paper {with_spread(*cell.printed[name], decimals)}" + (f": {verdict}" if verdict else ""))
+        lines.append(f"paper {format_with_spread(*cell.printed[name], decimals)}" + (f": {verdict}" if verdict else ""))
     if number.runs and cell.recipe:
         seeds = f"{number.runs} seed{'s' * (number.runs > 1)}"
         dead = f", {number.dead} of them dead" if number.dead else ""
-        lines.append(f"{seeds}{dead}, {length(summary, cell)}")
+        lines.append(f"{seeds}{dead}, {describe_length(summary, cell)}")
     return "<br>".join(lines)
 
 
-def with_spread(mean: float, spread: float | None, decimals: int) -> str:
+def format_with_spread(mean: float, spread: float | None, decimals: int) -> str:
     """Write a number with its spread, such as 0.99 ± 0.01."""
     if spread is None:
-        return shown(mean, decimals)
-    return f"{shown(mean, decimals)} ± {spread:.{decimals}f}"
+        return format_value(mean, decimals)
+    return f"{format_value(mean, decimals)} ± {spread:.{decimals}f}"
 
 
-def length(summary: Summary, cell: tables.Cell) -> str:
+def describe_length(summary: Summary, cell: tables.Cell) -> str:
     """Say how long a cell was trained, and out of how long if it was shortened."""
     result, recipe = summary.of[cell.row, cell.column][0], recipes.read(cell.recipe or "", cell.flags)
     if not result["steps"]:
@@ -165,7 +167,7 @@ def length(summary: Summary, cell: tables.Cell) -> str:
     return f"{done:,g} of {whole:,g} {unit}" if shortened else f"{done:,g} {unit}"
 
 
-def claims(summary: Summary) -> list[str]:
+def write_claims(summary: Summary) -> list[str]:
     """Return the claims that the paper makes in words, and whether they hold."""
     if not summary.table.checks:
         return []
@@ -177,7 +179,7 @@ def claims(summary: Summary) -> list[str]:
     return [*lines, ""]
 
 
-def missing(summary: Summary) -> list[str]:
+def write_missing(summary: Summary) -> list[str]:
     """Say which data are missing for cells that nobody ran, and how to get them."""
     cells = [cell for cell in summary.table.cells if cell.needs and not summary.of[cell.row, cell.column]]
     needs = {need: [f"{cell.row}, {cell.column}" for cell in cells if cell.needs == need]
@@ -185,13 +187,13 @@ def missing(summary: Summary) -> list[str]:
     return [f"Not run ({'; '.join(places)}): {need}\n" for need, places in needs.items()]
 
 
-def commands(summary: Summary) -> list[str]:
+def write_commands(summary: Summary) -> list[str]:
     """Return the command of every cell, and how long its training took."""
     lines = ["<details><summary>The command of each cell</summary>\n", "| | | training | command |",
              "|---|---|---|---|"]
     for cell in summary.table.cells:
         there = summary.of[cell.row, cell.column]
-        seconds = [each for each in map(seconds_of, there) if each]
+        seconds = [each for each in map(compute_seconds, there) if each]
         took = f"{sum(seconds) / len(seconds) / 60:.3g} min a seed" if seconds else ""
         command = there[0]["command"] if there else " ".join(
             ["python train.py", f"--flagfile=flags/{cell.recipe}.flags", *cell.flags])
@@ -199,17 +201,17 @@ def commands(summary: Summary) -> list[str]:
     return [*lines, "\n</details>\n"]
 
 
-def seconds_of(result: results.Result) -> float:
+def compute_seconds(result: results.Result) -> float:
     """Return the seconds of a run's training, divided among seeds that were trained as one program; 0 if unknown."""
     return (result["seconds"].get("training") or 0) / (result["seconds"].get("replicas") or 1)
 
 
-def machines(summaries: Sequence[Summary]) -> str:
+def write_machines(summaries: Sequence[Summary]) -> str:
     """Say on which machines, and with which versions, everything was measured."""
     there = {id(result): result for summary in summaries for some in summary.of.values() for result in some}.values()
     if not there:
         return "## Machines and versions\n\nNothing is measured yet.\n"
-    hours = sum(map(seconds_of, there)) / 3600
+    hours = sum(map(compute_seconds, there)) / 3600
     lines = ["## Machines and versions\n", f"{len(there)} runs and experiments, {hours:.1f} hours of training.\n"]
     lines += [f"- {machine}: {sum(result['machine'] == machine for result in there)}"
               for machine in sorted({result["machine"] for result in there})]

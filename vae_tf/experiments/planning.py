@@ -60,38 +60,38 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
     places = places.absolute()
     if table.measure:
         task = Task(name=table.name, function=table.measure, places=places)
-        there = [result for result in results.of_experiment(found, table.name)
-                 if result["source"] == source_of(table.measure)]
+        there = [result for result in results.find_of_experiment(found, table.name)
+                 if result["source"] == digest_source(table.measure)]
         return Plan([] if there else [task], len(there), [])
     check_metrics(table)
-    cells = _cells(table, asked)
-    cards = finding.exports(finding.export_roots(places)) if asked.score_only else {}
+    cells = _choose_cells(table, asked)
+    cards = finding.find_exports(finding.list_export_roots(places)) if asked.score_only else {}
     tasks, finished, problems = [], 0, []
     for cell, length, count in cells:
         recipe = cell.recipe or ""
         try:
-            config = configuration(recipe, cell.flags, length)
+            config = make_configuration(recipe, cell.flags, length)
         except (InputError, OSError) as error:
             problems.append(f"{cell.row}, {cell.column} is not run: {cell.needs or error}")
             continue
         seeds: Iterable[int] = range(config.seed, config.seed + count)
         if asked.score_only:
-            steps, seeds = finding.trained(config, cards)
+            steps, seeds = finding.find_trained(config, cards)
             config, length = dataclasses.replace(config, steps=steps), f"--steps={steps}"
-        needed = wanted_of(cell, [table])
+        needed = list_wanted(cell, [table])
         left = [seed for seed in seeds
                 if not reuse(dataclasses.replace(config, seed=seed), recipe, cell.flags, needed, found, places)]
         finished += len(list(seeds)) - len(left)
         # A stack of convolutions is no faster than one after the other (see replicas): those go to workers one by one.
         size = 1 if config.network.startswith("conv") else math.ceil(count / math.ceil(jobs / len(cells)))
         name = f"{pathlib.Path(recipe).name}-{digest(config)[:8]}-{config.steps}"
-        wanted = wanted_of(cell, {table.name: table, **tables.readable()}.values())
+        wanted = list_wanted(cell, {table.name: table, **tables.load_readable()}.values())
         tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config.steps,
                        digest(config), wanted) for i in range(0, len(left), size)]
     return Plan(tasks, finished, problems)
 
 
-def _cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, int]]:
+def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, int]]:
     """Return (cell, length as a flag, number of seeds) of the cells to run; cells that share their runs count once."""
     cells: dict[str, tuple[tables.Cell, str, int]] = {}
     for cell in table.cells:
@@ -101,14 +101,14 @@ def _cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, in
     return list(cells.values())
 
 
-def usual_jobs() -> int:
+def choose_jobs() -> int:
     """Return how many tasks run at a time on this machine: one per processor, or one where there is a GPU."""
     import tensorflow as tf
 
     return 1 if tf.config.list_physical_devices("GPU") else joblib.cpu_count()
 
 
-def source_of(function: str) -> str:
+def digest_source(function: str) -> str:
     """Return a digest of the file that holds a function "module:function".
 
     Raises:
@@ -124,26 +124,26 @@ def source_of(function: str) -> str:
     return hashlib.sha256(pathlib.Path(spec.origin).read_bytes()).hexdigest()
 
 
-def train_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
+def read_train_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
     """Parse flags of train.py.
 
     Raises:
         InputError: a flag that does not exist, or a value that does not fit.
     """
-    return _parsed(cli.define_train_flags, "train.py", arguments)
+    return _parse(cli.define_train_flags, "train.py", arguments)
 
 
-def evaluate_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
+def read_evaluate_flags(arguments: Sequence[str]) -> absl_flags.FlagValues:
     """Parse flags of evaluate.py.
 
     Raises:
         InputError: a flag that does not exist, or a value that does not fit.
     """
-    return _parsed(cli.define_evaluate_flags, "evaluate.py", arguments)
+    return _parse(cli.define_evaluate_flags, "evaluate.py", arguments)
 
 
-def _parsed(define: Callable[[absl_flags.FlagValues], Any], program: str,
-            arguments: Sequence[str]) -> absl_flags.FlagValues:
+def _parse(define: Callable[[absl_flags.FlagValues], Any], program: str,
+           arguments: Sequence[str]) -> absl_flags.FlagValues:
     values = absl_flags.FlagValues()
     absl_flags.DEFINE_string("flagfile", "", "", flag_values=values)     # absl's own, which only FLAGS has
     define(values)
@@ -154,34 +154,34 @@ def _parsed(define: Callable[[absl_flags.FlagValues], Any], program: str,
     return values
 
 
-def configuration(recipe: str, extra: tuple[str, ...] = (), length: str = "") -> Configuration:
+def make_configuration(recipe: str, extra: tuple[str, ...] = (), length: str = "") -> Configuration:
     """The configuration of a recipe's first seed.
 
     Raises:
         InputError: the flags do not go together, or the data are not there.
     """
-    values = train_flags(recipes.arguments(recipe, extra, length))
-    return next(iter(cli.configure_all(values, training_part(values)).values()))
+    values = read_train_flags(recipes.list_arguments(recipe, extra, length))
+    return next(iter(cli.configure_all(values, load_training_part(values)).values()))
 
 
-def training_part(values: absl_flags.FlagValues) -> data.Dataset:
+def load_training_part(values: absl_flags.FlagValues) -> data.Dataset:
     """Load the part of the data that flags train on."""
-    return _loaded(values.dataset, values.data_dir, values.data_seed).split(values.split, "train", values.data_seed)
+    return _load(values.dataset, values.data_dir, values.data_seed).split(values.split, "train", values.data_seed)
 
 
 @functools.lru_cache(maxsize=2)       # the cells of a table come by dataset
-def _loaded(name: str, data_dir: str | None, seed: int) -> data.Dataset:
+def _load(name: str, data_dir: str | None, seed: int) -> data.Dataset:
     return data.load(name, data_dir=data_dir, seed=seed)
 
 
-def wanted_of(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
+def list_wanted(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
     """Return what tables read of a cell's runs: names of metrics, by the flags of evaluate.py for them."""
     flags = recipes.read(cell.recipe or "", cell.flags).flags
     wanted: dict[tuple[str, ...], set[str]] = {}
     for each in among:
         for other in each.cells:
-            if other.recipe and flags == recipes.flags_or_none(other.recipe, other.flags):
-                for key in filter(None, (results.measured_as(each.metric(other, name)) for name in each.metrics)):
+            if other.recipe and flags == recipes.read_flags_if_possible(other.recipe, other.flags):
+                for key in filter(None, (results.find_key(each.metric(other, name)) for name in each.metrics)):
                     metric, *given = key.split(" ")
                     wanted.setdefault(tuple(given), set()).add(metric)
     return tuple((given, tuple(sorted(names))) for given, names in sorted(wanted.items()))
@@ -190,8 +190,8 @@ def wanted_of(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
 def check_metrics(table: tables.Table) -> None:
     """Raise InputError for metrics or flags of evaluate.py that do not exist, before hours of training."""
     for metric in {table.metric(cell, name) for cell in table.cells for name in table.metrics}:
-        evaluate_flags(metric.evaluate)
-        key = results.measured_as(metric)
+        read_evaluate_flags(metric.evaluate)
+        key = results.find_key(metric)
         if key and key.split(" ")[0] not in (known := (*ALWAYS, *metrics.METRICS, *looks.LOOKS)):
             raise InputError(f"{table.name}: metrics.{metric.name}.read: expected metrics.NAME of {', '.join(known)}; "
                              f"got {metric.read!r}")

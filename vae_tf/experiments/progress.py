@@ -19,7 +19,7 @@ class Progress:
 
     def __init__(self, tasks: Sequence[Any], found: Iterable[results.Result]) -> None:
         self.tasks = {task.label: task for task in tasks}
-        self.known = {task.label: seconds_per_run(task, found) for task in tasks}
+        self.known = {task.label: estimate_seconds(task, found) for task in tasks}
         self.seen: dict[str, tuple[float, int]] = {}        # when a task's steps were first seen, and how many
         self.ended: set[str] = set()
         self.started = time.monotonic()
@@ -36,7 +36,7 @@ class Progress:
             self.ended.add(label)
         if self.live or now - self.shown >= EVERY:
             self.shown = now
-            reached = {label: steps_in(logs[label]) for label in self.tasks.keys() - outcomes.keys()}
+            reached = {label: read_steps(logs[label]) for label in self.tasks.keys() - outcomes.keys()}
             at_work = [f"{label} at step {steps:,} of {self.tasks[label].steps:,}"
                        for label, steps in sorted(reached.items()) if steps]
             parts = [f"{len(outcomes)} of {len(self.tasks)} tasks done", *at_work[:2], self.left(reached, now, workers)]
@@ -68,7 +68,7 @@ class Progress:
         print(f"{start}{line}", end=end, file=sys.stderr, flush=True)
 
 
-def seconds_per_run(task: Any, found: Iterable[results.Result]) -> tuple[float | None, float | None]:
+def estimate_seconds(task: Any, found: Iterable[results.Result]) -> tuple[float | None, float | None]:
     """Return the seconds of a training step, all seeds of a task together, and of scoring one seed; None if unknown."""
     flags = recipes.read(task.recipe, task.flags).flags if task.recipe else None
     seconds = [{**result["seconds"], "steps": result["steps"]} for result in found
@@ -80,7 +80,7 @@ def seconds_per_run(task: Any, found: Iterable[results.Result]) -> tuple[float |
             sum(scoring) / len(scoring) if scoring else None)
 
 
-def steps_in(log: str) -> int:
+def read_steps(log: str) -> int:
     """Return the last step that the end of a log names, or 0."""
     try:
         with pathlib.Path(log).open("rb") as file:

@@ -57,7 +57,7 @@ def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
         raise InputError(f"recipe: expected a file flags/NAME.flags, such as {', '.join(known) or 'base'}; "
                          f"got {name!r}")
     found: dict[str, Any] = {}
-    for flag, value in [*_of_file(path), *(_parsed("flags", text) for text in extra)]:
+    for flag, value in [*_read_file(path), *(_parse("flags", text) for text in extra)]:
         if flag in ("steps", "epochs"):         # the one given last counts, as in train.py
             found.pop({"steps": "epochs", "epochs": "steps"}[flag], None)
         found[flag] = value
@@ -68,7 +68,7 @@ def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
     return Recipe(name, dict(sorted(found.items())), epochs, steps, output, seed or 0)
 
 
-def _of_file(path: pathlib.Path) -> Iterator[tuple[str, Value]]:
+def _read_file(path: pathlib.Path) -> Iterator[tuple[str, Value]]:
     """Yield (name, value) of the flags in a flagfile, and in the flagfiles that it names."""
     try:
         lines = path.read_text().splitlines()
@@ -76,22 +76,22 @@ def _of_file(path: pathlib.Path) -> Iterator[tuple[str, Value]]:
         raise InputError(f"{path}: expected a file of flags; {error.strerror}") from None
     for line in (line.strip() for line in lines):
         if line and not line.startswith(("#", "//")):
-            name, value = _parsed(path, line)
+            name, value = _parse(path, line)
             if name == "flagfile":
-                yield from _of_file(CHECKOUT / str(value))
+                yield from _read_file(CHECKOUT / str(value))
             else:
                 yield name, value
 
 
-def _parsed(where: str | pathlib.Path, text: str) -> tuple[str, Value]:
+def _parse(where: str | pathlib.Path, text: str) -> tuple[str, Value]:
     """Return ("beta", 0.001) for "--beta=1e-3"; a flag without a value is true."""
     name, equals, value = text.lstrip("-").partition("=")
     if not text.startswith("-") or not name or " " in name:
         raise InputError(f"{where}: expected a flag such as --beta=4; got {text!r}")
-    return name, plain(value) if equals else "true"
+    return name, parse_value(value) if equals else "true"
 
 
-def plain(value: str) -> Value:
+def parse_value(value: str) -> Value:
     """Return the number that a text stands for, as int if it is whole; or the text itself if it is no number."""
     try:
         number = float(value)
@@ -100,7 +100,7 @@ def plain(value: str) -> Value:
     return int(number) if number.is_integer() else number
 
 
-def flags_or_none(name: str, extra: tuple[str, ...] = ()) -> Mapping[str, Value] | None:
+def read_flags_if_possible(name: str, extra: tuple[str, ...] = ()) -> Mapping[str, Value] | None:
     """Return the flags of a recipe, or None if it cannot be read."""
     try:
         return read(name, extra).flags
@@ -108,7 +108,7 @@ def flags_or_none(name: str, extra: tuple[str, ...] = ()) -> Mapping[str, Value]
         return None
 
 
-def arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> list[str]:
+def list_arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> list[str]:
     """Return all flags of a recipe for train.py without its flagfiles, so that they work in any folder.
 
     length: a flag that says how long to train, "" for the recipe's own length.
@@ -121,7 +121,7 @@ def arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> list[
     return [f"--{flag}={value}" for flag, value in given.items()] + [length] * bool(length)
 
 
-def command(name: str, extra: tuple[str, ...] = (), *, seed: int, length: str = "") -> str:
+def write_command(name: str, extra: tuple[str, ...] = (), *, seed: int, length: str = "") -> str:
     """Return the command that a person types to train one run of a recipe."""
     given = [f"--flagfile=flags/{name}.flags", *extra, *[length] * bool(length), f"--seed={seed}"]
     return shlex.join(["python", "train.py", *given])

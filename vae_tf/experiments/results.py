@@ -46,14 +46,14 @@ OF_EXPERIMENT: dict[str, Any] = {"experiment": str, "source": str}
 
 def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
     """Write a result, whole or not at all, in place of an older one of the same run; return its path."""
-    path = pathlib.Path(folder) / place(result)
+    path = pathlib.Path(folder) / name_file(result)
     text = json.dumps({"schema": SCHEMA, **result}, indent=1, allow_nan=False) + "\n"
     text = re.sub(r"\[[^][{}\"]+\]", lambda numbers: " ".join(numbers[0].split()), text)      # a list per line
     files.write_text(path, text)
     return path
 
 
-def place(result: Result) -> pathlib.Path:
+def name_file(result: Result) -> pathlib.Path:
     """Return where a result is below results/: PAPER/RECIPE-DIGEST-seedS-STEPS.json, or NAME.json of an experiment."""
     if "experiment" in result:
         return pathlib.Path(f"{result['experiment']}.json")
@@ -70,7 +70,7 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
             continue
         try:
             result = json.loads(path.read_text())
-            wrong = _wrong(result)
+            wrong = _find_mistake(result)
         except (OSError, ValueError, RecursionError) as error:
             wrong = f"it cannot be read ({error})"
         if wrong:
@@ -80,7 +80,7 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
     return found
 
 
-def _wrong(result: Any) -> str | None:
+def _find_mistake(result: Any) -> str | None:
     """Say what is wrong with a result; None if nothing is."""
     if not isinstance(result, dict) or result.get("schema") != SCHEMA:
         return f"expected a result of schema {SCHEMA}"
@@ -90,32 +90,32 @@ def _wrong(result: Any) -> str | None:
     return None
 
 
-def of_cell(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS) -> list[Result]:
+def find_of_cell(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS) -> list[Result]:
     """Return the results of a recipe's flags, ordered by seed: those of the longest training that any seed has."""
     same = [result for result in found if result.get("flags") == flags and result["numerics"] == numerics]
     longest = max((result["steps"] for result in same), default=None)
     return sorted((result for result in same if result["steps"] == longest), key=lambda result: result["seed"])
 
 
-def of_experiment(found: Iterable[Result], name: str) -> list[Result]:
+def find_of_experiment(found: Iterable[Result], name: str) -> list[Result]:
     """Return the result of an experiment that trains nothing, in a list of one or none."""
     return [result for result in found if result.get("experiment") == name and result["numerics"] == NUMERICS]
 
 
-def measured_as(metric: Metric) -> str | None:
+def find_key(metric: Metric) -> str | None:
     """Return the key in a result's `metrics` that a metric reads; None if it reads something else, such as history."""
     head, _, rest = metric.read.partition(".")
     return " ".join([rest.partition(".")[0], *sorted(metric.evaluate)]) if head == "metrics" else None
 
 
-def value(result: Result, metric: Metric) -> Any:
+def read_value(result: Result, metric: Metric) -> Any:
     """Return what a metric reads in a result: a number, a list of numbers, or None where it was not measured.
 
     metric.read is a path of names with dots between them; a whole number is an index into a list, from the end if it is
     negative. A score that has no meaning for the model (see `verdicts`) is None too.
     """
     parts = metric.read.split(".")
-    if key := measured_as(metric):
+    if key := find_key(metric):
         parts[1] = key
     at: Any = result
     for part in parts:
@@ -130,7 +130,7 @@ def value(result: Result, metric: Metric) -> Any:
     return at
 
 
-def values(table: Table, cell: Cell, name: str, of: Callable[[Cell], list[Result]]) -> list[Any]:
+def read_values(table: Table, cell: Cell, name: str, of: Callable[[Cell], list[Result]]) -> list[Any]:
     """Return the values of a metric in the results of a cell, one for each seed; None where it was not measured.
 
     A metric with over_largest (see `tables.Metric`) needs results of every model in the cell's row.
@@ -141,11 +141,11 @@ def values(table: Table, cell: Cell, name: str, of: Callable[[Cell], list[Result
     """
     metric = table.metric(cell, name)
     if not metric.over_largest:
-        return [value(result, metric) for result in of(cell)]
+        return [read_value(result, metric) for result in of(cell)]
     shares = []
     for part in metric.over_largest:
         raw = dataclasses.replace(metric, read=f"{metric.read.rpartition('.')[0]}.{part}")
-        row = {other.column: [value(result, raw) for result in of(other)]
+        row = {other.column: [read_value(result, raw) for result in of(other)]
                for other in table.cells if other.row == cell.row}
         if len(row) < 2 or any(None in each or not each for each in row.values()):     # nothing to compare with
             return [None for _ in of(cell)]

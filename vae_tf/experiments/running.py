@@ -29,7 +29,7 @@ from absl import flags
 
 from vae_tf import cli, console, data, evaluation, export, files, metrics, runs, training, workers
 from vae_tf.configuration import Configuration
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, make_printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
 
 STOPPED = 3             # the exit code of a task that was asked to stop; its runs go on from their checkpoints
@@ -45,9 +45,9 @@ def perform(task: tasks.Task) -> bool:
     if task.function:
         measure_function(task)
         return True
-    values = planning.train_flags(recipes.arguments(task.recipe, task.flags, task.length))
-    dataset = planning.training_part(values)
-    first = planning.configuration(task.recipe, task.flags, task.length)
+    values = planning.read_train_flags(recipes.list_arguments(task.recipe, task.flags, task.length))
+    dataset = planning.load_training_part(values)
+    first = planning.make_configuration(task.recipe, task.flags, task.length)
     if tasks.digest(first) != task.digest:
         raise InputError(f"worker: expected the configuration that the command has, {task.digest[:8]}; got "
                          f"{tasks.digest(first)[:8]} from {recipes.CHECKOUT}; a worker needs "
@@ -55,8 +55,8 @@ def perform(task: tasks.Task) -> bool:
     configs = {seed: dataclasses.replace(first, seed=seed) for seed in task.seeds}
     with contextlib.ExitStack() as held:
         for seed in task.seeds:     # another command may be at the same run: wait until it is done with it
-            folder_of(task, seed).mkdir(parents=True, exist_ok=True)
-            held.enter_context(files.hold_lock(folder_of(task, seed)))
+            name_folder(task, seed).mkdir(parents=True, exist_ok=True)
+            held.enter_context(files.hold_lock(name_folder(task, seed)))
         if not train_missing(task, configs):
             return False
         for i, (seed, config) in enumerate(configs.items(), 1):
@@ -65,26 +65,26 @@ def perform(task: tasks.Task) -> bool:
     return True
 
 
-def folder_of(task: tasks.Task, seed: int) -> pathlib.Path:
+def name_folder(task: tasks.Task, seed: int) -> pathlib.Path:
     """Return the folder in which a task trains a seed."""
     return pathlib.Path(task.places.run_root, f"{task.name}-seed{seed}")
 
 
 def train_missing(task: tasks.Task, configs: Mapping[int, Configuration]) -> bool:
     """Train the runs that have no export; return False if the process was asked to stop."""
-    cards = finding.exports(finding.export_roots(task.places))
-    missing = {seed: config for seed, config in configs.items() if not finding.export_of(config, cards)}
+    cards = finding.find_exports(finding.list_export_roots(task.places))
+    missing = {seed: config for seed, config in configs.items() if not finding.find_export(config, cards)}
     for seed, config in missing.items():
-        finding.bring(config, folder_of(task, seed), finding.run_roots(task.places))
-    for seeds in side_by_side({seed: folder_of(task, seed) for seed in missing}):
+        finding.bring(config, name_folder(task, seed), finding.list_run_roots(task.places))
+    for seeds in group_seeds({seed: name_folder(task, seed) for seed in missing}):
         train(task, seeds)
-        cards = finding.exports([pathlib.Path(task.places.export_root)])
-        if not all(finding.export_of(configs[seed], cards) for seed in seeds):
+        cards = finding.find_exports([pathlib.Path(task.places.export_root)])
+        if not all(finding.find_export(configs[seed], cards) for seed in seeds):
             return False
     return True
 
 
-def side_by_side(folders: Mapping[int, pathlib.Path]) -> list[list[int]]:
+def group_seeds(folders: Mapping[int, pathlib.Path]) -> list[list[int]]:
     """Divide seeds into lists that can be trained as one program: consecutive seeds that start from a common step."""
     steps = {seed: set(runs.find_checkpoints(folder)) for seed, folder in folders.items()}
     together = not any(steps.values()) or (steps and set.intersection(*steps.values()))
@@ -101,13 +101,13 @@ def side_by_side(folders: Mapping[int, pathlib.Path]) -> list[list[int]]:
 
 def train(task: tasks.Task, seeds: Sequence[int]) -> None:
     """Train consecutive seeds as one program, with train.py."""
-    values = planning.train_flags([
-        *recipes.arguments(task.recipe, task.flags, task.length), f"--seed={seeds[0]}", f"--replicas={len(seeds)}",
+    values = planning.read_train_flags([
+        *recipes.list_arguments(task.recipe, task.flags, task.length), f"--seed={seeds[0]}", f"--replicas={len(seeds)}",
         f"--name={task.name}", f"--run_root={task.places.run_root}", f"--export_root={task.places.export_root}"])
-    program("train").main(values)
+    import_program("train").main(values)
 
 
-def program(name: str) -> ModuleType:
+def import_program(name: str) -> ModuleType:
     """Import a program of the checkout, train.py or evaluate.py."""
     if str(recipes.CHECKOUT) not in sys.path:
         sys.path.insert(0, str(recipes.CHECKOUT))
@@ -120,8 +120,8 @@ def write_result(task: tasks.Task, config: Configuration, examples: int) -> None
     if planning.reuse(config, task.recipe, task.flags, task.wanted, found, task.places):
         return
     started = time.perf_counter()
-    cards = finding.exports(finding.export_roots(task.places))
-    path = finding.export_of(config, cards)
+    cards = finding.find_exports(finding.list_export_roots(task.places))
+    path = finding.find_export(config, cards)
     assert path         # train_missing has seen to it
     recipe = cards[path]["recipe"]
     steps = recipe["steps"]
@@ -134,25 +134,25 @@ def write_result(task: tasks.Task, config: Configuration, examples: int) -> None
         "recipe": task.recipe, "flags": dict(recipes.read(task.recipe, task.flags).flags), "seed": config.seed,
         "steps": steps, "epochs": round(steps * config.batch_size / examples, 3), "configuration": recipe,
         "numerics": results.NUMERICS,
-        "command": recipes.command(task.recipe, task.flags, seed=config.seed, length=length),
-        "versions": {"python": platform.python_version(), **cards[path].get("versions", {})}, "machine": machine(),
-        **learned(task, config, steps, time.perf_counter() - started), **scored})
+        "command": recipes.write_command(task.recipe, task.flags, seed=config.seed, length=length),
+        "versions": {"python": platform.python_version(), **cards[path].get("versions", {})}, "machine": name_machine(),
+        **read_run(task, config, steps, time.perf_counter() - started), **scored})
 
 
-def learned(task: tasks.Task, config: Configuration, steps: int, scoring: float) -> dict[str, Any]:
+def read_run(task: tasks.Task, config: Configuration, steps: int, scoring: float) -> dict[str, Any]:
     """Read from a run's folder what its result needs: seconds and a thinned history, as far as they are known."""
-    folders = finding.folders_of(config, finding.run_roots(task.places))
-    folder, rows = finding.history_of(steps, folders)
+    folders = finding.find_folders(config, finding.list_run_roots(task.places))
+    folder, rows = finding.find_history(steps, folders)
     seconds = {"training": None, "replicas": None, "scoring": float(f"{scoring:.3g}")}
     if not folder:
         return {"seconds": seconds, "history": {}}
     lengths = np.diff([0, *(row["step"] for row in rows)])
     rates = np.array([row["examples_per_second"] for row in rows])
     seconds.update(training=round(float((lengths * config.batch_size / rates).sum()), 1),
-                   replicas=finding.replicas_of(folder, rows))
+                   replicas=finding.count_replicas(folder, rows))
     kept = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, results.ROWS).astype(int))]
     columns = dict.fromkeys(name for row in rows for name in row)
-    return {"seconds": seconds, "history": {name: [rounded(row.get(name)) for row in kept] for name in columns}}
+    return {"seconds": seconds, "history": {name: [round_numbers(row.get(name)) for row in kept] for name in columns}}
 
 
 def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,13 +160,13 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
     model = export.load(path)
     whole = {"metrics": dict(there)}
     for given, names in wanted or (((), ()),):
-        values = planning.evaluate_flags(given)
-        dataset, settings, _ = program("evaluate").choose_test_part(model.card, cli.read_data_request(values))
+        values = planning.read_evaluate_flags(given)
+        dataset, settings, _ = import_program("evaluate").choose_test_part(model.card, cli.read_data_request(values))
         left = [name for name in names if " ".join([name, *given]) not in there]
-        whole["metrics"].update({" ".join([name, *given]): rounded(looks.LOOKS[name](model, dataset))
+        whole["metrics"].update({" ".join([name, *given]): round_numbers(looks.LOOKS[name](model, dataset))
                                  for name in left if name in looks.LOOKS})
         left = [name for name in left if name not in looks.LOOKS]
-        told = json.loads(evaluated(model, dataset, left, values))
+        told = json.loads(measure_export(model, dataset, left, values))
         entries = {name: told["metrics"].get(name) or {"skipped": told["skipped"].get(name, "it is not of this model")}
                    for name in left}
         whole["metrics"].update({" ".join([name, *given]): slim(entry) for name, entry in entries.items()})
@@ -176,7 +176,8 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
     return whole
 
 
-def evaluated(model: export.Exported, dataset: data.Dataset, names: Sequence[str], values: flags.FlagValues) -> str:
+def measure_export(model: export.Exported, dataset: data.Dataset, names: Sequence[str],
+                   values: flags.FlagValues) -> str:
     """Measure some metrics of an export as evaluate.py does with these flags; return the text of metrics.json."""
     options = {**vars(cli.read_options(values)), "names": [name for name in names if name in metrics.METRICS],
                "jobs": int(os.environ.get("OMP_NUM_THREADS", 1))}
@@ -189,15 +190,15 @@ def measure_function(task: tasks.Task) -> None:
     started = time.perf_counter()
     told = getattr(importlib.import_module(module), name)()
     results.write(task.places.results, {
-        "experiment": task.name, "source": planning.source_of(task.function), "numerics": results.NUMERICS,
+        "experiment": task.name, "source": planning.digest_source(task.function), "numerics": results.NUMERICS,
         "command": f"python -m vae_tf.experiments {task.name}", "versions": {"python": platform.python_version()},
-        "machine": machine(), "metrics": rounded(told),
+        "machine": name_machine(), "metrics": round_numbers(told),
         "seconds": {"training": None, "scoring": float(f"{time.perf_counter() - started:.3g}")}})
 
 
 def slim(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry of metrics.json without its long lists."""
-    return {name: rounded(part) for name, part in entry.items() if count(part) <= LARGEST_PART}
+    return {name: round_numbers(part) for name, part in entry.items() if count(part) <= LARGEST_PART}
 
 
 def count(value: Any) -> int:
@@ -207,18 +208,18 @@ def count(value: Any) -> int:
     return sum(map(count, value)) if isinstance(value, list) else 1
 
 
-def rounded(value: Any) -> Any:
+def round_numbers(value: Any) -> Any:
     """Round the numbers in nested lists, arrays and dicts to six digits; replace those that are not finite by None."""
     if isinstance(value, dict):
-        return {name: rounded(part) for name, part in value.items()}
+        return {name: round_numbers(part) for name, part in value.items()}
     if isinstance(value, list | tuple | np.ndarray):
-        return [rounded(part) for part in value]
+        return [round_numbers(part) for part in value]
     if isinstance(value, float | np.floating):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value
 
 
-def machine() -> str:
+def name_machine() -> str:
     """Name the kind of this machine: its processor and the number of its cores."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError, StopIteration):
@@ -243,7 +244,7 @@ def main() -> None:
         if not perform(task):
             sys.exit(STOPPED)
     except (InputError, OSError, training.NonFiniteError, training.DataError) as error:
-        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr, flush=True)
+        print(f"error: {make_printable(' '.join(str(error).split()))}", file=sys.stderr, flush=True)
         sys.exit(2)
 
 

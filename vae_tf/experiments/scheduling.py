@@ -31,7 +31,7 @@ Outcome = tuple[str, str]       # "done", "stopped" or "failed", and why
 _processes: dict[str, subprocess.Popen] = {}        # of this worker, by key
 
 
-def distributed() -> Any:
+def import_distributed() -> Any:
     """Import and return the module dask.distributed.
 
     Raises:
@@ -46,7 +46,7 @@ def distributed() -> Any:
 
 
 @contextlib.contextmanager
-def client(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
+def connect(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
     """Connect to a cluster; yield a client, the number of workers, and the largest number that share a machine.
 
     Args:
@@ -56,7 +56,7 @@ def client(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
     Raises:
         InputError: nothing answers at the address, or it has no workers.
     """
-    module = distributed()
+    module = import_distributed()
     for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
         logging.getLogger(name).setLevel(logging.CRITICAL)       # a worker's death is no error: another one goes on
     if not scheduler:
@@ -127,7 +127,7 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
 
     Args:
         tasks: the tasks, each a tasks.Task.
-        scheduler, jobs: as for `client`.
+        scheduler, jobs: as for `connect`.
         show: a function that is called twice a second with the outcomes so far and the logs of all tasks, both by the
             label of the task, and with the number of workers.
 
@@ -136,10 +136,10 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
 
     Raises:
         KeyboardInterrupt: the process was asked to stop. By then every task has stopped.
-        InputError: see `client`.
+        InputError: see `connect`.
     """
     command = uuid.uuid4().hex
-    with client(scheduler, jobs) as (connected, workers, sharing):
+    with connect(scheduler, jobs) as (connected, workers, sharing):
         logs = {task.label: str(pathlib.Path(task.places.run_root, f"{task.name}-seed{task.seeds[0]}" if task.seeds
                                              else task.name, "log.txt")) for task in tasks}
         futures = {task.label: connected.submit(perform, task.as_json(), task.name, logs[task.label],
@@ -150,7 +150,7 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
             while len(outcomes) < len(futures):
                 for label, future in futures.items():
                     if label not in outcomes and future.done():
-                        outcomes[label] = outcome_of(future)
+                        outcomes[label] = read_outcome(future)
                 show(outcomes, logs, workers)
                 time.sleep(0.5)
         except BaseException:
@@ -161,7 +161,7 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
     return outcomes
 
 
-def outcome_of(future: Any) -> Outcome:
+def read_outcome(future: Any) -> Outcome:
     """Return the outcome of a future that is done."""
     if future.status == "finished":
         return future.result()

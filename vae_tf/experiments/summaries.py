@@ -53,32 +53,33 @@ class Summary:
 
     def __init__(self, table: tables.Table, found: Sequence[results.Result]) -> None:
         self.table = table
-        self.of = {(cell.row, cell.column): listing.of_cell(table, cell, found) for cell in table.cells}
+        self.of = {(cell.row, cell.column): listing.find_of_cell(table, cell, found) for cell in table.cells}
 
     def number(self, cell: tables.Cell, name: str) -> Number:
         """Return a metric of a cell over seeds."""
         there = self.of[cell.row, cell.column]
-        values = self._values(cell, name)
+        values = self._list_values(cell, name)
         dead = sum((result.get("verdict") or {}).get("state") in DEAD for result in there)
         return Number(tuple(value for value in values if value is not None), dead, len(there))
 
     def pairs(self, cell: tables.Cell, x: str, y: str) -> tuple[list[Any], list[Any]]:
         """Return two metrics of a cell, of each seed that has both."""
-        both = [pair for pair in zip(self._values(cell, x), self._values(cell, y), strict=True) if None not in pair]
+        both = [pair for pair in zip(self._list_values(cell, x), self._list_values(cell, y), strict=True)
+                if None not in pair]
         return [pair[0] for pair in both], [pair[1] for pair in both]
 
-    def _values(self, cell: tables.Cell, name: str) -> list[Any]:
+    def _list_values(self, cell: tables.Cell, name: str) -> list[Any]:
         """Return a metric of a cell for each seed, None where it has no value."""
-        return results.values(self.table, cell, name, lambda other: self.of[other.row, other.column])
+        return results.read_values(self.table, cell, name, lambda other: self.of[other.row, other.column])
 
     def is_measured(self, cell: tables.Cell, name: str) -> bool:
         """Say whether a number was measured, if only to say that the models are dead."""
         number = self.number(cell, name)
         return bool(number.values or number.dead)
 
-    def why_none(self, cell: tables.Cell, name: str) -> str:
+    def explain_none(self, cell: tables.Cell, name: str) -> str:
         """Say why the runs of a cell have no value of a metric."""
-        key = results.measured_as(self.table.metric(cell, name))
+        key = results.find_key(self.table.metric(cell, name))
         entries = [result["metrics"].get(key) or {} for result in self.of[cell.row, cell.column]]
         told = [why for entry in entries if (why := entry.get("no_meaning") or entry.get("skipped"))]
         return told[0] if told else "it was not measured"
@@ -95,11 +96,11 @@ class Summary:
         least = 0.5 * 10.0 ** -self.table.metrics[name].decimals
         if abs(mean - printed) <= max(spread or 0, least) + 1e-9:
             return INSIDE
-        ordered = [(mean - other.mean) * (printed - at) > 0 for at, other in self._peers(cell, name)
+        ordered = [(mean - other.mean) * (printed - at) > 0 for at, other in self._list_peers(cell, name)
                    if other.mean is not None and at != printed]
         return ALONE if not ordered else ORDER if all(ordered) else NEITHER
 
-    def _peers(self, cell: tables.Cell, name: str) -> list[tuple[float, Number]]:
+    def _list_peers(self, cell: tables.Cell, name: str) -> list[tuple[float, Number]]:
         """Return (printed number, Number) of the models in a cell's row, or else in its column."""
         others = [each for each in self.table.cells if each is not cell and name in each.printed]
         row = [each for each in others if each.row == cell.row]
@@ -111,14 +112,14 @@ class Summary:
         rows = check.rows or tuple(dict.fromkeys(cell.row for cell in self.table.cells))
         cells = [cell for cell in self.table.cells
                  if cell.row in rows and (not check.columns or cell.column in check.columns)]
-        judged = [self._ordered(check, row) for row in rows] if check.rising else [
-            self._bounded(check, cell) for cell in cells]
+        judged = [self._check_order(check, row) for row in rows] if check.rising else [
+            self._check_bounds(check, cell) for cell in cells]
         states = [holds for holds, _, _ in judged]
         state = (FAILS if False in states else UNKNOWN if True not in states
                  else HOLDS if all(complete for _, complete, _ in judged) else SO_FAR)
         return state, [line for _, _, line in judged if line]
 
-    def _bounded(self, check: claims.Check, cell: tables.Cell) -> tuple[bool | None, bool, str]:
+    def _check_bounds(self, check: claims.Check, cell: tables.Cell) -> tuple[bool | None, bool, str]:
         """Return whether a number is within bounds (None if not measured), whether it was measured, and a line."""
         mean = self.number(cell, check.metric).mean
         if mean is None:
@@ -126,9 +127,9 @@ class Summary:
         inside = (-math.inf if check.low is None else check.low) <= mean <= (
             math.inf if check.high is None else check.high)
         place = "" if len(self.table.cells) == 1 else f"{cell.row}, {cell.column}: "
-        return inside, True, place + shown(mean, self.table.metrics[check.metric].decimals)
+        return inside, True, place + format_value(mean, self.table.metrics[check.metric].decimals)
 
-    def _ordered(self, check: claims.Check, row: str) -> tuple[bool | None, bool, str]:
+    def _check_order(self, check: claims.Check, row: str) -> tuple[bool | None, bool, str]:
         """Return whether a row's columns rise from group to group, or None; whether all are measured; and a line."""
         decimals, groups, complete = self.table.metrics[check.metric].decimals, [], True
         for group in check.rising:
@@ -141,10 +142,10 @@ class Summary:
             return None, complete and not groups, ""
         rises = all(low < high for one, other in itertools.pairwise(groups) for _, low in one for _, high in other)
         return rises, complete, f"{row}: " + ", then ".join(
-            ", ".join(f"{column} {shown(mean, decimals)}" for column, mean in group) for group in groups)
+            ", ".join(f"{column} {format_value(mean, decimals)}" for column, mean in group) for group in groups)
 
 
-def shown(value: float, decimals: int = 2) -> str:
+def format_value(value: float, decimals: int = 2) -> str:
     """Write a number with so many decimals, or with two significant digits where decimals would hide it."""
     if value and (abs(value) < 10.0 ** -decimals or abs(value) >= 1e5):
         return f"{value:.2g}"

@@ -12,7 +12,7 @@ from typing import Any
 
 from vae_tf.errors import InputError
 from vae_tf.experiments import claims
-from vae_tf.experiments.entries import Entries, is_a, positive
+from vae_tf.experiments.entries import Entries, is_a, take_positive
 
 FOLDER = pathlib.Path(__file__).parent / "tables"
 BETTER = ("higher", "lower", "neither")
@@ -26,7 +26,7 @@ FIGURES = ("scatter", "lines", "bars", "histograms", "points")
 class Metric:
     """A number that is read out of a result.
 
-    read: its path in the result, such as "metrics.dto.score"; see results.value.
+    read: its path in the result, such as "metrics.dto.score"; see results.read_value.
     better: which direction is better, of BETTER.
     evaluate: flags of evaluate.py with which it is measured, such as --examples=5000.
     decimals: of the printed numbers; without a printed spread, half of the last one is the spread.
@@ -137,7 +137,7 @@ class Table:
         return dataclasses.replace(self.metrics[name], read=cell.read.get(name, self.metrics[name].read))
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Return the names of all tables, sorted."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
@@ -150,16 +150,16 @@ def load(name: str) -> Table:
     """
     if name.endswith(".toml"):
         return read(name)
-    if name not in names():
-        raise InputError(f"NAME: expected a table or figure, one of {', '.join(names())}, or the path of a file "
+    if name not in list_names():
+        raise InputError(f"NAME: expected a table or figure, one of {', '.join(list_names())}, or the path of a file "
                          f"NAME.toml; got {name!r}")
     return read(FOLDER / f"{name}.toml")
 
 
-def readable() -> dict[str, Table]:
+def load_readable() -> dict[str, Table]:
     """Return all tables that can be read, by name, so that a mistake in one does not hide the others."""
     found = {}
-    for name in names():
+    for name in list_names():
         with contextlib.suppress(InputError):
             found[name] = load(name)
     return found
@@ -179,26 +179,26 @@ def read(path: str | pathlib.Path) -> Table:
     except ValueError as error:         # of TOML, or of Unicode
         raise InputError(f"{path}: expected a table in TOML; {error}") from None
     try:
-        return _table(path.stem, data)
+        return _read_table(path.stem, data)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def _table(name: str, data: Any) -> Table:
+def _read_table(name: str, data: Any) -> Table:
     entries = Entries("", data)
-    metrics = {key: _metric(key, value) for key, value in entries.take("metrics", dict).items()}
+    metrics = {key: _read_metric(key, value) for key, value in entries.take("metrics", dict).items()}
     if not metrics:
         raise InputError("metrics: expected at least one [metrics.NAME]; got none")
-    cells = tuple(_cell(f"cells[{i}]", value, metrics) for i, value in enumerate(entries.take("cells", list)))
-    figures = tuple(_figure(f"figures[{i}]", value, metrics)
+    cells = tuple(_read_cell(f"cells[{i}]", value, metrics) for i, value in enumerate(entries.take("cells", list)))
+    figures = tuple(_read_figure(f"figures[{i}]", value, metrics)
                     for i, value in enumerate(entries.take("figures", list, [])))
     checks = tuple(claims.read(f"checks[{i}]", value, metrics, cells)
                    for i, value in enumerate(entries.take("checks", list, [])))
     texts = {key: entries.take(key, str) for key in ("title", "paper", "where", "shows")}
     table = Table(name=name, metrics=metrics, cells=cells, figures=figures, checks=checks,
-                  seeds=positive(entries, "seeds", 1), spread=entries.take("spread", str, ""),
-                  measure=entries.take("measure", str, None), notes=entries.texts("notes"), **texts)
-    entries.done()
+                  seeds=take_positive(entries, "seeds", 1), spread=entries.take("spread", str, ""),
+                  measure=entries.take("measure", str, None), notes=entries.take_texts("notes"), **texts)
+    entries.refuse_others()
     _check_measured(table)
     return table
 
@@ -219,59 +219,60 @@ def _check_measured(table: Table) -> None:
             raise InputError(f"cells[{i}]: expected one cell per row and column; got {' / '.join(place)} again")
 
 
-def _metric(name: str, data: Any) -> Metric:
+def _read_metric(name: str, data: Any) -> Metric:
     entries = Entries(f"metrics.{name}", data)
     better = entries.take("better", str)
     if better not in BETTER:
         raise InputError(f"metrics.{name}.better: expected one of {', '.join(BETTER)}; got {better!r}")
     metric = Metric(name, entries.take("label", str), better, entries.take("read", str),
-                    entries.flags("evaluate"), entries.take("decimals", int, 2), entries.texts("over_largest"))
-    entries.done()
+                    entries.take_flags("evaluate"), entries.take("decimals", int, 2),
+                    entries.take_texts("over_largest"))
+    entries.refuse_others()
     return metric
 
 
-def _cell(where: str, data: Any, metrics: Collection[str]) -> Cell:
+def _read_cell(where: str, data: Any, metrics: Collection[str]) -> Cell:
     entries = Entries(where, data)
-    printed = {name: _printed(f"{where}.printed.{name}", value)
+    printed = {name: _read_printed(f"{where}.printed.{name}", value)
                for name, value in entries.take("printed", dict, {}).items()}
     read = entries.take("read", dict, {})
     for entry, given in (("printed", printed), ("read", read)):
         for name in given:
             if name not in metrics:
                 raise InputError(f"{where}.{entry}: expected names of {', '.join(metrics)}; got {name!r}")
-    budgets = {name: _budget(f"{where}.{name}", value) for name in SHORTENED
+    budgets = {name: _read_budget(f"{where}.{name}", value) for name in SHORTENED
                if (value := entries.take(name, dict, None)) is not None}
     cell = Cell(row=entries.take("row", str), column=entries.take("column", str),
-                recipe=entries.take("recipe", str, None), flags=entries.flags("flags"), printed=printed,
+                recipe=entries.take("recipe", str, None), flags=entries.take_flags("flags"), printed=printed,
                 budgets=budgets, needs=entries.take("needs", str, ""), read=read)
-    entries.done()
+    entries.refuse_others()
     return cell
 
 
-def _printed(where: str, value: Any) -> tuple[float, float | None]:
+def _read_printed(where: str, value: Any) -> tuple[float, float | None]:
     numbers = value if isinstance(value, list) else [value]
     if len(numbers) not in (1, 2) or not all(is_a(number, float) for number in numbers):
         raise InputError(f"{where}: expected a number, or [number, spread]; got {value!r}")
     return float(numbers[0]), float(numbers[1]) if len(numbers) == 2 else None
 
 
-def _budget(where: str, data: Any) -> Budget:
+def _read_budget(where: str, data: Any) -> Budget:
     entries = Entries(where, data)
     epochs = entries.take("epochs", float, None)
-    steps, seeds = (positive(entries, name, None) for name in ("steps", "seeds"))
+    steps, seeds = (take_positive(entries, name, None) for name in ("steps", "seeds"))
     if epochs is not None and (epochs <= 0 or steps is not None):
         raise InputError(f"{where}: expected epochs above 0, or steps, not both; got epochs = {epochs}"
                          + (f" and steps = {steps}" if steps else ""))
-    entries.done()
+    entries.refuse_others()
     return Budget(epochs, steps, seeds)
 
 
-def _figure(where: str, data: Any, metrics: Collection[str]) -> Figure:
+def _read_figure(where: str, data: Any, metrics: Collection[str]) -> Figure:
     entries = Entries(where, data)
-    figure = Figure(entries.take("kind", str), entries.take("x", str), entries.texts("y"),
+    figure = Figure(entries.take("kind", str), entries.take("x", str), entries.take_texts("y"),
                     entries.take("series", str, "column"), entries.take("title", str, ""),
                     entries.take("log_x", bool, False), entries.take("log_y", bool, False))
-    entries.done()
+    entries.refuse_others()
     for name, value, choices in (("kind", figure.kind, FIGURES), ("series", figure.series, SERIES),
                                  *(("y", name, tuple(metrics)) for name in figure.y)):
         if value not in choices:

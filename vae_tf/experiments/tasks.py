@@ -67,12 +67,12 @@ class Task:
 
     @classmethod
     def from_json(cls, text: str) -> "Task":
-        read = {name: _tuples(value) for name, value in json.loads(text).items()}
+        read = {name: _make_tuples(value) for name, value in json.loads(text).items()}
         return cls(**{**read, "places": Places(*read["places"])})
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _make_tuples(value: Any) -> Any:
+    return tuple(map(_make_tuples, value)) if isinstance(value, list) else value
 
 
 def digest(config: Configuration) -> str:
@@ -81,7 +81,7 @@ def digest(config: Configuration) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
 
 
-def same_run(config: Configuration, other: Any) -> bool:
+def is_same_run(config: Configuration, other: Any) -> bool:
     """Whether the entries of another configuration are of the same run, however long.
 
     A beta that is left open is the model's.
@@ -90,10 +90,11 @@ def same_run(config: Configuration, other: Any) -> bool:
         config: of a run.
         other: what a config.json, a card or a result holds; anything else is no configuration.
     """
-    return isinstance(other, dict) and {**_with_beta(other), "steps": 0} == {**_with_beta(config.as_json()), "steps": 0}
+    own = {**_fill_in_beta(config.as_json()), "steps": 0}
+    return isinstance(other, dict) and {**_fill_in_beta(other), "steps": 0} == own
 
 
-def _with_beta(entries: Mapping[str, Any]) -> Mapping[str, Any]:
+def _fill_in_beta(entries: Mapping[str, Any]) -> Mapping[str, Any]:
     from vae_tf import models  # TensorFlow: listing tables does without
 
     kind = models.MODELS.get(entries["model"]) if "model" in entries else None
@@ -106,6 +107,6 @@ def covers(config: Configuration, other: Any) -> bool:
 
     Args:
         config: of a run.
-        other: as in `same_run`.
+        other: as in `is_same_run`.
     """
-    return same_run(config, other) and (other["steps"] >= config.steps if config.steps else not other["steps"])
+    return is_same_run(config, other) and (other["steps"] >= config.steps if config.steps else not other["steps"])

@@ -13,7 +13,7 @@ import numpy as np
 
 from vae_tf import files
 from vae_tf.data import Dataset
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, make_printable
 
 EXTRA = pathlib.Path("assets.extra")
 CARD = EXTRA / "card.json"
@@ -88,10 +88,10 @@ def _find_mistake(card: Any, needed: Iterable[str]) -> str | None:
 def _escape(value: Any) -> Any:
     """Return the value with the control characters of all its text escaped."""
     if isinstance(value, dict):
-        return {printable(key): _escape(item) for key, item in value.items()}
+        return {make_printable(key): _escape(item) for key, item in value.items()}
     if isinstance(value, list):
         return [_escape(item) for item in value]
-    return printable(value) if isinstance(value, str) else value
+    return make_printable(value) if isinstance(value, str) else value
 
 
 def update_card(path: str | pathlib.Path, **more: Any) -> None:
@@ -105,7 +105,7 @@ def describe_scale(dataset: Dataset) -> dict[str, Any] | None:
     if dataset.u_range is None:
         return None
     low, high = (np.asarray(end, np.float64).tolist() for end in dataset.u_range)
-    return {"names": [printable(name) for name in dataset.factor_names], "low": low, "high": high}
+    return {"names": [make_printable(name) for name in dataset.factor_names], "low": low, "high": high}
 
 
 def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = "dataset") -> Dataset:
@@ -124,15 +124,15 @@ def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = 
     """
     if not card["u_size"] or dataset.u_range is None or "u" not in card:      # a card without u does not tell the scale
         return dataset
-    scale, name = card["u"], printable(dataset.name)
+    scale, name = card["u"], make_printable(dataset.name)
     if scale is None:
         raise InputError(f"{argument}: the model was trained on u of the data's own; {name} has factors alone; give it "
                          "an array u of the same meaning")
-    names = [printable(factor) for factor in dataset.factor_names]
+    names = [make_printable(factor) for factor in dataset.factor_names]
     if names != scale["names"]:
         raise InputError(f"{argument}: the model's u is made of the factors {', '.join(scale['names'])} in this "
                          f"order; {name} has {', '.join(names)}")
-    return dataset.with_u_range(np.array(scale["low"]), np.array(scale["high"]))
+    return dataset.rescale_u(np.array(scale["low"]), np.array(scale["high"]))
 
 
 def describe_outside(dataset: Dataset, card: Mapping[str, Any]) -> str | None:
@@ -143,5 +143,5 @@ def describe_outside(dataset: Dataset, card: Mapping[str, Any]) -> str | None:
     beyond = [f"{name} from {low:g} to {high:g} (in training {start:g} to {end:g})" for name, low, high, start, end
               in zip(scale["names"], *dataset.u_range, scale["low"], scale["high"], strict=True)
               if low < start or high > end]
-    return (f"{printable(dataset.name)} has factors outside of the range that the model was trained on: "
+    return (f"{make_printable(dataset.name)} has factors outside of the range that the model was trained on: "
             f"{', '.join(beyond)}; there u is outside of [0, 1]") if beyond else None

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from vae_tf.data import Dataset
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, make_printable
 from vae_tf.export import operations
 from vae_tf.export.card import read_card, scale_as_trained
 from vae_tf.export.versions import find_newest
@@ -182,7 +182,7 @@ def _explain(error: Exception) -> str:
     text = getattr(error, "message", None) or str(error)
     found = re.search(r"assertion failed: \[(.*)\]", text)
     reason = found[1].replace("] [; ", "; ").replace("] [", " ") if found else text.strip().splitlines()[0]
-    return printable(reason)
+    return make_printable(reason)
 
 
 def load(root: str | pathlib.Path, trust: bool = False) -> Exported:

@@ -77,7 +77,7 @@ class _Inputs:
         if self.refuse_dark:
             x = require(x, tf.reduce_any(x > 1), "x: expected uint8 pixels from 0 to 255; got none above 1, as "
                         "when floats in [0, 1] or masks of 0 and 1 are sent, which encode_floats takes")
-        return [models.unit_range(x), *([] if u is None else [self.check_rows(self.u, u, x)])]
+        return [models.scale_to_unit_range(x), *([] if u is None else [self.check_rows(self.u, u, x)])]
 
 
 def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def _define_traversal(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> 
 
 def _define_objective(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
     def objective(x: Tensor, seed: Tensor, u: Tensor | None = None) -> Outputs:
-        noise = distributions.noise(tf.stack([seed, 0]), tf.shape(x)[0], model.noise_size)
+        noise = distributions.draw_noise(tf.stack([seed, 0]), tf.shape(x)[0], model.noise_size)
         return model.objective(*inputs.prepare(x, u), noise=noise)
 
     return {"objective": tf.function(objective, input_signature=[inputs.x, inputs.seed, *inputs.with_u])}

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, make_printable
 
 # Operations that have a state, but do nothing outside of the model.
 HARMLESS = ("Assert", "AssignVariableOp", "DisableCopyOnRead", "If", "NoOp", "Placeholder", "ReadVariableOp",
@@ -51,10 +51,10 @@ def find_suspicious(path: str | pathlib.Path) -> list[str]:
         rest = [node for node in graph.node if node.name not in of_saver]
         rest += [node for name, nodes in functions.items() if name not in saving for node in nodes]
         elsewhere = _find_reached(rest, functions)
-        found |= {node.op for node in graph.node if _reaches_out(node.op, functions)}
+        found |= {node.op for node in graph.node if _is_reaching_out(node.op, functions)}
         for name, nodes in functions.items():
             allowed = SAVER if name in saving and name not in elsewhere else ()
-            found |= {node.op for node in nodes if _reaches_out(node.op, functions) and node.op not in allowed}
+            found |= {node.op for node in nodes if _is_reaching_out(node.op, functions) and node.op not in allowed}
     return sorted(found)
 
 
@@ -62,9 +62,9 @@ def check_operations(path: str | pathlib.Path) -> None:
     """Raise InputError if a SavedModel has operations that could reach outside of it; the line lists them."""
     found = find_suspicious(path)
     if found:
-        raise InputError(f"{printable(path)}: its graph could reach outside of the model, by the operations "
-                         f"{printable(', '.join(found))}; a SavedModel is a program: load it only if you trust where "
-                         "it comes from, with --trust_export, in Python with trust=True")
+        raise InputError(f"{make_printable(path)}: its graph could reach outside of the model, by the operations "
+                         f"{make_printable(', '.join(found))}; a SavedModel is a program: load it only if you trust "
+                         "where it comes from, with --trust_export, in Python with trust=True")
 
 
 def _find_reached(nodes: Iterable[Any], functions: Mapping[str, Any]) -> set[str]:
@@ -85,7 +85,7 @@ def _list_called(node: Any) -> Iterator[str]:
         yield from [attribute.func.name, *(function.name for function in attribute.list.func)]
 
 
-def _reaches_out(name: str, functions: Mapping[str, Any]) -> bool:
+def _is_reaching_out(name: str, functions: Mapping[str, Any]) -> bool:
     operation = op_def_registry.get(name)
     if operation is None:
         return name not in functions        # the operations of a function are examined one by one

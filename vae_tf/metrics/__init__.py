@@ -11,8 +11,18 @@ this package. `docs/metrics.md` says how.
 # ruff: noqa: I001    The order of these imports is the order of metrics in tables.
 
 from vae_tf.metrics.context import Context
-from vae_tf.metrics.registry import COSTS, GROUPS, METRICS, Metric, check_names, default_names, measure, names, register
-from vae_tf.metrics.result import Result, checked, find_varying
+from vae_tf.metrics.registry import (
+    COSTS,
+    GROUPS,
+    METRICS,
+    Metric,
+    check_names,
+    list_default_names,
+    list_names,
+    measure,
+    register,
+)
+from vae_tf.metrics.result import Result, check_arrays, find_varying
 
 from vae_tf.metrics.polarised import PASSIVE_KL, active_units, classify, polarised_fraction, polarised_regime
 from vae_tf.metrics.information import mig, mig_sup, modularity
@@ -22,7 +32,7 @@ from vae_tf.metrics.readout import explicitness
 from vae_tf.metrics.importance import dci, dci_fast
 from vae_tf.metrics.downstream import downstream_gbt, downstream_logistic
 from vae_tf.metrics.independence import mutual_information, total_correlation, wasserstein_correlation
-from vae_tf.metrics.samplers import Sampler, sampler
+from vae_tf.metrics.samplers import Sampler, make_sampler
 from vae_tf.metrics.intervention import beta_vae_score, factor_vae_score, irs
 from vae_tf.metrics.posterior import (
     elbo_decomposition,
@@ -44,13 +54,65 @@ from vae_tf.metrics.bound import elbo_terms
 from vae_tf.metrics.principal_axes import principal_axes
 from vae_tf.metrics.ranking import udr
 
-__all__ = ["COSTS", "GROUPS", "METRICS", "PASSIVE_KL", "Context", "Metric", "Result", "Sampler", "active_units",
-           "beta_vae_score", "check_names", "checked", "classify", "column_cosine", "dci", "dci_fast", "default_names",
-           "deterministic_elbo_gap", "disentanglement_score", "downstream_gbt", "downstream_logistic", "dto",
-           "elbo_decomposition", "elbo_terms", "explicitness", "factor_vae_score", "find_varying", "hadamard_gap",
-           "hessian_diagonality", "irs", "linear_optimum", "local_decoder_error", "loss_split",
-           "matched_inference_error", "mcc", "measure", "mig", "mig_from_entropies", "mig_posterior", "mig_sup",
-           "mig_sup_from_entropies", "mig_sup_posterior", "model_inference_error", "modularity", "mutual_information",
-           "names", "od_score", "polarised_fraction", "polarised_regime", "posterior_covariance_gap", "principal_axes",
-           "register", "sampler", "sap", "stochastic_loss_error", "total_correlation", "true_inference_error", "udr",
-           "variance_norm_relation", "wasserstein_correlation"]
+__all__ = [
+    "COSTS",
+    "GROUPS",
+    "METRICS",
+    "PASSIVE_KL",
+    "Context",
+    "Metric",
+    "Result",
+    "Sampler",
+    "active_units",
+    "beta_vae_score",
+    "check_arrays",
+    "check_names",
+    "classify",
+    "column_cosine",
+    "dci",
+    "dci_fast",
+    "deterministic_elbo_gap",
+    "disentanglement_score",
+    "downstream_gbt",
+    "downstream_logistic",
+    "dto",
+    "elbo_decomposition",
+    "elbo_terms",
+    "explicitness",
+    "factor_vae_score",
+    "find_varying",
+    "hadamard_gap",
+    "hessian_diagonality",
+    "irs",
+    "linear_optimum",
+    "list_default_names",
+    "list_names",
+    "local_decoder_error",
+    "loss_split",
+    "make_sampler",
+    "matched_inference_error",
+    "mcc",
+    "measure",
+    "mig",
+    "mig_from_entropies",
+    "mig_posterior",
+    "mig_sup",
+    "mig_sup_from_entropies",
+    "mig_sup_posterior",
+    "model_inference_error",
+    "modularity",
+    "mutual_information",
+    "od_score",
+    "polarised_fraction",
+    "polarised_regime",
+    "posterior_covariance_gap",
+    "principal_axes",
+    "register",
+    "sap",
+    "stochastic_loss_error",
+    "total_correlation",
+    "true_inference_error",
+    "udr",
+    "variance_norm_relation",
+    "wasserstein_correlation",
+]

@@ -13,7 +13,7 @@ import numpy as np
 
 from vae_tf import activity
 from vae_tf.errors import InputError
-from vae_tf.metrics.samplers import sampler
+from vae_tf.metrics.samplers import make_sampler
 
 
 @dataclasses.dataclass
@@ -51,7 +51,7 @@ class Context:
     computed: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
     @classmethod
-    def of_model(cls, model: Any, dataset: Any, indices: np.ndarray, seed: int = 0) -> "Context":
+    def from_model(cls, model: Any, dataset: Any, indices: np.ndarray, seed: int = 0) -> "Context":
         """Return the Context of an `export.Exported` around the posterior means of examples of a `data.Dataset`."""
         x, u = dataset.images_at(indices), model.u_at(dataset, indices)
         posterior = model.encode(x, u=u)
@@ -60,7 +60,7 @@ class Context:
                    decoder=model.decoder, x=x / np.float32(255) if dataset.is_image else x,
                    model=model, dataset=dataset, indices=np.asarray(indices), seed=seed)
 
-    def lacking(self, names: Iterable[str]) -> str | None:
+    def explain_lack(self, names: Iterable[str]) -> str | None:
         """Return why one of these needs cannot be met, or None. The first reason counts, in the order of NEEDS."""
         wanted = {part for name in names for part in (*NEEDS[name].after, name)}
         reasons = (NEEDS[name].lacking(self) for name in NEEDS if name in wanted)
@@ -114,44 +114,44 @@ class Need(NamedTuple):
 # Below, `Any` is a Context that meets all needs listed in `after`, so that no attribute used is None.
 
 
-def _marginal_stddevs(context: Any) -> np.ndarray:
+def _compute_marginal_stddevs(context: Any) -> np.ndarray:
     stddevs = np.asarray(context.stddevs)
     return np.linalg.norm(stddevs, axis=-1) if stddevs.ndim == 3 else stddevs
 
 
-def _full_covariance(context: Any) -> str | None:
+def _take_full_covariance(context: Any) -> str | None:
     independent = context.independent and np.ndim(context.stddevs) != 3
     return None if independent else "q(z|x) has a full covariance"
 
 
-def _sampler(context: Any) -> Any:
-    return sampler(context.codes, context.factors, kinds=context.kinds)
+def _make_sampler(context: Any) -> Any:
+    return make_sampler(context.codes, context.factors, kinds=context.kinds)
 
 
-def _gram(context: Any) -> np.ndarray:
+def _compute_gram(context: Any) -> np.ndarray:
     from vae_tf.metrics import derivatives
 
     return derivatives.compute_grams(context.decoder, context.codes, lambda done, _: context.report(done))
 
 
-def _narrow(context: Any) -> np.ndarray:
+def _find_narrow(context: Any) -> np.ndarray:
     return activity.is_narrow(context.stddevs, 1.0 if context.prior_stddevs is None else context.prior_stddevs)
 
 
-def _local_decoders(context: Any) -> Any:
+def _fit_local_decoders(context: Any) -> Any:
     from vae_tf.metrics import local_decoder
 
     return local_decoder.fit_local_decoders(context.decoder, context.codes, context.stddevs, seed=context.seed,
                                             progress=lambda done, _: context.report(done))
 
 
-def _expansion(context: Any) -> Any:
+def _expand(context: Any) -> Any:
     from vae_tf.metrics import expansion
 
     return expansion.expand(context, lambda done, _: context.report(done))
 
 
-def _missing(attribute: str, why: str) -> Callable[[Context], str | None]:
+def _find_missing(attribute: str, why: str) -> Callable[[Context], str | None]:
     return lambda context: why if getattr(context, attribute) is None else None
 
 
@@ -159,24 +159,25 @@ def _missing(attribute: str, why: str) -> Callable[[Context], str | None]:
 NEEDS: dict[str, Need] = {
     "codes": Need("metrics", "codes [N, d]", lambda context: context.codes),
     "factors": Need("metrics", "factors [N, K]", lambda context: context.factors,
-                    _missing("factors", "there are no factors")),
-    "sampler": Need("metrics", "a `Sampler`, which holds one factor fixed", _sampler, after=("factors",)),
-    "stddevs": Need("metrics", "standard deviations of q(z|x) [N, d]", _marginal_stddevs,
-                    _missing("stddevs", "there is no posterior, only codes")),
-    "independent_stddevs": Need("metrics", "standard deviations of a diagonal q(z|x) [N, d]", _marginal_stddevs,
-                                _full_covariance, after=("stddevs",)),
+                    _find_missing("factors", "there are no factors")),
+    "sampler": Need("metrics", "a `Sampler`, which holds one factor fixed", _make_sampler, after=("factors",)),
+    "stddevs": Need("metrics", "standard deviations of q(z|x) [N, d]", _compute_marginal_stddevs,
+                    _find_missing("stddevs", "there is no posterior, only codes")),
+    "independent_stddevs": Need("metrics", "standard deviations of a diagonal q(z|x) [N, d]", _compute_marginal_stddevs,
+                                _take_full_covariance, after=("stddevs",)),
     "decoder": Need("geometry", "the decoder", lambda context: context.decoder,
-                    _missing("decoder", "there is no decoder, only codes")),
-    "gram": Need("geometry", "J^T J [N, d, d] of the decoder's Jacobian J", _gram, after=("decoder",), is_long=True),
+                    _find_missing("decoder", "there is no decoder, only codes")),
+    "gram": Need("geometry", "J^T J [N, d, d] of the decoder's Jacobian J", _compute_gram, after=("decoder",),
+                 is_long=True),
     "widths": Need("geometry", "standard deviations [N, d] or Cholesky factors [N, d, d] of q(z|x)",
-                   lambda context: context.stddevs, _missing("stddevs", "an autoencoder's posterior has no width"),
+                   lambda context: context.stddevs, _find_missing("stddevs", "an autoencoder's posterior has no width"),
                    after=("decoder",)),
-    "narrow": Need("geometry", "which latents `activity.is_narrow` calls active [d]", _narrow, after=("widths",)),
-    "x": Need("geometry", "the data x", lambda context: context.x, _missing("x", "needs the data x")),
-    "local_decoders": Need("geometry", "`LocalDecoders`, fitted around each mean", _local_decoders,
+    "narrow": Need("geometry", "which latents `activity.is_narrow` calls active [d]", _find_narrow, after=("widths",)),
+    "x": Need("geometry", "the data x", lambda context: context.x, _find_missing("x", "needs the data x")),
+    "local_decoders": Need("geometry", "`LocalDecoders`, fitted around each mean", _fit_local_decoders,
                            after=("decoder", "widths"), is_long=True),
-    "expansion": Need("theory", "an `Expansion` of log p(x|z) at the posterior means", _expansion,
-                      _missing("model", "there is no model, only codes"), is_long=True),
+    "expansion": Need("theory", "an `Expansion` of log p(x|z) at the posterior means", _expand,
+                      _find_missing("model", "there is no model, only codes"), is_long=True),
     "hessian": Need("theory", "Hessian of log p(x|z) by z [N, d, d]",
                     lambda context: context.value("expansion").hessian, after=("expansion",)),
     "context": Need("theory", "the model, its data and the examples", lambda context: context, after=("expansion",)),

@@ -5,7 +5,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
 
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked
+from vae_tf.metrics.result import Result, check_arrays
 
 
 def correlation(codes: np.ndarray, factors: np.ndarray) -> np.ndarray:
@@ -37,7 +37,7 @@ def mcc(codes: np.ndarray, factors: np.ndarray) -> Result:
     Raises:
         InputError: shapes that disagree, or NaN.
     """
-    codes, factors = checked(codes, factors)
+    codes, factors = check_arrays(codes, factors)
     r = correlation(codes, factors)
     per_factor, latent = _match(r)
     ranked, _ = _match(correlation(rankdata(codes, axis=0), rankdata(factors, axis=0)))

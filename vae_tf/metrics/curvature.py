@@ -64,7 +64,7 @@ def posterior_covariance_gap(covariances: np.ndarray, precisions: np.ndarray, di
     Raises:
         InputError: shapes that disagree, values that are not finite, or covariances that are not positive definite.
     """
-    covariances, precisions = (_matrices(name, array) for name, array in
+    covariances, precisions = (_check_matrices(name, array) for name, array in
                                (("covariances", covariances), ("precisions", precisions)))
     if covariances.shape != precisions.shape:
         raise InputError(f"precisions: expected shape {covariances.shape}, as covariances; got {precisions.shape}")
@@ -74,7 +74,8 @@ def posterior_covariance_gap(covariances: np.ndarray, precisions: np.ndarray, di
     each = error / np.linalg.norm(precisions * mask, axis=(1, 2))
     name, what = (("diagonal_covariance_gap", "diagonal of the posterior precision Sigma^-1") if diagonal else
                   ("posterior_covariance_gap", "posterior precision Sigma^-1"))
-    return _result(name, each, f"relative error of the {what} against the optimum, prior precision + J^T A J / beta")
+    return _make_result(name, each,
+                        f"relative error of the {what} against the optimum, prior precision + J^T A J / beta")
 
 
 @register(needs=("hessian",), no_meaning_for=NOT_OF_ONE_LATENT,
@@ -94,14 +95,14 @@ def hessian_diagonality(hessians: np.ndarray) -> Result:
     Raises:
         InputError: not [N, d, d], or values that are not finite.
     """
-    squared = _matrices("hessians", hessians) ** 2
+    squared = _check_matrices("hessians", hessians) ** 2
     whole = squared.sum((1, 2))
     off = whole - np.trace(squared, axis1=1, axis2=2)
     each = np.clip(np.divide(off, whole, out=np.zeros(len(whole)), where=whole > 0), 0, 1)
-    return _result("hessian_diagonality", each, "off-diagonal share of the Hessian of log p(x|z); 0: diagonal")
+    return _make_result("hessian_diagonality", each, "off-diagonal share of the Hessian of log p(x|z); 0: diagonal")
 
 
-def _matrices(name: str, array: np.ndarray) -> np.ndarray:
+def _check_matrices(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array, np.float64)
     if array.ndim != 3 or array.shape[1] != array.shape[2] or not array.size:
         raise InputError(f"{name}: expected shape [N, d, d], not empty; got {array.shape}")
@@ -110,6 +111,6 @@ def _matrices(name: str, array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _result(name: str, each: np.ndarray, meaning: str) -> Result:
+def _make_result(name: str, each: np.ndarray, meaning: str) -> Result:
     return Result(name, float(each.mean()),
                   {"per_example": each, "standard_error": each.std() / np.sqrt(len(each))}, meaning)

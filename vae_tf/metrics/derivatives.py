@@ -42,7 +42,7 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
         d: latents.
     """
     def flat(z: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(jacobians.output_of(decoder(z), "natural"), [tf.shape(z)[0], -1])
+        return tf.reshape(jacobians.take_output(decoder(z), "natural"), [tf.shape(z)[0], -1])
 
     @tf.function(input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])
     def program(z: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:

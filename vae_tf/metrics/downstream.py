@@ -10,7 +10,7 @@ from vae_tf.kinds import decide
 from vae_tf.metrics.importance import fit_boosted
 from vae_tf.metrics.readout import fit_logistic
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, find_varying
+from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 SIZES = (10, 100, 1_000, 10_000)
@@ -42,7 +42,7 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
     Raises:
         InputError: shapes that disagree, NaN, too few rows, sizes below 2, or no factor that varies.
     """
-    return _downstream("downstream_logistic", codes, factors, sizes, bins, kinds, seed, fit_logistic)
+    return _measure("downstream_logistic", codes, factors, sizes, bins, kinds, seed, fit_logistic)
 
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1), unchanged_by=(),
@@ -69,17 +69,17 @@ def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] 
     Raises:
         InputError: shapes that disagree, NaN, too few rows, sizes below 2, or no factor that varies.
     """
-    return _downstream("downstream_gbt", codes, factors, sizes, bins, kinds, seed,
-                       lambda z, v: fit_boosted(z, v, seed)[0])
+    return _measure("downstream_gbt", codes, factors, sizes, bins, kinds, seed,
+                    lambda z, v: fit_boosted(z, v, seed)[0])
 
 
-def _downstream(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int], bins: int,
-                kinds: tuple[str, ...] | str | None, seed: int, fit: Callable[[np.ndarray, np.ndarray], Any]) -> Result:
-    codes, factors = checked(codes, factors)
+def _measure(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int], bins: int,
+             kinds: tuple[str, ...] | str | None, seed: int, fit: Callable[[np.ndarray, np.ndarray], Any]) -> Result:
+    codes, factors = check_arrays(codes, factors)
     if not len(sizes) or min(sizes) < 2:
         raise InputError(f"sizes: expected numbers of labels, at least 2; got {tuple(sizes)}")
     kinds = decide(factors, kinds)
-    v = classes(factors, bins, kinds)
+    v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = find_varying(name, v[train])
     accuracy = np.full((len(sizes), len(varies)), np.nan)

@@ -41,7 +41,7 @@ def expand(context: Any, progress: Callable[[int, int], None]) -> Expansion:
     """
     from vae_tf.metrics import derivatives  # imports TensorFlow, which scoring codes does not need
 
-    variance = noise_variance(context.model.card)
+    variance = read_noise_variance(context.model.card)
     x, posterior = encode(context.model, context.dataset, context.indices)
     mean = posterior["mean"]
     program = derivatives.compile_curvatures(context.model.decoder, variance, mean.shape[1])
@@ -58,7 +58,7 @@ def expand(context: Any, progress: Callable[[int, int], None]) -> Expansion:
                      posterior.get("prior_stddev", np.ones_like(mean)) ** 2, output, gauss_newton, exact, variance)
 
 
-def noise_variance(card: dict[str, Any]) -> float | None:
+def read_noise_variance(card: dict[str, Any]) -> float | None:
     """Return s^2 of a Gaussian likelihood, None for a Bernoulli.
 
     Raises:
@@ -110,7 +110,7 @@ def is_linear(expansion: Expansion, context: Context) -> bool:
             and expansion.noise_variance is not None)
 
 
-def linear_decoder(expansion: Expansion, context: Context) -> tuple[np.ndarray, float]:
+def take_linear_decoder(expansion: Expansion, context: Context) -> tuple[np.ndarray, float]:
     """Return the matrix [n, d] of a linear decoder, and the variance of its Gaussian noise.
 
     Raises:

@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, find_varying
+from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 
@@ -37,7 +37,7 @@ def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tupl
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return _dci("dci_fast", codes, factors, bins, kinds, seed, _fit_histogram_boosted)
+    return _measure("dci_fast", codes, factors, bins, kinds, seed, _fit_histogram_boosted)
 
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1),
@@ -72,7 +72,7 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return _dci("dci", codes, factors, bins, kinds, seed, fit_boosted)
+    return _measure("dci", codes, factors, bins, kinds, seed, fit_boosted)
 
 
 def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[GradientBoostingClassifier, np.ndarray]:
@@ -91,11 +91,11 @@ def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int,
     return learner, gain / gain.sum() if gain.any() else gain
 
 
-def _dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None, seed: int,
-         fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
-    codes, factors = checked(codes, factors)
+def _measure(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None,
+             seed: int, fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
+    codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
-    v = classes(factors, bins, kinds)
+    v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = find_varying(name, v[train])
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)

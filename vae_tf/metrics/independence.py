@@ -8,7 +8,7 @@ import numpy as np
 from vae_tf.errors import InputError
 from vae_tf.metrics.information import pair_information
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, discretised
+from vae_tf.metrics.result import Result, check_arrays, discretise
 
 
 def _covariance(codes: np.ndarray) -> np.ndarray:
@@ -35,7 +35,7 @@ def total_correlation(codes: np.ndarray) -> Result:
     Raises:
         InputError: NaN, not a matrix, or one row.
     """
-    codes, _ = checked(codes)
+    codes, _ = check_arrays(codes)
     covariance = _covariance(codes)
     variance = np.diag(covariance)
     varies = (codes != codes[:1]).any(0)        # rounding leaves the variance of a constant column above 0
@@ -69,7 +69,7 @@ def wasserstein_correlation(codes: np.ndarray) -> Result:
     Raises:
         InputError: NaN, not a matrix, or one row.
     """
-    codes, _ = checked(codes)
+    codes, _ = check_arrays(codes)
     covariance = _covariance(codes)
     root = np.sqrt(np.diag(covariance))
     trace = float(np.trace(covariance))
@@ -99,8 +99,8 @@ def mutual_information(codes: np.ndarray, bins: int = 20) -> Result:
     Raises:
         InputError: NaN, or not a matrix.
     """
-    codes, _ = checked(codes)
-    z = [discretised(column, bins) for column in codes.T]
+    codes, _ = check_arrays(codes)
+    z = [discretise(column, bins) for column in codes.T]
     d = len(z)
     table = np.array([[pair_information(a, b) for b in z] for a in z])
     score = (table.sum() - np.trace(table)) / (d * (d - 1)) if d > 1 else 0.0

@@ -7,7 +7,7 @@ import numpy as np
 from vae_tf import theory
 from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
-from vae_tf.metrics.expansion import Expansion, is_linear, linear_decoder, posterior_covariance
+from vae_tf.metrics.expansion import Expansion, is_linear, posterior_covariance, take_linear_decoder
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result
 
@@ -35,16 +35,17 @@ def model_inference_error(expansion: Expansion, context: Context) -> Result:
     """
     covariance = posterior_covariance(expansion)
     if is_linear(expansion, context) and not context.model.card["u_size"]:
-        F, noise_variance = linear_decoder(expansion, context)
+        F, noise_variance = take_linear_decoder(expansion, context)
         posterior = theory.linear_posterior(F, noise_variance)
         centred = expansion.x - expansion.output + expansion.mean @ F.T                # x - b
         error = theory.gaussian_kl(expansion.mean, covariance, centred @ posterior.matrix.T, posterior.covariance)
-        return _result("model_inference_error", error, {}, "KL(q(z|x) || p(z|x)) of the model's own posterior, exact")
-    _true_posterior(context)
-    error, effective, bias = theory.model_inference_error(_log_weights(expansion, context, covariance))
-    return _result("model_inference_error", error, {"effective_sample_size": effective, "bias": bias},
-                   f"KL(q(z|x) || p(z|x)) of the model's own posterior, p(x) from {WEIGHTS} weighted draws "
-                   f"(effectively {effective.mean():.0f}; too low by about {bias.mean():.2g})")
+        return _make_result("model_inference_error", error, {},
+                            "KL(q(z|x) || p(z|x)) of the model's own posterior, exact")
+    _take_true_posterior(context)
+    error, effective, bias = theory.model_inference_error(_draw_log_weights(expansion, context, covariance))
+    return _make_result("model_inference_error", error, {"effective_sample_size": effective, "bias": bias},
+                        f"KL(q(z|x) || p(z|x)) of the model's own posterior, p(x) from {WEIGHTS} weighted draws "
+                        f"(effectively {effective.mean():.0f}; too low by about {bias.mean():.2g})")
 
 
 @register(needs=("expansion", "context"), no_meaning_for=ANY_MODEL,
@@ -62,10 +63,10 @@ def true_inference_error(expansion: Expansion, context: Context) -> Result:
     Raises:
         InputError: the true posterior of the data is not known, or the posterior has no width.
     """
-    mean, covariance = _true_posterior(context)
+    mean, covariance = _take_true_posterior(context)
     printed, _, _ = theory.true_inference_error(expansion.mean, posterior_covariance(expansion), mean, covariance)
-    return _result("true_inference_error", printed, {}, "KL(q(z|x) || p(s|x)) of the true posterior, latent j for "
-                   "source j; depends on order and signs, and where eigenvalues are equal on the rotation")
+    return _make_result("true_inference_error", printed, {}, "KL(q(z|x) || p(s|x)) of the true posterior, latent j for "
+                        "source j; depends on order and signs, and where eigenvalues are equal on the rotation")
 
 
 @register(needs=("expansion", "context"), no_meaning_for=ANY_MODEL,
@@ -83,13 +84,13 @@ def matched_inference_error(expansion: Expansion, context: Context) -> Result:
     Raises:
         InputError: the true posterior of the data is not known, or the posterior has no width.
     """
-    mean, covariance = _true_posterior(context)
+    mean, covariance = _take_true_posterior(context)
     _, best, P = theory.true_inference_error(expansion.mean, posterior_covariance(expansion), mean, covariance)
-    return _result("matched_inference_error", best, {"matching": P},
-                   "KL(q(z|x) || p(s|x)) of the true posterior, after the best signed permutation of the latents")
+    return _make_result("matched_inference_error", best, {"matching": P},
+                        "KL(q(z|x) || p(s|x)) of the true posterior, after the best signed permutation of the latents")
 
 
-def _log_weights(expansion: Expansion, context: Context, covariance: np.ndarray) -> list[np.ndarray]:
+def _draw_log_weights(expansion: Expansion, context: Context, covariance: np.ndarray) -> list[np.ndarray]:
     """Return log p(x, z) - log q(z|x), but for constants, of WEIGHTS draws z ~ q(z|x) for each example."""
     at, L, rng = expansion, np.linalg.cholesky(covariance), np.random.default_rng(context.seed)
     log_weights = []
@@ -102,7 +103,7 @@ def _log_weights(expansion: Expansion, context: Context, covariance: np.ndarray)
     return log_weights
 
 
-def _true_posterior(context: Context) -> tuple[np.ndarray, np.ndarray]:
+def _take_true_posterior(context: Context) -> tuple[np.ndarray, np.ndarray]:
     if context.dataset.posterior_at is None:
         raise InputError(f"the true posterior of {context.dataset.name} is not known")
     return context.dataset.posterior_at(context.indices)
@@ -115,7 +116,7 @@ def _decode(context: Context, z: np.ndarray) -> np.ndarray:
     return output.reshape(len(output), -1)
 
 
-def _result(name: str, error: np.ndarray, parts: dict, meaning: str) -> Result:
+def _make_result(name: str, error: np.ndarray, parts: dict, meaning: str) -> Result:
     return Result(name, float(error.mean()),
                   {**parts, "per_example": error, "standard_error": error.std() / math.sqrt(len(error))},
                   f"nats: {meaning}")

@@ -10,17 +10,17 @@ from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, discretised, find_varying
+from vae_tf.metrics.result import Result, check_arrays, discretise, find_classes, find_varying
 
 
 def factor_information(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
                        kinds: tuple[str, ...] | str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return I(z_j; v_k) [d, K] and H(v_k) [K] in nats, from histograms.
 
-    codes [N, d] are binned, see `discretised`; factors [N, K] are classes, see `classes`.
+    codes [N, d] are binned, see `discretise`; factors [N, K] are classes, see `find_classes`.
     """
-    z = [discretised(column, bins, binning) for column in codes.T]
-    v = classes(factors, bins, kinds).T
+    z = [discretise(column, bins, binning) for column in codes.T]
+    v = find_classes(factors, bins, kinds).T
     return (np.array([[pair_information(a, b) for b in v] for a in z]),
             np.array([entropy(np.bincount(b)) for b in v]))
 
@@ -62,7 +62,7 @@ def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "
     Raises:
         InputError: shapes that disagree, NaN, no such binning, or no factor that varies.
     """
-    codes, factors = checked(codes, factors)
+    codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
     varies = find_varying("mig", factors)
     information, of_factor = factor_information(codes, factors, bins, binning, kinds)
@@ -101,7 +101,7 @@ def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str
     Raises:
         InputError: shapes that disagree, NaN, no such binning, or no factor that varies.
     """
-    codes, factors = checked(codes, factors)
+    codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
     varies = find_varying("mig_sup", factors)
     information, of_factor = factor_information(codes, factors, bins, binning, kinds)
@@ -142,7 +142,7 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
     Raises:
         InputError: shapes that disagree, NaN, or fewer than two factors that vary.
     """
-    codes, factors = checked(codes, factors)
+    codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
     varies = find_varying("modularity", factors)
     if varies.sum() < 2:
@@ -160,8 +160,8 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
                   "0: latents know all factors equally, or nothing; 1: each latent knows one factor alone")
 
 
-def best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: int = 20, least: float = 0.01, seed: int = 0,
-                       ) -> list[tuple[int, float] | None]:
+def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: int = 20, least: float = 0.01,
+                            seed: int = 0) -> list[tuple[int, float] | None]:
     """Return the factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
 
     The share is I(z_j; v_k) / H(v_k), as in `mig`. None where no share is above 1 %, or more than five standard
@@ -177,8 +177,8 @@ def best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: int = 2
     Raises:
         InputError: shapes that disagree, or NaN. A constant factor is none: nothing can be known of it.
     """
-    codes, factors = checked(codes, factors)
-    z, v = (np.stack([discretised(column) for column in codes.T]), classes(factors).T)
+    codes, factors = check_arrays(codes, factors)
+    z, v = (np.stack([discretise(column) for column in codes.T]), find_classes(factors).T)
     of_factor, rng = np.array([entropy(np.bincount(b)) for b in v]), np.random.default_rng(seed)
 
     def shares(rows: slice | np.ndarray) -> np.ndarray:

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, discretised, find_varying
-from vae_tf.metrics.samplers import Sampler, alike_pairs, fixed_factor
+from vae_tf.metrics.result import Result, check_arrays, discretise, find_varying
+from vae_tf.metrics.samplers import Sampler, draw_alike_pairs, draw_fixed_factor
 
 BATCH = 64
 TRAIN, TEST = 10_000, 5_000
@@ -41,9 +41,9 @@ def beta_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN
     Raises:
         InputError: fewer than two factors can be fixed.
     """
-    factor, pairs = alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
-    features = np.concatenate([np.abs(np.diff(_codes(sampler, chunk), axis=2)).mean((1, 2))
-                               for chunk in _chunks(pairs)])
+    factor, pairs = draw_alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
+    features = np.concatenate([np.abs(np.diff(_encode(sampler, chunk), axis=2)).mean((1, 2))
+                               for chunk in _divide(pairs)])
     if len(np.unique(factor[:train])) < 2:
         raise InputError("factors: beta_vae_score expects at least two that vary and whose values recur; got one")
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
@@ -51,7 +51,7 @@ def beta_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN
     right = learner.predict(features) == factor
     return Result("beta_vae_score", float(right[train:].mean()),
                   {"train_accuracy": np.array(right[:train].mean()), "chance": np.array(1 / len(np.unique(factor))),
-                   "per_factor": _by_factor(right[train:], factor[train:], sampler.factors.shape[1])},
+                   "per_factor": _count_by_factor(right[train:], factor[train:], sampler.factors.shape[1])},
                   f"1: the factor held fixed is told every time; chance is 1 in {len(np.unique(factor))}")
 
 
@@ -85,13 +85,13 @@ def factor_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRA
     """
     rng = np.random.default_rng(seed)
     N, K = sampler.factors.shape
-    variance = _codes(sampler, rng.permutation(N)[:TRAIN]).var(0, ddof=1)
+    variance = _encode(sampler, rng.permutation(N)[:TRAIN]).var(0, ddof=1)
     active = np.flatnonzero(activity.has_a_vote(variance, threshold))
-    factor, rows = fixed_factor(sampler.factors, train + test, batch_size, rng)
+    factor, rows = draw_fixed_factor(sampler.factors, train + test, batch_size, rng)
     votes, right = np.zeros((len(variance), K), int), np.zeros(train + test, bool)
     if len(active):
-        least = active[np.concatenate([(_codes(sampler, chunk)[..., active].var(1) / variance[active]).argmin(1)
-                                       for chunk in _chunks(rows)])]
+        least = active[np.concatenate([(_encode(sampler, chunk)[..., active].var(1) / variance[active]).argmin(1)
+                                       for chunk in _divide(rows)])]
         np.add.at(votes, (least[:train], factor[:train]), 1)
         right = votes.argmax(1)[least] == factor
     else:
@@ -99,7 +99,7 @@ def factor_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRA
                       stacklevel=2)
     return Result("factor_vae_score", float(right[train:].mean()),
                   {"train_accuracy": np.array(right[:train].mean()), "votes": votes, "variance": variance,
-                   "per_factor": _by_factor(right[train:], factor[train:], K),
+                   "per_factor": _count_by_factor(right[train:], factor[train:], K),
                    "active": activity.has_a_vote(variance, threshold)},
                   f"1: each factor, held fixed, stills a latent of its own; {len(active)} of {len(variance)} latents "
                   f"count, whose standard deviation is at least {threshold:g}; chance is 1 in {len(np.unique(factor))}")
@@ -133,10 +133,10 @@ def irs(sampler: Sampler, quantile: float = 0.99, examples: int = TRAIN, bins: i
         InputError: no factor that varies.
     """
     rows = np.random.default_rng(seed).permutation(len(sampler.factors))[:examples]
-    codes, factors = checked(sampler.codes_at(rows), sampler.factors[rows])
+    codes, factors = check_arrays(sampler.codes_at(rows), sampler.factors[rows])
     varies = find_varying("irs", factors)
     if bins is not None:
-        factors = np.stack([discretised(column, bins) for column in factors.T], -1)
+        factors = np.stack([discretise(column, bins) for column in factors.T], -1)
     active = activity.is_moving(codes)
     largest = np.abs(codes - codes.mean(0)).max(0)
     matrix = np.zeros((codes.shape[1], len(varies)))
@@ -153,17 +153,17 @@ def irs(sampler: Sampler, quantile: float = 0.99, examples: int = TRAIN, bins: i
                   "it rests on the most extreme codes, so it has no interval")
 
 
-def _codes(sampler: Sampler, rows: np.ndarray) -> np.ndarray:
+def _encode(sampler: Sampler, rows: np.ndarray) -> np.ndarray:
     """Return the codes of rows [...] as finite float64 [..., d]."""
-    codes, _ = checked(sampler.codes_at(rows.reshape(-1)))
+    codes, _ = check_arrays(sampler.codes_at(rows.reshape(-1)))
     return codes.reshape(*rows.shape, -1)
 
 
-def _chunks(rows: np.ndarray) -> Iterator[np.ndarray]:
+def _divide(rows: np.ndarray) -> Iterator[np.ndarray]:
     return (rows[i:i + CHUNK] for i in range(0, len(rows), CHUNK))
 
 
-def _by_factor(right: np.ndarray, factor: np.ndarray, K: int) -> np.ndarray:
+def _count_by_factor(right: np.ndarray, factor: np.ndarray, K: int) -> np.ndarray:
     """Return the accuracy per factor [K]; NaN for a factor that was never fixed."""
     drawn = np.bincount(factor, minlength=K)
     return np.divide(np.bincount(factor, right, K), drawn, where=drawn > 0, out=np.full(K, np.nan))

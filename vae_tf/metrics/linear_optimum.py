@@ -7,7 +7,7 @@ import numpy as np
 from vae_tf import activity, theory
 from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
-from vae_tf.metrics.expansion import Expansion, covariance_of, encode, linear_decoder
+from vae_tf.metrics.expansion import Expansion, covariance_of, encode, take_linear_decoder
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result
 
@@ -26,7 +26,7 @@ def linear_optimum_of_model(expansion: Expansion, context: Context) -> Result:
     """
     from vae_tf import models  # imports TensorFlow, which scoring codes does not need
 
-    (F, noise_variance), card = linear_decoder(expansion, context), context.model.card
+    (F, noise_variance), card = take_linear_decoder(expansion, context), context.model.card
     known = models.find_declared(card).linear_theory
     if known is None or known.optimum is None:
         raise InputError(f"the optimum of a linear {card['model']} is not known in closed form")
@@ -79,14 +79,15 @@ def linear_optimum(x: np.ndarray, decoder: np.ndarray, bias: np.ndarray, mean: n
     parts: dict[str, Any] = {**terms, "excess": excess, "multiplicity": o.multiplicity,
              **_split(C, decoder, o, beta, noise_variance, excess / beta, full)}
     if learned:
-        parts |= _against_best_noise(C, d, beta, noise_variance, parts["objective"][0])
+        parts |= _compare_with_best_noise(C, d, beta, noise_variance, parts["objective"][0])
     compared = ", ".join(f"{name} {measured:.5g} ({predicted:.5g})" for name, (measured, predicted) in terms.items())
     shared = np.count_nonzero(o.active & (o.multiplicity > 1))
     free = (f"; {shared} latents of the optimum have eigenvalues that occur more than once, and may be rotated"
             if shared else "")
     return Result("linear_optimum", excess / beta, parts,
                   f"nats over beta above the least objective of any linear network with noise variance "
-                  f"{noise_variance:.4g}; {_where(parts, excess / beta)}{_of_learned_noise(parts) if learned else ''}"
+                  f"{noise_variance:.4g}; {_describe_place(parts, excess / beta)}"
+                  f"{_describe_learned_noise(parts) if learned else ''}"
                   f"{free}; measured (predicted): {compared}; active: {activity.RULES['is_informative'].condition} "
                   f"(predicted: {activity.RULES['LinearOptimum.active'].condition})")
 
@@ -102,7 +103,7 @@ def _split(C: np.ndarray, decoder: np.ndarray, optimum: theory.LinearOptimum, be
             "angle": theory.turn_angle(C, decoder, beta, noise_variance)}
 
 
-def _against_best_noise(C: np.ndarray, latents: int, beta: float, noise_variance: float, objective: float) -> dict:
+def _compare_with_best_noise(C: np.ndarray, latents: int, beta: float, noise_variance: float, objective: float) -> dict:
     """Return the parts for a learned noise variance; none if the objective has no minimum over noise variances."""
     try:
         best = theory.linear_noise_variance(C, latents, beta)
@@ -113,7 +114,7 @@ def _against_best_noise(C: np.ndarray, latents: int, beta: float, noise_variance
             "best_noise_excess": float(objective - least.reconstruction - beta * least.kl) / beta}
 
 
-def _of_learned_noise(parts: dict) -> str:
+def _describe_learned_noise(parts: dict) -> str:
     if "noise_variance" not in parts:
         return ("; the noise variance was learned, and the objective has no least: it falls without bound as that goes "
                 "to 0")
@@ -121,7 +122,7 @@ def _of_learned_noise(parts: dict) -> str:
             f"{parts['noise_variance'][1]:.4g}")
 
 
-def _where(parts: dict, score: float) -> str:
+def _describe_place(parts: dict, score: float) -> str:
     """Say whether a linear network is at the optimum and, if not, what keeps it away."""
     turned = f"latents turned by up to {parts['angle']:.0f} degrees"
     if score < AT_OPTIMUM:

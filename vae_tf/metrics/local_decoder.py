@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from vae_tf import jacobians
 from vae_tf.errors import InputError
-from vae_tf.metrics.local_decoder_errors import LocalDecoders, checked_posterior
+from vae_tf.metrics.local_decoder_errors import LocalDecoders, check_posterior
 
 # The number of draws of eps per weight of a pixel for the fit; the comparison gets as many again.
 DRAWS_PER_WEIGHT = 16
@@ -54,12 +54,12 @@ def fit_local_decoders(decoder: Callable, means: np.ndarray, stddevs: np.ndarray
     Raises:
         InputError: shapes that disagree, values that are not finite, noise of zero width, or too few draws.
     """
-    means, factors = checked_posterior(means, stddevs)
+    means, factors = check_posterior(means, stddevs)
     N, d = means.shape
     draws = DRAWS_PER_WEIGHT * (d + 1) if draws is None else draws
     if draws <= d + 1:
         raise InputError(f"draws: expected more than the {d + 1} weights of a pixel; got {draws}")
-    n = int(np.prod(jacobians.output_of(decoder(tf.constant(means[:1]))).shape[1:]))
+    n = int(np.prod(jacobians.take_output(decoder(tf.constant(means[:1]))).shape[1:]))
     program = compile_for(_fit_batch, decoder, d, 2 * draws)
     size = max(1, ENTRIES // (n * max((d + 1) ** 2, 2 * draws)))
     batches = []
@@ -94,7 +94,7 @@ def response(decoder: Callable, means: tf.Tensor, factors: tf.Tensor, noise: tf.
     padded = tf.pad(rows, [[0, chunks * ROWS - tf.shape(rows)[0]], [0, 0]])
 
     def flat(z: tf.Tensor) -> tf.Tensor:
-        x = tf.cast(jacobians.output_of(decoder(z)), tf.float32)
+        x = tf.cast(jacobians.take_output(decoder(z)), tf.float32)
         return tf.reshape(x, [ROWS, int(np.prod(x.shape[1:]))])
 
     x = tf.map_fn(flat, tf.reshape(padded, [chunks, ROWS, d]), parallel_iterations=1)

@@ -83,7 +83,7 @@ def stochastic_loss_error(fits: LocalDecoders, gram: np.ndarray, stddevs: np.nda
     Raises:
         InputError: shapes that disagree.
     """
-    _, factors = checked_posterior(np.zeros(np.shape(gram)[:2]), stddevs)
+    _, factors = check_posterior(np.zeros(np.shape(gram)[:2]), stddevs)
     if len(factors) != len(fits.delta):
         raise InputError(f"gram: expected {len(fits.delta)} examples, as many as fits; got {len(factors)}")
     factors = factors.astype(np.float64)
@@ -103,7 +103,7 @@ def stochastic_loss_error(fits: LocalDecoders, gram: np.ndarray, stddevs: np.nda
                   "below 1: the local decoder is nearer")
 
 
-def checked_posterior(means: np.ndarray, stddevs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def check_posterior(means: np.ndarray, stddevs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the means float32 [N, d] and the Cholesky factors of the covariances float32 [N, d, d]."""
     means, stddevs = np.asarray(means, np.float32), np.asarray(stddevs, np.float32)
     if means.ndim != 2 or not means.size:

@@ -36,7 +36,7 @@ class Aligned(NamedTuple):
     stretched: np.ndarray
 
 
-def aligned(gram: np.ndarray) -> Aligned:
+def align(gram: np.ndarray) -> Aligned:
     """Return the SVD of J from J^T J [N, d, d], in the order and with the signs of the signed permutation nearest to V.
 
     Nearest in L1 (rolinek S72): with entries in {-1, 0, 1}, one per row and column, sum |V - P| is
@@ -81,9 +81,9 @@ def dto(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     Raises:
         InputError: gram that is not [N, d, d] or not finite, active that is not [d], or no active latent.
     """
-    gram, active = checked_gram(gram, active)
-    return _result("dto", np.sqrt(squared_distance(aligned(gram))), active,
-                   "0: every latent moves x at right angles to the others; sqrt(2 d) at most")
+    gram, active = check_gram(gram, active)
+    return _make_result("dto", np.sqrt(squared_distance(align(gram))), active,
+                        "0: every latent moves x at right angles to the others; sqrt(2 d) at most")
 
 
 @register(name="dto_active", needs=("gram", "narrow"), no_meaning_for=NOT_OF_ONE_LATENT, active="is_narrow",
@@ -121,7 +121,7 @@ def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
         InputError: gram that is not [N, d, d] or not finite, active that is not [d], no active latent, or columns that
             are dependent in every example, as with d > n.
     """
-    gram, active = checked_gram(gram, active)
+    gram, active = check_gram(gram, active)
     cosine = _cosines(gram)
     with threadpool_limits(1):
         eigenvalues = np.linalg.eigvalsh(cosine + np.eye(gram.shape[1]))
@@ -134,7 +134,7 @@ def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
                       "linearly dependent", stacklevel=2)
     logarithms = np.log(np.where(dependent[:, np.newaxis], 1, eigenvalues))
     gap = np.where(dependent, np.inf, np.maximum(-0.5 * logarithms.sum(1), 0))
-    return _result("hadamard_gap", gap, active, "nats; 0: the columns of the Jacobian are orthogonal")
+    return _make_result("hadamard_gap", gap, active, "nats; 0: the columns of the Jacobian are orthogonal")
 
 
 @register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT,
@@ -154,12 +154,12 @@ def column_cosine(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     Raises:
         InputError: gram that is not [N, d, d] or not finite, active that is not [d], or no active latent.
     """
-    gram, active = checked_gram(gram, active)
+    gram, active = check_gram(gram, active)
     heard = (np.diagonal(gram, axis1=1, axis2=2) > 0).sum(1)
     pairs = heard * (heard - 1)
     per_example = np.abs(_cosines(gram)).sum((1, 2)) / np.maximum(pairs, 1)
-    return _result("column_cosine", per_example, active,
-                   "0: the columns of the Jacobian are orthogonal; 1: they all lie on one line")
+    return _make_result("column_cosine", per_example, active,
+                        "0: the columns of the Jacobian are orthogonal; 1: they all lie on one line")
 
 
 @register(name="variance_norm_relation", needs=("gram", "widths", "narrow"), no_meaning_for=NOT_OF_ONE_LATENT,
@@ -200,7 +200,7 @@ def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.nda
             fewer than two active latents.
     """
     shape, stddevs = np.shape(gram), np.asarray(stddevs, np.float64)
-    gram, active = checked_gram(gram, active)
+    gram, active = check_gram(gram, active)
     if stddevs.shape not in (shape[:2], shape):
         raise InputError(f"stddevs: expected shape {shape[:2]}, or {shape} for Cholesky factors; got {stddevs.shape}")
     variance = (stddevs**2 if stddevs.ndim == 2 else (stddevs**2).sum(2))[:, active]
@@ -221,8 +221,8 @@ def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.nda
     spread = np.sqrt(((y - x) ** 2).sum(1) / heard.sum(1))
     xx = (x**2).sum(1)
     slope = np.divide((x * y).sum(1), xx, out=np.zeros(len(x)), where=xx > ROUNDING**2)
-    result = _result("variance_norm_relation", spread, active,
-                     "nats; 0: posterior variances are inversely proportional to squared column norms")
+    result = _make_result("variance_norm_relation", spread, active,
+                          "nats; 0: posterior variances are inversely proportional to squared column norms")
     return Result(result.name, result.score, {**result.parts, "slope": slope}, result.meaning)
 
 
@@ -239,7 +239,7 @@ def _cosines(gram: np.ndarray) -> np.ndarray:
     return np.where((np.abs(cosine) <= ROUNDING) | np.eye(gram.shape[1], dtype=bool), 0, cosine)
 
 
-def checked_gram(gram: np.ndarray, active: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def check_gram(gram: np.ndarray, active: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the part of gram [N, a, a] that is of the selected latents, and the selection, bool [d]."""
     gram = np.asarray(gram, np.float64)
     if gram.ndim != 3 or gram.shape[1] != gram.shape[2] or not gram.size:
@@ -253,7 +253,7 @@ def checked_gram(gram: np.ndarray, active: np.ndarray | None) -> tuple[np.ndarra
     return gram[:, active][:, :, active], active
 
 
-def _result(name: str, per_example: np.ndarray, active: np.ndarray, meaning: str) -> Result:
+def _make_result(name: str, per_example: np.ndarray, active: np.ndarray, meaning: str) -> Result:
     finite = per_example[np.isfinite(per_example)]
     return Result(name, float(finite.mean()),
                   {"per_example": per_example, "active": active,

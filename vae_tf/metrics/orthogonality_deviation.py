@@ -4,7 +4,7 @@ import numpy as np
 
 from vae_tf.errors import InputError
 from vae_tf.metrics.local_decoder_errors import LocalDecoders
-from vae_tf.metrics.orthogonality import aligned, checked_gram, squared_distance
+from vae_tf.metrics.orthogonality import align, check_gram, squared_distance
 from vae_tf.metrics.registry import NOT_OF_ONE_LATENT, register
 from vae_tf.metrics.result import Result
 
@@ -34,7 +34,7 @@ def od_score_of_local_decoders(fits: LocalDecoders) -> Result:
 def od_score(grams: dict[str, np.ndarray], active: dict[str, np.ndarray] | None = None) -> dict[str, Result]:
     """Orthogonality deviation of one or several models' M = U S V^T (bhowal 4.4, Table 6, with Lemma 4's reference).
 
-    Of the SVD in the order and signs of `aligned`, per x: d_V = ||V - I||_F^2, d_S = sum_j (s_j - ||c_j||)^2 and
+    Of the SVD in the order and signs of `align`, per x: d_V = ||V - I||_F^2, d_S = sum_j (s_j - ||c_j||)^2 and
     d_U = ||U - M (M^T M)^{-1/2}||_F^2. The last matrix is U V^T, so d_U = ||U (I - V^T)||_F^2 = d_V: the two agree for
     every M, and both are the square of DtO. Each is averaged over x and divided by its maximum over the models; the
     score is the mean of the three. In [0, 1]. 0: orthogonal columns. 1: the farthest from them of these models in
@@ -54,8 +54,8 @@ def od_score(grams: dict[str, np.ndarray], active: dict[str, np.ndarray] | None 
         raise InputError("grams: expected a dict of at least one model; got none")
     raw = {}
     for model, gram in grams.items():
-        gram, _ = checked_gram(gram, None if active is None else active[model])
-        svd = aligned(gram)
+        gram, _ = check_gram(gram, None if active is None else active[model])
+        svd = align(gram)
         v = squared_distance(svd).mean()
         sigma = ((svd.singular - np.sqrt(np.diagonal(gram, axis1=1, axis2=2))) ** 2).sum(1).mean()
         raw[model] = {"d_u": v, "d_sigma": sigma, "d_v": v}

@@ -6,42 +6,44 @@ from collections.abc import Callable
 
 from vae_tf import activity
 from vae_tf.metrics.context import NEEDS
-from vae_tf.metrics.registry import CHANGES, GROUPS, METRICS, Metric, names
+from vae_tf.metrics.registry import CHANGES, GROUPS, METRICS, Metric, list_names
 
 COMMAND = "python -m vae_tf.metrics --page=docs/metrics.md"
 
 
-def declarations(group: str) -> str:
+def list_declarations(group: str) -> str:
     """Return the metrics that a flag asks for: what each says, needs and costs."""
     of_codes = group == "metrics"
-    lines = [_row("metric", "what it says", "needs", *(["examples", "beside the score"] if of_codes else []), "cost")]
+    lines = [_write_row("metric", "what it says", "needs", *(["examples", "beside the score"] if of_codes else []),
+                        "cost")]
     lines.append("|---" * lines[0].count(" | ") + "|---|")
-    for name in names(group):
+    for name in list_names(group):
         metric = METRICS[name]
-        columns = ["15,000" if metric.takes_all_rows else "10,000", _beside(metric)] if of_codes else []
-        lines.append(_row(f"`{name}`", metric.meaning, ", ".join(metric.needs), *columns, metric.cost))
+        columns = ["15,000" if metric.takes_all_rows else "10,000", _describe_beside(metric)] if of_codes else []
+        lines.append(_write_row(f"`{name}`", metric.meaning, ", ".join(metric.needs), *columns, metric.cost))
     return "\n".join(lines)
 
 
-def needs() -> str:
+def list_needs() -> str:
     """Return what metrics can look at."""
     return "\n".join(["| need | what a metric's function gets | flag |", "|---|---|---|",
-                      *(_row(f"`{name}`", need.what, f"`--{need.group}`") for name, need in NEEDS.items())])
+                      *(_write_row(f"`{name}`", need.what, f"`--{need.group}`") for name, need in NEEDS.items())])
 
 
-def active_rules() -> str:
+def list_active_rules() -> str:
     """Return the rules of `vae_tf.activity`, and the metrics that use them."""
     lines = ["| rule | latent j is active if | source | who uses it |", "|---|---|---|---|"]
     for name, rule in activity.RULES.items():
         users = [f"`{metric.name}`" for metric in METRICS.values() if metric.active == name]
-        lines.append(_row(f"`{name}`", rule.condition, rule.source, ", ".join([*filter(None, [rule.users]), *users])))
+        lines.append(_write_row(f"`{name}`", rule.condition, rule.source,
+                                ", ".join([*filter(None, [rule.users]), *users])))
     return "\n".join(lines)
 
 
-def invariances() -> str:
+def list_invariances() -> str:
     """Return which changes leave a score as it is."""
     lines = [f"| metric | range | {' | '.join(CHANGES)} |", f"|---|---|{':-:|' * len(CHANGES)}"]
-    for name in names("metrics"):
+    for name in list_names("metrics"):
         metric = METRICS[name]
         if metric.range is None or metric.unchanged_by is None:
             continue
@@ -63,19 +65,19 @@ def is_unchanged(metric: Metric, change: str) -> str | None:
     return "yes" if change in metric.unchanged_by else "nearly" if change in metric.nearly_unchanged_by else "no"
 
 
-def _beside(metric: Metric) -> str:
+def _describe_beside(metric: Metric) -> str:
     """Return what the table of scores shows beside a score."""
     interval = "no interval" if metric.extremes else "interval"
     return f"chance, {interval}" if metric.is_supervised else interval
 
 
-def _row(*cells: str) -> str:
+def _write_row(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 TABLES: dict[str, Callable[[], str]] = {
-    **{f"metrics of --{group}": functools.partial(declarations, group) for group in GROUPS},
-    "needs": needs, "rules for active latents": active_rules, "invariances": invariances}
+    **{f"metrics of --{group}": functools.partial(list_declarations, group) for group in GROUPS},
+    "needs": list_needs, "rules for active latents": list_active_rules, "invariances": list_invariances}
 
 
 def update_tables(text: str) -> str:

@@ -12,9 +12,9 @@ import numpy as np
 from scipy.stats import ks_2samp, kstwobign
 
 from vae_tf import activity
-from vae_tf.activity import CLASSES, NEARLY_ALL, PASSIVE_KL, classify, kl_per_latent, passive_at
+from vae_tf.activity import CLASSES, NEARLY_ALL, PASSIVE_KL, classify, is_passive, kl_per_latent
 from vae_tf.metrics.registry import ANY_MODEL, register
-from vae_tf.metrics.result import Result, checked
+from vae_tf.metrics.result import Result, check_arrays
 
 NOISE_LEVEL = 0.01          # probability that two samples of one distribution are farther apart than `ks_noise`
 
@@ -37,7 +37,7 @@ def active_units(codes: np.ndarray, prior_means: np.ndarray | float = 0.0, prior
     Raises:
         InputError: NaN, or not a matrix.
     """
-    codes, _ = checked(codes)
+    codes, _ = check_arrays(codes)
     active = activity.is_varying(codes, prior_means, prior_stddevs)
     return Result("active_units", float(active.sum()),
                   {"variance": activity.variance_of_means(codes, prior_means, prior_stddevs), "active": active},
@@ -73,7 +73,7 @@ def polarised_fraction(history: list[dict[str, float]], limit: float = 0.03) -> 
 def draw_samples(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
                  prior_stddev: np.ndarray | float = 1.0, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Draw one z ~ q(z|x) and one from the prior per example, both [N, d], with independent noise."""
-    m, s, a, b = activity.checked(mean, stddev, prior_mean, prior_stddev)
+    m, s, a, b = activity.check_arrays(mean, stddev, prior_mean, prior_stddev)
     noise = np.random.default_rng(seed).standard_normal((2, *m.shape))
     return m + s * noise[0], a + b * noise[1]
 
@@ -112,7 +112,7 @@ def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarra
     Args:
         mean, stddev: means and standard deviations of the posterior, [N, d].
         prior_mean, prior_stddev: means and standard deviations of the prior; they broadcast to [N, d].
-        passive_kl: nats, see `passive_at`.
+        passive_kl: nats, see `is_passive`.
         seed: seed of the samples.
 
     Returns:
@@ -121,20 +121,20 @@ def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarra
     Raises:
         InputError: arrays that are not finite or do not fit together.
     """
-    q = activity.checked(mean, stddev, prior_mean, prior_stddev)
+    q = activity.check_arrays(mean, stddev, prior_mean, prior_stddev)
     classes = classify(*q, passive_kl=passive_kl)
     of = {kind: np.flatnonzero(classes == kind) for kind in CLASSES}
-    passive = passive_at(*q, passive_kl)
+    passive = is_passive(*q, passive_kl)
     z, prior = draw_samples(*q, seed=seed)
-    results = {**_counts(of, kl_per_latent(*q), passive, passive_kl), **_by_public_rule(classes, q)}
+    results = {**_count(of, kl_per_latent(*q), passive, passive_kl), **_compare_with_public_rule(classes, q)}
     skipped = {}
-    for claim in (*_propositions(*q), *_theorem_2(z, prior, q[0])):
+    for claim in (*_measure_propositions(*q), *_measure_theorem_2(z, prior, q[0])):
         if len(of[claim.kind]):
-            results[claim.name] = claim.of_latents(of[claim.kind])
+            results[claim.name] = claim.take_latents(of[claim.kind])
         else:
             skipped[claim.name] = f"no latent is {claim.kind}"
     if len(of["mixed"]):
-        results["theorem_2_mixed"] = _mixtures(passive, q[0], z, prior, of["mixed"])
+        results["theorem_2_mixed"] = _measure_mixtures(passive, q[0], z, prior, of["mixed"])
     else:
         skipped["theorem_2_mixed"] = "no latent is mixed"
     return results, skipped
@@ -152,7 +152,7 @@ class _Claim(NamedTuple):
     meaning: str
     more: dict[str, np.ndarray]
 
-    def of_latents(self, latents: np.ndarray) -> Result:
+    def take_latents(self, latents: np.ndarray) -> Result:
         """Return the claim of the latents with these indices: the score is the farthest one's."""
         parts = {key: value[latents] for key, value in self.more.items()}
         most = {key: value.max() for key, value in parts.items()}
@@ -161,7 +161,7 @@ class _Claim(NamedTuple):
                       f"{self.kind} latents: {self.meaning.format(**most)}")
 
 
-def _counts(of: dict[str, np.ndarray], kl: np.ndarray, passive: np.ndarray, passive_kl: float) -> dict[str, Result]:
+def _count(of: dict[str, np.ndarray], kl: np.ndarray, passive: np.ndarray, passive_kl: float) -> dict[str, Result]:
     """How many latents there are of each class, whose indices `of` has; kl and passive are [N, d]."""
     meanings = {
         "active": f"those that say something of x: KL_j >= {passive_kl:g} nats at {NEARLY_ALL:.0%} of the examples; "
@@ -174,7 +174,7 @@ def _counts(of: dict[str, np.ndarray], kl: np.ndarray, passive: np.ndarray, pass
                                       f"of {kl.shape[1]}, {meanings[kind]}") for kind in CLASSES}
 
 
-def _by_public_rule(classes: np.ndarray, q: tuple[np.ndarray, ...]) -> dict[str, Result]:
+def _compare_with_public_rule(classes: np.ndarray, q: tuple[np.ndarray, ...]) -> dict[str, Result]:
     """How the public rule agrees with `classes` [d]; q are the arrays of the posterior and the prior."""
     public = classify(*q[:2], rule="standard_prior")
     counts = ", ".join(f"{np.count_nonzero(public == kind)} {kind}" for kind in CLASSES)
@@ -183,7 +183,7 @@ def _by_public_rule(classes: np.ndarray, q: tuple[np.ndarray, ...]) -> dict[str,
         f"share of latents that the rule for p(z) = N(0, I) puts in the same class; it says {counts}")}
 
 
-def _propositions(m: np.ndarray, s: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[_Claim, ...]:
+def _measure_propositions(m: np.ndarray, s: np.ndarray, a: np.ndarray, b: np.ndarray) -> tuple[_Claim, ...]:
     """Propositions 2 and 3, of posterior means m, standard deviations s, prior means a and standard deviations b."""
     unit = (b ** 2).mean(0)         # the prior's variance, because a learned prior may have any scale
     return (
@@ -199,7 +199,7 @@ def _propositions(m: np.ndarray, s: np.ndarray, a: np.ndarray, b: np.ndarray) ->
                "{spread:.2g}", {"variance": (s ** 2).mean(0), "spread": (s ** 2).var(0)}))
 
 
-def _theorem_2(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> tuple[_Claim, ...]:
+def _measure_theorem_2(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> tuple[_Claim, ...]:
     """Theorem 2 (i) and (ii), of samples of the posterior and the prior, and posterior means, all [N, d]."""
     to_prior, to_mean = ks_distances(z, prior), ks_distances(z, mean)
     noise = f"samples of one distribution: {ks_noise(len(z)):.3f} once in {1 / NOISE_LEVEL:.0f}"
@@ -209,7 +209,8 @@ def _theorem_2(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> tuple[_Cla
                    "to the prior's samples {to_prior:.3f} at most", {"to_prior": to_prior}))
 
 
-def _mixtures(passive: np.ndarray, mean: np.ndarray, z: np.ndarray, prior: np.ndarray, latents: np.ndarray) -> Result:
+def _measure_mixtures(passive: np.ndarray, mean: np.ndarray, z: np.ndarray, prior: np.ndarray,
+                      latents: np.ndarray) -> Result:
     """Theorem 2 (iii) for these latents: passive [N, d] says at which examples."""
     weights = passive[:, latents].mean(0)
     mixed = np.where(passive, prior, mean)[:, latents]

@@ -14,7 +14,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.mixtures import HALF_LOG_2PI, draw_owners, entropies, log_joint_mixture, log_mixture
 from vae_tf.metrics.registry import ANY_MODEL, register
-from vae_tf.metrics.result import Result, checked, classes, find_varying
+from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 
 SAMPLES = 10_000
 
@@ -133,7 +133,7 @@ def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, b
     """
     estimated, _ = _entropies("mig_posterior", means, stddevs, factors, bins, samples, samples_per_value, kinds, seed)
     marginal, conditional, of_factor, _ = estimated
-    return _with_entropies(mig_from_entropies(marginal, conditional, of_factor), estimated)
+    return _add_entropies(mig_from_entropies(marginal, conditional, of_factor), estimated)
 
 
 @register(needs=("codes", "stddevs", "factors"), cost="seconds", active="is_varying", range=(0, 1), unchanged_by=(),
@@ -172,7 +172,7 @@ def mig_sup_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarra
                                   kinds, seed)
     marginal, conditional, of_factor, _ = estimated
     active = activity.is_varying(means, prior_means, prior_stddevs)
-    result = _with_entropies(mig_sup_from_entropies(marginal, conditional, of_factor, active), estimated)
+    result = _add_entropies(mig_sup_from_entropies(marginal, conditional, of_factor, active), estimated)
     return dataclasses.replace(result, meaning=f"{result.meaning}: {activity.RULES['is_varying'].condition}")
 
 
@@ -180,27 +180,27 @@ def _entropies(name: str, means: np.ndarray, stddevs: np.ndarray, factors: np.nd
                samples_per_value: int | None, kinds: tuple[str, ...] | str | None, seed: int,
                ) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """Return (H(z_j), H(z_j|v_k), log number of values of v_k, number of samples), and the checked means."""
-    means, stddevs = _checked_posterior(means, stddevs)
-    means, factors = checked(means, factors)
+    means, stddevs = _check_posterior(means, stddevs)
+    means, factors = check_arrays(means, factors)
     for argument, count in (("samples", samples), ("samples_per_value", samples_per_value)):
         if count is not None and count < 1:
             raise InputError(f"{argument}: expected at least 1; got {count}")
     find_varying(name, factors)
-    v = classes(factors, bins, kinds)
+    v = find_classes(factors, bins, kinds)
     values = v.max(0) + 1
     samples = samples if samples_per_value is None else samples_per_value * int(values.max())
     marginal, conditional = entropies(means, stddevs, v, samples, np.random.default_rng(seed))
     return (marginal, conditional, np.log(values), np.array(samples)), means
 
 
-def _with_entropies(result: Result, estimated: tuple[np.ndarray, ...]) -> Result:
+def _add_entropies(result: Result, estimated: tuple[np.ndarray, ...]) -> Result:
     names = ("marginal_entropy", "conditional_entropy", "factor_entropy", "samples")
     return dataclasses.replace(result, parts=result.parts | dict(zip(names, estimated, strict=True)))
 
 
-def _checked_posterior(means: np.ndarray, stddevs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    means, _ = checked(means)
-    stddevs, _ = checked(stddevs, name="stddevs")
+def _check_posterior(means: np.ndarray, stddevs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    means, _ = check_arrays(means)
+    stddevs, _ = check_arrays(stddevs, name="stddevs")
     if stddevs.shape != means.shape or stddevs.min() <= 0:
         raise InputError(f"stddevs: expected values above 0 of shape {means.shape}, as means; "
                          f"got shape {stddevs.shape}, smallest {stddevs.min():g}")
@@ -235,9 +235,9 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: int = SA
     Raises:
         InputError: shapes that disagree, NaN, or a standard deviation not above 0.
     """
-    means, stddevs = _checked_posterior(means, stddevs)
-    prior_means, prior_stddevs = _checked_posterior(*(np.broadcast_to(array, means.shape)
-                                                         for array in (prior_means, prior_stddevs)))
+    means, stddevs = _check_posterior(means, stddevs)
+    prior_means, prior_stddevs = _check_posterior(*(np.broadcast_to(array, means.shape)
+                                                       for array in (prior_means, prior_stddevs)))
     rng = np.random.default_rng(seed)
     owner = draw_owners(len(means), samples, rng)
     noise = rng.standard_normal((samples, means.shape[1]))

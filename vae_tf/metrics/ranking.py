@@ -10,7 +10,7 @@ from sklearn.linear_model import Lasso
 from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.metrics.correlation import correlation
-from vae_tf.metrics.result import Result, checked
+from vae_tf.metrics.result import Result, check_arrays
 
 
 def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None, similarity: str = "spearman",
@@ -48,7 +48,7 @@ def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None, sim
         raise InputError(f"similarity: expected spearman or lasso; got {similarity!r}")
     if average not in ("latents", "models"):
         raise InputError(f"average: expected latents or models; got {average!r}")
-    codes = [checked(z)[0] for z in codes]
+    codes = [check_arrays(z)[0] for z in codes]
     if len({len(z) for z in codes}) > 1:
         raise InputError(f"codes: expected as many rows for every model; got {', '.join(str(len(z)) for z in codes)}")
     informative = [activity.is_moving(z) for z in codes] if kl is None else [activity.is_informative(k) for k in kl]

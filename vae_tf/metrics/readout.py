@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, find_varying
+from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 
@@ -40,9 +40,9 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    codes, factors = checked(codes, factors)
+    codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
-    v = classes(factors, bins, kinds)
+    v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = find_varying("explicitness", v[train])
     constant = (codes[train] == codes[train[0]]).all(0)

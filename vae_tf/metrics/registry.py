@@ -72,9 +72,9 @@ class Metric:
         """Whether the metric gets half as many examples again, because it is tested on new rows, or intervenes."""
         return self.learns or "sampler" in self.needs
 
-    def lacking(self, context: Context) -> str | None:
+    def explain_lack(self, context: Context) -> str | None:
         """Return why a need of the metric cannot be met, or None."""
-        return context.lacking(self.needs)
+        return context.explain_lack(self.needs)
 
     def measure(self, context: Context) -> Result:
         """Compute the metric of what a `Context` holds.
@@ -82,7 +82,7 @@ class Metric:
         Raises:
             InputError: what it needs is not there, or its function cannot make a score of it.
         """
-        if why := self.lacking(context):
+        if why := self.explain_lack(context):
             raise InputError(why)
         result = self.function(*map(context.value, self.needs), **context.options(self.options))
         if not isinstance(result, Result):
@@ -146,29 +146,29 @@ def _add(metric: Metric) -> None:
         raise InputError(f"name: expected letters, digits and underscores, neither default nor all; "
                          f"got {metric.name!r}")
     there = METRICS.get(metric.name)
-    if there and _place(there.function) != _place(metric.function):     # a reloaded module registers again
+    if there and _find_place(there.function) != _find_place(metric.function):     # a reloaded module registers again
         raise InputError(f"name: expected a name that no metric has; got {metric.name}, which "
                          f"{there.function.__module__} has declared")
     METRICS[metric.name] = metric
 
 
-def _place(function: Callable) -> tuple[str, str]:
+def _find_place(function: Callable) -> tuple[str, str]:
     return function.__module__, function.__qualname__
 
 
-def names(group: str | None = None) -> tuple[str, ...]:
+def list_names(group: str | None = None) -> tuple[str, ...]:
     """Return the names of all metrics, or of those that a flag of evaluate.py asks for."""
     return tuple(name for name, metric in METRICS.items() if group in (None, metric.group))
 
 
-def default_names(group: str = "metrics") -> tuple[str, ...]:
+def list_default_names(group: str = "metrics") -> tuple[str, ...]:
     """Return the names of a group's metrics that do not take minutes."""
-    return tuple(name for name in names(group) if METRICS[name].cost != "minutes")
+    return tuple(name for name in list_names(group) if METRICS[name].cost != "minutes")
 
 
 def check_names(given: Iterable[str], group: str | None = None) -> None:
     """Raise InputError for names that no metric has, or none of this group."""
-    known = names(group)
+    known = list_names(group)
     for name in given:
         if name not in known:
             raise InputError(f"{group or 'metrics'}: expected names of {', '.join(known)}; got {name!r}")
@@ -191,7 +191,7 @@ def measure(given: Iterable[str], context: Context, progress: Callable[[int, int
     """
     given = tuple(given)
     check_names(given)
-    needed = {need for name in given if not METRICS[name].lacking(context) for each in METRICS[name].needs
+    needed = {need for name in given if not METRICS[name].explain_lack(context) for each in METRICS[name].needs
               for need in (each, *NEEDS[each].after) if NEEDS[need].is_long} - {*context.computed}
 
     def report(done: int) -> None:

@@ -27,16 +27,16 @@ class Result:
 
 
 @overload
-def checked(codes: np.ndarray, factors: np.ndarray, name: str = ...) -> tuple[np.ndarray, np.ndarray]: ...
+def check_arrays(codes: np.ndarray, factors: np.ndarray, name: str = ...) -> tuple[np.ndarray, np.ndarray]: ...
 
 
 @overload
-def checked(codes: np.ndarray, factors: np.ndarray | None = ..., name: str = ...,
-            ) -> tuple[np.ndarray, np.ndarray | None]: ...
+def check_arrays(codes: np.ndarray, factors: np.ndarray | None = ..., name: str = ...,
+                 ) -> tuple[np.ndarray, np.ndarray | None]: ...
 
 
-def checked(codes: np.ndarray, factors: np.ndarray | None = None, name: str = "codes",
-            ) -> tuple[np.ndarray, np.ndarray | None]:
+def check_arrays(codes: np.ndarray, factors: np.ndarray | None = None, name: str = "codes",
+                 ) -> tuple[np.ndarray, np.ndarray | None]:
     """codes as finite float64 [N, d] and factors as finite [N, K], of a size that can be squared.
 
     Args:
@@ -47,16 +47,16 @@ def checked(codes: np.ndarray, factors: np.ndarray | None = None, name: str = "c
     Raises:
         InputError: which argument, what was expected, what came.
     """
-    codes = _matrix(name, codes)
+    codes = _check_matrix(name, codes)
     if factors is None:
         return codes, None
-    factors = _matrix("factors", factors, keep_integers=True)
+    factors = _check_matrix("factors", factors, keep_integers=True)
     if len(factors) != len(codes):
         raise InputError(f"factors: expected {len(codes)} rows, as many as codes; got {len(factors)}")
     return codes, factors
 
 
-def _matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> np.ndarray:
+def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> np.ndarray:
     array = np.asarray(array)
     array = array.astype(np.int64) if array.dtype == bool else array
     if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
@@ -72,7 +72,7 @@ def _matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> np.nda
     return array if keep_integers and np.issubdtype(array.dtype, np.integer) else array.astype(np.float64)
 
 
-def discretised(column: np.ndarray, bins: int = 20, binning: str = "equal_width") -> np.ndarray:
+def discretise(column: np.ndarray, bins: int = 20, binning: str = "equal_width") -> np.ndarray:
     """A column [N] in `bins` bins: integers 0..bins-1; a constant column gives 0.
 
     Bins are closed below, and the last one also above.
@@ -96,7 +96,7 @@ def discretised(column: np.ndarray, bins: int = 20, binning: str = "equal_width"
     return np.digitize(column, edges[1:-1])
 
 
-def classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None) -> np.ndarray:
+def find_classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None) -> np.ndarray:
     """Factors [N, K] as classes 0, 1, ...: those of a discrete kind renumbered, others in `bins` equal-width bins.
 
     Args:
@@ -113,7 +113,7 @@ def classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | 
             raise InputError(f"factors: expected classes that recur; got {len(np.unique(factors[:, k]))} distinct "
                              f"values of factor {k}, which is {kinds[k]}, in {len(factors)} rows; give more rows, or "
                              "say that its kind is continuous")
-    columns = [discretised(column, bins) if kind == "continuous" else column
+    columns = [discretise(column, bins) if kind == "continuous" else column
                for column, kind in zip(factors.T, kinds, strict=True)]
     return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], -1)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vae_tf.errors import InputError
-from vae_tf.metrics.result import checked, classes
+from vae_tf.metrics.result import check_arrays, find_classes
 
 
 class Sampler(NamedTuple):
@@ -24,8 +24,8 @@ class Sampler(NamedTuple):
     factors: np.ndarray
 
 
-def sampler(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None,
-            ) -> Sampler:
+def make_sampler(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None,
+                 ) -> Sampler:
     """Make a Sampler of arrays: codes [N, d], factors [N, K].
 
     Discrete factors are classes, continuous ones are put into `bins` equal-width bins; `vae_tf.kinds.decide` has what
@@ -34,12 +34,12 @@ def sampler(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple
     Raises:
         InputError: shapes that disagree, NaN, or discrete factors whose values do not recur.
     """
-    codes, factors = checked(codes, factors)
-    return Sampler(codes.__getitem__, classes(factors, bins, kinds))
+    codes, factors = check_arrays(codes, factors)
+    return Sampler(codes.__getitem__, find_classes(factors, bins, kinds))
 
 
-def fixed_factor(factors: np.ndarray, count: int, batch_size: int, rng: np.random.Generator,
-                 ) -> tuple[np.ndarray, np.ndarray]:
+def draw_fixed_factor(factors: np.ndarray, count: int, batch_size: int, rng: np.random.Generator,
+                      ) -> tuple[np.ndarray, np.ndarray]:
     """Draw `count` batches of rows that share the value of one factor.
 
     The factor is drawn uniformly from those with a value that recurs, the value as it occurs in the data, the
@@ -64,12 +64,12 @@ def fixed_factor(factors: np.ndarray, count: int, batch_size: int, rng: np.rando
     return _draw(factors, count, rng, alike)
 
 
-def alike_pairs(factors: np.ndarray, count: int, batch_size: int, rng: np.random.Generator,
-                ) -> tuple[np.ndarray, np.ndarray]:
+def draw_alike_pairs(factors: np.ndarray, count: int, batch_size: int, rng: np.random.Generator,
+                     ) -> tuple[np.ndarray, np.ndarray]:
     """Draw `count` batches of pairs of rows; the two of a pair share the value of one factor, the same in its batch.
 
-    The factor is drawn as by `fixed_factor`. Each pair has a value of its own, as it occurs in the data, and is of two
-    distinct rows, drawn uniformly from those that have it.
+    The factor is drawn as by `draw_fixed_factor`. Each pair has a value of its own, as it occurs in the data, and is of
+    two distinct rows, drawn uniformly from those that have it.
 
     Args:
         factors: int [N, K].
@@ -106,7 +106,7 @@ class _Groups(NamedTuple):
         return self.start[self.group[rows]], self.size[self.group[rows]]
 
 
-def _groups(column: np.ndarray) -> _Groups:
+def _group(column: np.ndarray) -> _Groups:
     _, group, size = np.unique(column, return_inverse=True, return_counts=True)
     return _Groups(np.argsort(column, kind="stable"), group, np.cumsum(size) - size, size,
                    np.flatnonzero(size[group] > 1))
@@ -115,7 +115,7 @@ def _groups(column: np.ndarray) -> _Groups:
 def _draw(factors: np.ndarray, count: int, rng: np.random.Generator, alike: Callable[[_Groups, int], np.ndarray],
           ) -> tuple[np.ndarray, np.ndarray]:
     """factor [T], and rows [T, ...] that `alike(groups of a factor, how many batches)` draws for each."""
-    groups = [_groups(column) for column in factors.T]
+    groups = [_group(column) for column in factors.T]
     choices = [k for k, of in enumerate(groups) if len(of.usable) and len(of.size) > 1]
     if not choices:
         raise InputError("factors: expected one that varies and whose values recur, to be held fixed; none does")

@@ -12,7 +12,7 @@ from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, checked, classes, find_varying
+from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 
@@ -47,7 +47,7 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    codes, factors = checked(codes, factors)
+    codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
     train, test = split_rows(len(codes), 0.2, seed)
     if neighbours > len(train):
@@ -56,7 +56,7 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     performance = np.zeros((codes.shape[1], len(varies)))
     normaliser, constant, perfect = np.ones((3, len(varies)))
     for k in np.flatnonzero(varies):
-        performance[:, k], normaliser[k], constant[k], perfect[k] = _of_one_factor(
+        performance[:, k], normaliser[k], constant[k], perfect[k] = _measure_factor(
             codes, factors[:, k], kinds[k] == "categorical", neighbours, train, test)
     above = np.maximum(performance - constant, 0)
     gap = (gaps(performance) if len(performance) > 1 else above[0]) / normaliser
@@ -67,8 +67,8 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
                   "0: no latent predicts a factor better than another does; 1: one predicts it, the rest do not")
 
 
-def _of_one_factor(codes: np.ndarray, v: np.ndarray, classify: bool, neighbours: int, train: np.ndarray,
-                   test: np.ndarray) -> tuple[np.ndarray, float, float, float]:
+def _measure_factor(codes: np.ndarray, v: np.ndarray, classify: bool, neighbours: int, train: np.ndarray,
+                    test: np.ndarray) -> tuple[np.ndarray, float, float, float]:
     """Return, for a factor v [N], A [d] of each latent alone, M, and the best constant's and a perfect score."""
     if classify:
         v = np.unique(v, return_inverse=True)[1]
@@ -111,9 +111,9 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    codes, factors = checked(codes, factors)
+    codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
-    v = classes(factors, kinds=kinds)
+    v = find_classes(factors, kinds=kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = find_varying("sap", factors[train])
     table = np.zeros((codes.shape[1], len(varies)))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from vae_tf.errors import InputError
-from vae_tf.metrics.local_decoder_errors import checked_posterior, ratio
+from vae_tf.metrics.local_decoder_errors import check_posterior, ratio
 from vae_tf.metrics.registry import NOT_IF_DEAD, register
 from vae_tf.metrics.result import Result
 
@@ -37,7 +37,7 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
     """
     from vae_tf.metrics import local_decoder  # imports TensorFlow, which scoring codes does not need
 
-    means, factors = checked_posterior(means, stddevs)
+    means, factors = check_posterior(means, stddevs)
     x = np.asarray(x, np.float64).reshape(len(x), -1)
     d = means.shape[1]
     moved_by = local_decoder.compile_for(local_decoder.response, decoder, d, draws)

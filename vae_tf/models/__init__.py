@@ -8,9 +8,9 @@
 Each model overrides one of these, and declares what else the programs need to know of it (`Autoencoder`).
 """
 
-from vae_tf.models.autoencoder import Autoencoder, unit_range
+from vae_tf.models.autoencoder import Autoencoder, scale_to_unit_range
 from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
-from vae_tf.models.registry import MODELS, all_options, find, find_declared, register, with_beta
+from vae_tf.models.registry import MODELS, find, find_declared, list_models_with_beta, list_options, register
 
 # Each of these modules registers its models; the order is that of --help.
 from vae_tf.models.ae import AE  # isort: skip
@@ -21,6 +21,26 @@ from vae_tf.models.building import build  # isort: skip
 
 DEFAULT = "ivae"        # what train.py trains unless --model says otherwise
 
-__all__ = ["AE", "DEFAULT", "IVAE", "KL", "MODELS", "VAE", "Autoencoder", "BetaTCVAE", "BetaVAE", "FullCovarianceVAE",
-           "LinearTheory", "Option", "Setting", "Update", "all_options", "build", "find", "find_declared", "register",
-           "unit_range", "with_beta"]
+__all__ = [
+           "AE",
+           "DEFAULT",
+           "IVAE",
+           "KL",
+           "MODELS",
+           "VAE",
+           "Autoencoder",
+           "BetaTCVAE",
+           "BetaVAE",
+           "FullCovarianceVAE",
+           "LinearTheory",
+           "Option",
+           "Setting",
+           "Update",
+           "build",
+           "find",
+           "find_declared",
+           "list_models_with_beta",
+           "list_options",
+           "register",
+           "scale_to_unit_range",
+]

@@ -15,7 +15,7 @@ class AE(Autoencoder):
     beta = 0.0
 
     @staticmethod
-    def heads(latents: int) -> tuple[int, ...]:
+    def list_heads(latents: int) -> tuple[int, ...]:
         """Return the size of the encoder's only head: z."""
         return (latents,)
 

@@ -14,7 +14,7 @@ from vae_tf.typing import Distribution, Network, Optimizer, Tensor
 TRAINED_BY = "train with training.fit(model, dataset, optimizer, steps=..., batch_size=...)"
 
 
-def unit_range(x: Tensor) -> Tensor:
+def scale_to_unit_range(x: Tensor) -> Tensor:
     """Convert a user's data into a model's: uint8 images into floats in [0, 1]; float vectors stay unchanged."""
     return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else x
 
@@ -23,7 +23,7 @@ class Autoencoder(keras.Model):
     """An encoder from x to z and a decoder from z to p(x|z). Models override `posterior`, `prior` and `objective`.
 
     Args:
-        encoder: Keras model from x (and u) to a list of heads, sized as `heads` says.
+        encoder: Keras model from x (and u) to a list of heads, sized as `list_heads` says.
         decoder: Keras model from z [B, d] to the data's shape.
         likelihood: distributions.Likelihood.
 
@@ -56,12 +56,12 @@ class Autoencoder(keras.Model):
             cls.linear_theory = None
 
     @staticmethod
-    def heads(latents: int) -> tuple[int, ...]:
+    def list_heads(latents: int) -> tuple[int, ...]:
         """Return the sizes of the encoder's heads: mean, log-variance."""
         return latents, latents
 
     @classmethod
-    def further_arguments(cls, setting: Setting) -> dict[str, Any]:
+    def make_arguments(cls, setting: Setting) -> dict[str, Any]:
         """Return what __init__ takes besides encoder, decoder, likelihood and beta; by default, the own options."""
         return dict(setting.options)
 
@@ -90,12 +90,12 @@ class Autoencoder(keras.Model):
         return cls.default_beta is not None and cls.beta_term == KL
 
     @classmethod
-    def weaker_kl(cls, beta: float) -> str:
+    def suggest_weaker_kl(cls, beta: float) -> str:
         """Return what flags would weigh the KL less than this beta does, in words."""
         return f"a --beta below {beta:g}" if cls.weighs_kl_by_beta() else "--model=beta_vae with a --beta below 1"
 
     @classmethod
-    def remarks(cls, card: dict[str, Any]) -> list[str]:
+    def list_remarks(cls, card: dict[str, Any]) -> list[str]:
         """Return sentences about such a model for the table of scores; `card` is that of its export."""
         return ["The codes are means of q(z|x, u): this encoder sees u, so scores against factors that u holds are no "
                 "test of discovery."] if card["u_size"] else []
@@ -132,7 +132,7 @@ class Autoencoder(keras.Model):
 
     def likelihood(self, z: Tensor, training: bool = False) -> Distribution:
         """Return p(x|z) for z [B, d]; its mean is the decoded image."""
-        return self.likelihood_layer.distribution(self.decoder(z, training=training))
+        return self.likelihood_layer.make_distribution(self.decoder(z, training=training))
 
     def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
                   training: bool = False) -> dict[str, Tensor]:
@@ -141,7 +141,7 @@ class Autoencoder(keras.Model):
         Args:
             x: data, float, [B, ...].
             u: [B, |u|], if the model is conditional.
-            noise: eps [B, noise_size], whose first d columns make z = mu + L eps, see distributions.noise.
+            noise: eps [B, noise_size], whose first d columns make z = mu + L eps, see distributions.draw_noise.
             beta: None stands for the model's own.
             training: whether layers behave as in training.
         """

@@ -29,9 +29,9 @@ class BetaTCVAE(BetaVAE):
                       choices=tuple(objectives.TC_ESTIMATORS), in_every_configuration=True),)
 
     @classmethod
-    def further_arguments(cls, setting: Setting) -> dict[str, Any]:
+    def make_arguments(cls, setting: Setting) -> dict[str, Any]:
         """Return the estimator and the number of training examples."""
-        return {**setting.options, "examples": checks.whole("examples", setting.examples, 1)}
+        return {**setting.options, "examples": checks.check_whole("examples", setting.examples, 1)}
 
     @classmethod
     def check_configuration(cls, config: Configuration, examples: int) -> None:
@@ -56,7 +56,7 @@ class BetaTCVAE(BetaVAE):
         """reconstruction + mutual_information + beta total_correlation + dimension_wise_kl; their sum without beta is
         the KL of one sample."""
         posterior, prior = self.posterior(x, u, training), self.prior(u)
-        z = distributions.reparameterised(posterior, noise)
+        z = distributions.reparameterise(posterior, noise)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         kl = objectives.kl_decomposition(posterior, prior, z, self.examples, self.tc_estimator)
         beta = self.beta if beta is None else beta

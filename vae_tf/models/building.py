@@ -7,7 +7,7 @@ from vae_tf import checks, devices, distributions, networks
 from vae_tf.errors import InputError
 from vae_tf.models.autoencoder import Autoencoder
 from vae_tf.models.declarations import Setting
-from vae_tf.models.registry import all_options, find, with_beta
+from vae_tf.models.registry import find, list_models_with_beta, list_options
 
 
 def build(name: str, shape: Sequence[int], *, network: str, latents: int, likelihood: str = "bernoulli",
@@ -34,18 +34,20 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
     """
     devices.check_precision(dtype)
     kind = find(name)
-    checks.shape("shape", shape)
-    checks.whole("u_size", u_size, 0)
-    own = _own_options(kind, options)
+    checks.check_shape("shape", shape)
+    checks.check_whole("u_size", u_size, 0)
+    own = _choose_own_options(kind, options)
     if beta is not None:
-        checks.number("beta", beta, low=0)
+        checks.check_number("beta", beta, low=0)
         if kind.default_beta is None:
-            raise InputError(f"beta: {name} has none; got {beta}; models with beta: {', '.join(with_beta())}")
+            raise InputError(f"beta: {name} has none; got {beta}; "
+                             f"models with beta: {', '.join(list_models_with_beta())}")
     if kind.conditional and not u_size:
         raise InputError(f"model: {name} needs data with u or factors; got data with neither; "
                          "choose another model, or give the data a u")
-    pair = networks.build(network, shape, latents, kind.heads(latents), u_size if kind.conditional else 0, seed, dtype)
-    further = kind.further_arguments(Setting(latents, u_size, examples, seed, own))
+    u_of_encoder = u_size if kind.conditional else 0
+    pair = networks.build(network, shape, latents, kind.list_heads(latents), u_of_encoder, seed, dtype)
+    further = kind.make_arguments(Setting(latents, u_size, examples, seed, own))
     weight = {} if beta is None else {"beta": beta}
     make: Any = kind        # each kind has further arguments of its own
     model = make(*pair, distributions.Likelihood(likelihood, likelihood_variance), **weight, **further)
@@ -53,9 +55,9 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
     return model
 
 
-def _own_options(kind: type[Autoencoder], options: Mapping[str, Any]) -> dict[str, Any]:
+def _choose_own_options(kind: type[Autoencoder], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of each of a model's own options, given or by default; all that are given are checked."""
-    known = all_options()
+    known = list_options()
     for name, value in options.items():
         if name not in known:
             raise InputError(f"{name}: expected an option of a model, {', '.join(known)}; got {value!r}")

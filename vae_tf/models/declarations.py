@@ -43,12 +43,12 @@ class Option:
         if value is None and self.default is None:
             return value
         if self.choices:
-            return checks.choice(self.name, value, self.choices)
+            return checks.check_choice(self.name, value, self.choices)
         low = {} if self.low is None else {"low": self.low}
         if self.kind is int:
-            return checks.whole(self.name, value, **{"low": 0, **low})
+            return checks.check_whole(self.name, value, **{"low": 0, **low})
         if self.kind is float:
-            return checks.number(self.name, value, **low)
+            return checks.check_number(self.name, value, **low)
         if not isinstance(value, self.kind):
             raise InputError(f"{self.name}: expected a {self.kind.__name__}; got {value!r}")
         return value

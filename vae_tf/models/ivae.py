@@ -27,10 +27,10 @@ class IVAE(BetaVAE):
                       choices=("zero", "learned"), shapes_weights=True, in_every_configuration=True),)
 
     @classmethod
-    def further_arguments(cls, setting: Setting) -> dict[str, Any]:
+    def make_arguments(cls, setting: Setting) -> dict[str, Any]:
         """Return the network from u to the prior."""
         outputs = setting.latents * (2 if setting.options["prior_mean"] == "learned" else 1)
-        return {"prior_network": networks.prior_network(setting.u_size, outputs, setting.seed)}
+        return {"prior_network": networks.build_prior_network(setting.u_size, outputs, setting.seed)}
 
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
                  prior_network: Network, beta: float | None = None) -> None:

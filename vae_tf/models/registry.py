@@ -24,7 +24,7 @@ def register(name: str) -> Callable[[Kind], Kind]:
         if there is not None and (there.__module__, there.__qualname__) != (kind.__module__, kind.__qualname__):
             raise InputError(f"model: {name!r} is taken by {there.__module__}.{there.__qualname__}; expected a name of "
                              f"its own for {kind.__module__}.{kind.__qualname__}")
-        known = all_options()
+        known = list_options()
         for option in kind.options:
             if there is None and known.get(option.name, option) != option:
                 raise InputError(f"model: the option {option.name!r} of {name} is another model's with other "
@@ -42,7 +42,7 @@ def find(name: str) -> type[Autoencoder]:
     Raises:
         InputError: there is no such model; the line names those that there are.
     """
-    return MODELS[checks.choice("model", name, MODELS)]
+    return MODELS[checks.check_choice("model", name, MODELS)]
 
 
 class Unregistered(Autoencoder):
@@ -56,11 +56,11 @@ def find_declared(card: Mapping) -> type[Autoencoder]:
     return MODELS.get(card["model"], Unregistered)
 
 
-def all_options() -> dict[str, Option]:
+def list_options() -> dict[str, Option]:
     """Return the options of all models, by name."""
     return {option.name: option for kind in MODELS.values() for option in kind.options}
 
 
-def with_beta() -> list[str]:
+def list_models_with_beta() -> list[str]:
     """Return the names of the models that take beta."""
     return [name for name, kind in MODELS.items() if kind.default_beta is not None]

@@ -27,7 +27,7 @@ class VAE(Autoencoder):
                   training: bool = False) -> dict[str, Tensor]:
         """Return the terms of reconstruction + beta KL(q(z|x) || p(z))."""
         posterior = self.posterior(x, u, training)
-        z = distributions.reparameterised(posterior, noise)
+        z = distributions.reparameterise(posterior, noise)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         kl = objectives.kl(posterior, self.prior(u))
         beta = self.beta if beta is None else beta
@@ -59,7 +59,7 @@ class FullCovarianceVAE(BetaVAE):
         return 4 * batch_size * latents * (latents + 2)
 
     @staticmethod
-    def heads(latents: int) -> tuple[int, ...]:
+    def list_heads(latents: int) -> tuple[int, ...]:
         """Return the sizes of the encoder's heads: mean, entries of L."""
         return latents, latents * (latents + 1) // 2
 

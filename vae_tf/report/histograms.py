@@ -29,7 +29,7 @@ class _Latent(NamedTuple):
     prior: np.ndarray
 
 
-def polarised_page(path: pathlib.Path, title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL,
+def draw_polarised(path: pathlib.Path, title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL,
                    bins: int = 50) -> None:
     """Draw what bonheme's Figures 1 to 4 show, for every latent, to a PNG.
 
@@ -48,7 +48,7 @@ def polarised_page(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    latents = _latents(codes, passive_kl)
+    latents = _order_latents(codes, passive_kl)
     blocks = -(-len(latents) // ROWS_PER_BLOCK)
     rows = -(-len(latents) // blocks)
     top = 1.2 if blocks == 1 else 1.0       # inches, because a single block is too narrow for a legend of one line
@@ -64,18 +64,18 @@ def polarised_page(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
             for panel, heading in zip(panels, ("posterior mean", "variance", "samples"), strict=True):
                 panel.set_title(heading, fontsize=9)
     figure.suptitle(textwrap.shorten(title, 80 * blocks), fontsize=11, y=1 - 0.12 / height, va="top")
-    figure.legend(handles=_legend([latent.kind for latent in latents]), loc="upper center", ncols=3 * blocks,
+    figure.legend(handles=_make_legend([latent.kind for latent in latents]), loc="upper center", ncols=3 * blocks,
                   fontsize=8, frameon=False, bbox_to_anchor=(0.5, 1 - 0.35 / height))
     files.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100))
     plt.close(figure)
 
 
-def _latents(codes: Codes, passive_kl: float) -> list[_Latent]:
+def _order_latents(codes: Codes, passive_kl: float) -> list[_Latent]:
     """Return the latents in the order of the page."""
-    means, stddevs, _, prior_stddevs = codes.distributions()
-    classes = activity.classify(*codes.distributions(), passive_kl=passive_kl)
-    kl = activity.kl_per_latent(*codes.distributions()).mean(0)
-    z, prior = polarised.draw_samples(*codes.distributions())
+    means, stddevs, _, prior_stddevs = codes.get_distributions()
+    classes = activity.classify(*codes.get_distributions(), passive_kl=passive_kl)
+    kl = activity.kl_per_latent(*codes.get_distributions()).mean(0)
+    z, prior = polarised.draw_samples(*codes.get_distributions())
     prior_variances = np.broadcast_to(np.square(prior_stddevs), means.shape)
     order = sorted(range(len(kl)), key=lambda j: (activity.CLASSES.index(classes[j]), -kl[j]))
     return [_Latent(j, classes[j], kl[j], means[:, j], stddevs[:, j] ** 2, prior_variances[:, j], z[:, j], prior[:, j])
@@ -94,12 +94,13 @@ def _draw(latent: _Latent, label: Any, panels: list[Any], bins: int) -> None:
     edges = np.linspace(low, high, bins + 1)
     # The tail of a learned prior's variance is cut: it may be so long that nothing else would be seen.
     widest = 1.1 * max(np.quantile(of, 0.97) for of in (latent.variances, latent.prior_variances))
-    _histograms(panels[0], edges, (latent.means, filled))
-    _histograms(panels[1], np.linspace(0, widest, bins + 1), (latent.variances, filled), (latent.prior_variances, LINE))
-    _histograms(panels[2], edges, (latent.z, filled), (latent.prior, LINE), (latent.means, DOTTED))
+    _draw_histograms(panels[0], edges, (latent.means, filled))
+    _draw_histograms(panels[1], np.linspace(0, widest, bins + 1), (latent.variances, filled),
+                     (latent.prior_variances, LINE))
+    _draw_histograms(panels[2], edges, (latent.z, filled), (latent.prior, LINE), (latent.means, DOTTED))
 
 
-def _legend(kinds: list[str]) -> list[Any]:
+def _make_legend(kinds: list[str]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -109,7 +110,7 @@ def _legend(kinds: list[str]) -> list[Any]:
             Line2D([], [], color="crimson", linestyle=":", label="posterior mean, among the samples")]
 
 
-def _histograms(axis: Any, edges: np.ndarray, *columns: tuple[np.ndarray, dict[str, Any]]) -> None:
+def _draw_histograms(axis: Any, edges: np.ndarray, *columns: tuple[np.ndarray, dict[str, Any]]) -> None:
     """Draw histograms (values, style) on one axis of x, each as high as its highest bin."""
     for values, style in columns:
         counts, _ = np.histogram(values, edges)

@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from vae_tf import files, models
-from vae_tf.errors import InputError, printable
+from vae_tf.errors import InputError, make_printable
 from vae_tf.evaluation import Evaluation
 from vae_tf.metrics import information
 
 
-def picture(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation, columns: int = 9,
-            reach: float = 2.0) -> None:
+def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation, columns: int = 9,
+                  reach: float = 2.0) -> None:
     """Draw an image model to a PNG: data, reconstructions, and one row per latent as it moves.
 
     A row moves its latent from -reach to reach prior standard deviations, all else as encoded from the first
@@ -32,7 +32,7 @@ def picture(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation
     matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    rows = _rows(model, dataset, evaluation, columns, reach)
+    rows = _make_rows(model, dataset, evaluation, columns, reach)
     channels = dataset.shape[-1]
     shown = 1 if channels < 3 else 3
     figure, axes = plt.subplots(len(rows), columns, figsize=(columns * 0.8 + 1.8, len(rows) * 0.8 + 0.5), squeeze=False,
@@ -44,7 +44,7 @@ def picture(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation
             axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=1)
         row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8,
                     parse_math=False)
-    title = f"{title_of(model.card)}: each latent from {-reach:g} to {reach:g} prior standard deviations"
+    title = f"{make_title(model.card)}: each latent from {-reach:g} to {reach:g} prior standard deviations"
     if shown != channels:
         title += f"; channels 1 to {shown} of {channels}" if shown > 1 else f"; channel 1 of {channels}"
     figure.suptitle(title, fontsize=9, y=0.91, parse_math=False)
@@ -52,18 +52,19 @@ def picture(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation
     plt.close(figure)
 
 
-def title_of(card: dict[str, Any]) -> str:
+def make_title(card: dict[str, Any]) -> str:
     """Return what a model is called in a picture; its path may be anything."""
-    return printable(f"{card['model']} on {card['data']['name']}, {card['latents']} latents, {card['steps']:,} steps")
+    return make_printable(f"{card['model']} on {card['data']['name']}, {card['latents']} latents, "
+                          f"{card['steps']:,} steps")
 
 
-def _rows(model: Any, dataset: Any, evaluation: Evaluation, columns: int, reach: float,
-          ) -> list[tuple[str, np.ndarray]]:
+def _make_rows(model: Any, dataset: Any, evaluation: Evaluation, columns: int, reach: float,
+               ) -> list[tuple[str, np.ndarray]]:
     """Return the rows of the picture: a label and images [columns, H, W, C] of each."""
     indices = evaluation.indices[:columns]
     x, u = dataset.images_at(indices), model.u_at(dataset, indices)
     codes = model.encode(x, u=u)
-    labels, order = _row_labels(evaluation, dataset)
+    labels, order = _label_rows(evaluation, dataset)
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
     if not models.find_declared(model.card).has_prior:       # latents move as far as the codes vary
         stddev = evaluation.codes.std(0)
@@ -75,7 +76,7 @@ def _rows(model: Any, dataset: Any, evaluation: Evaluation, columns: int, reach:
     return rows
 
 
-def _row_labels(evaluation: Evaluation, dataset: Any) -> tuple[list[str], np.ndarray]:
+def _label_rows(evaluation: Evaluation, dataset: Any) -> tuple[list[str], np.ndarray]:
     """Return what stands beside each latent's row, and the order of rows: the latent that says most about x first."""
     verdict, codes = evaluation.verdict, evaluation.posterior
     if verdict is not None and verdict.kl is not None:
@@ -86,10 +87,10 @@ def _row_labels(evaluation: Evaluation, dataset: Any) -> tuple[list[str], np.nda
     known: list[tuple[int, float] | None] = [None] * len(size)
     try:
         if codes.factors is not None:
-            known = information.best_known_factors(codes.mean, codes.factors)
+            known = information.find_best_known_factors(codes.mean, codes.factors)
     except InputError:          # some factors cannot be put into classes
         pass
     for j, best in enumerate(known):
         if best is not None:
-            labels[j] += f"\n{printable(dataset.factors[best[0]].name)} {best[1]:.0%}"
+            labels[j] += f"\n{make_printable(dataset.factors[best[0]].name)} {best[1]:.0%}"
     return labels, np.argsort(-size)

@@ -17,28 +17,29 @@ SAME_MEANING = "as a linear decoder's J is: there is no spread over x, and nothi
 SAME_RATIO = 1e-5       # share of a score by which float32 rounding of equal Jacobians may differ between rows
 
 
-def table(evaluation: Evaluation, width: int = 140) -> str:
+def write_table(evaluation: Evaluation, width: int = 140) -> str:
     """Write the scores as text: first what the model is worth, then a line for each score with its meaning."""
     lines = []
     if evaluation.verdict is not None:
         lines += textwrap.wrap(verdicts.describe(evaluation.verdict), width, initial_indent="  ",
                                subsequent_indent="  ")
     lines += textwrap.wrap(SPREADS, width, initial_indent="  ", subsequent_indent="  ")
-    return "\n".join([*lines, *_lines(evaluation, evaluation.results, evaluation.skipped, width), "  polarised regime",
-                      *_lines(evaluation, evaluation.polarised, evaluation.absent, width)])
+    return "\n".join([*lines, *_write_lines(evaluation, evaluation.results, evaluation.skipped, width),
+                      "  polarised regime",
+                      *_write_lines(evaluation, evaluation.polarised, evaluation.absent, width)])
 
 
-def number(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Write a number with `digits` decimals, or with two significant digits where those would hide it."""
     return f"{value:.2g}" if 0 < abs(value) < 10.0 ** (1 - digits) else f"{value:.{digits}f}"
 
 
-def _lines(evaluation: Evaluation, results: dict[str, metrics.Result], skipped: dict[str, str], width: int,
-           ) -> list[str]:
+def _write_lines(evaluation: Evaluation, results: dict[str, metrics.Result], skipped: dict[str, str], width: int,
+                 ) -> list[str]:
     lines = []
     for name, result in results.items():
         score, meaning = _score(evaluation, name, result)
-        if why := evaluation.why_no_meaning(name):
+        if why := evaluation.explain_no_meaning(name):
             score, meaning = "-", f"no meaning: {why}"
         head = f"  {name:<24} {score:<41}"
         lines += textwrap.wrap(meaning, width, initial_indent=head, subsequent_indent=" " * len(head))
@@ -51,14 +52,14 @@ def _score(evaluation: Evaluation, name: str, result: metrics.Result) -> tuple[s
         digits = 2 if abs(result.score) >= 10 else 4
         per_example = result.parts.get("per_example", ())
         if len(per_example) > 1 and np.ptp(per_example) <= SAME_RATIO * np.max(np.abs(per_example)):
-            return f"{number(result.score, digits)} {SAME}", f"{result.meaning}; {SAME_MEANING}"
-        return (f"{number(result.score, digits)} ± {number(result.parts['standard_error'], digits)} over x",
-                result.meaning)
-    score = f"{result.score:.4g}" if _has_units(evaluation, name) else number(result.score)
+            return f"{format_number(result.score, digits)} {SAME}", f"{result.meaning}; {SAME_MEANING}"
+        error = format_number(result.parts["standard_error"], digits)
+        return f"{format_number(result.score, digits)} ± {error} over x", result.meaning
+    score = f"{result.score:.4g}" if _has_units(evaluation, name) else format_number(result.score)
     if name in evaluation.interval:
         score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
     if name in evaluation.noise_floor:
-        score += f" chance {number(evaluation.noise_floor[name])}"
+        score += f" chance {format_number(evaluation.noise_floor[name])}"
     return score, result.meaning
 
 
@@ -69,7 +70,7 @@ def _has_units(evaluation: Evaluation, name: str) -> bool:
     return of_codes_alone or name in evaluation.polarised
 
 
-def progress(done: int, total: int) -> None:
+def show_progress(done: int, total: int) -> None:
     """Show how far the metrics are, on a terminal's last line."""
     if sys.stderr.isatty():
         print(f"\r  scoring: {done} of {total}", end="\r\033[K" if done == total else "", file=sys.stderr, flush=True)

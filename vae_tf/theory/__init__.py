@@ -49,7 +49,7 @@ from vae_tf.theory.orthogonality import (
     kl_saving,
     match_components,
     precision_allocation,
-    rotated,
+    rotate,
 )
 from vae_tf.theory.pca import autoencoder_loss, linear_autoencoder, ppca_by_em
 from vae_tf.theory.push_forward import push_forward_factors, push_forward_log_density, split_error
@@ -75,5 +75,5 @@ __all__ = [
     "linear_posterior", "linear_terms", "log_likelihood", "match_components", "model_inference_error",
     "nearest_neighbours", "neighbour_distance", "optimal_precision", "posterior_eigenvalue_bounds", "ppca",
     "ppca_by_em", "precise_limit", "precision_allocation", "push_forward_factors", "push_forward_log_density",
-    "rotated", "split_error", "stochastic_loss", "tempered_posterior", "true_inference_error", "turn_angle",
+    "rotate", "split_error", "stochastic_loss", "tempered_posterior", "true_inference_error", "turn_angle",
 ]

@@ -75,8 +75,8 @@ def ppca(covariance: ArrayLike, latents: int, noise_variance: float | None = Non
         InputError: not a covariance, or latents or a noise variance out of range; or a noise variance is to be found
             and k latents explain the data whole, so that the likelihood grows without bound as it goes to 0.
     """
-    C = _checked(covariance, latents, noise_variance=noise_variance)
-    eigenvalues, Q, rounding = _spectrum(C)
+    C = _check(covariance, latents, noise_variance=noise_variance)
+    eigenvalues, Q, rounding = _decompose(C)
     if noise_variance is None:
         if latents == len(C):
             raise InputError(f"latents: expected fewer than {len(C)}, the size of the data, so that noise is left; "
@@ -179,8 +179,8 @@ def critical_betas(covariance: ArrayLike, latents: int, noise_variance: float = 
 
     At beta >= l_j / s^2, up to rounding, latent j is passive: its column is 0, its posterior the prior.
     """
-    C = _checked(covariance, latents, noise_variance=noise_variance)
-    return _spectrum(C)[0][:latents] / noise_variance
+    C = _check(covariance, latents, noise_variance=noise_variance)
+    return _decompose(C)[0][:latents] / noise_variance
 
 
 def linear_beta_vae(covariance: ArrayLike, latents: int, beta: float = 1.0,
@@ -204,13 +204,13 @@ def linear_beta_vae(covariance: ArrayLike, latents: int, beta: float = 1.0,
     Raises:
         InputError: not a covariance, or an argument out of range.
     """
-    C = _checked(covariance, latents, beta=beta, noise_variance=noise_variance)
+    C = _check(covariance, latents, beta=beta, noise_variance=noise_variance)
     D = ppca(C, latents, beta * noise_variance).weights
     W, v = linear_encoder(D, beta, noise_variance)
     reconstruction, kl = linear_terms(C, D, W, v, noise_variance)
     mie = linear_inference_error(C, W, v, linear_posterior(D, noise_variance))
-    eigenvalues, _, rounding = _spectrum(C)
-    group = _groups(eigenvalues, rounding)
+    eigenvalues, _, rounding = _decompose(C)
+    group = _group(eigenvalues, rounding)
     return LinearOptimum(D, W, v, (D**2).sum(0) > 0, np.bincount(group)[group][:latents], reconstruction, kl,
                          -reconstruction - kl, mie)
 
@@ -231,8 +231,8 @@ def linear_noise_variance(covariance: ArrayLike, latents: int, beta: float = 1.0
         InputError: not a covariance, or an argument out of range; or the objective falls without bound as s^2 goes to
             0, which needs k latents that explain the data whole and k beta < n.
     """
-    C = _checked(covariance, latents, beta=beta)
-    eigenvalues, _, rounding = _spectrum(C)
+    C = _check(covariance, latents, beta=beta)
+    eigenvalues, _, rounding = _decompose(C)
     n, rank = len(C), np.count_nonzero(eigenvalues > rounding)
     if latents >= rank and rank * beta < n:
         raise InputError(f"covariance: expected more than {latents} eigenvalues above 0 for that many latents; it has "
@@ -258,9 +258,9 @@ def turn_angle(covariance: ArrayLike, decoder: Floats, beta: float = 1.0, noise_
         beta, noise_variance: the weight of the KL and the likelihood's variance of the linear beta-VAE.
     """
     k = decoder.shape[1]
-    C = _checked(covariance, k, beta=beta, noise_variance=noise_variance)
-    eigenvalues, Q, rounding = _spectrum(C)
-    group, excess = _groups(eigenvalues, rounding), eigenvalues - beta * noise_variance
+    C = _check(covariance, k, beta=beta, noise_variance=noise_variance)
+    eigenvalues, Q, rounding = _decompose(C)
+    group, excess = _group(eigenvalues, rounding), eigenvalues - beta * noise_variance
     angle = 0.0
     for g in np.unique(group[:k][excess[:k] > rounding]):
         moved = np.sort(((Q[:, group == g].T @ decoder) ** 2).sum(0))
@@ -270,19 +270,19 @@ def turn_angle(covariance: ArrayLike, decoder: Floats, beta: float = 1.0, noise_
     return float(angle)
 
 
-def _groups(eigenvalues: Floats, rounding: float) -> Integers:
+def _group(eigenvalues: Floats, rounding: float) -> Integers:
     """Number the groups of sorted eigenvalues that are equal but for rounding; return the group of each."""
     return np.cumsum(np.append(0, -np.diff(eigenvalues) > rounding))
 
 
-def _spectrum(C: Floats) -> tuple[Floats, Floats, float]:
+def _decompose(C: Floats) -> tuple[Floats, Floats, float]:
     """Return eigenvalues, the largest first; eigenvectors as columns; and the size of differences that are rounding."""
     eigenvalues, Q = np.linalg.eigh(C)
     rounding = ROUNDINGS * len(C) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0)
     return eigenvalues[::-1], Q[:, ::-1], rounding
 
 
-def _checked(covariance: ArrayLike, latents: int, **positive: float | None) -> Floats:
+def _check(covariance: ArrayLike, latents: int, **positive: float | None) -> Floats:
     """Return the covariance in float64; raise InputError if it is none, or if a number is out of range."""
     C = check_covariance("covariance", covariance)
     if not 1 <= latents <= len(C):

@@ -59,7 +59,7 @@ def joint_precision_allocation(jacobians: ArrayLike, budget: float) -> tuple[Flo
     Returns:
         (V [N, d, d], variances [N, d], minimum).
     """
-    J = _full_rank(jacobians)
+    J = _check_full_rank(jacobians)
     examples, _, d = J.shape
     _, s, Vt = np.linalg.svd(J, full_matrices=False)
     log_volume = np.log(s).sum(-1)
@@ -79,12 +79,12 @@ def kl_saving(jacobian: ArrayLike) -> Floats:
     Args:
         jacobian: J [..., n, d], of full column rank.
     """
-    J = _full_rank(jacobian)
+    J = _check_full_rank(jacobian)
     return np.log((J**2).sum(-2)).sum(-1) / 2 - np.log(np.linalg.svd(J, compute_uv=False)).sum(-1)
 
 
-def rotated(mean: Floats, covariance: Floats, jacobian: Floats, rotation: Floats,
-            diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
+def rotate(mean: Floats, covariance: Floats, jacobian: Floats, rotation: Floats,
+           diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
     """Posterior and Jacobian when the encoder is followed by U and the decoder preceded by U^T (rolinek (8), (9)).
 
     Args:
@@ -117,7 +117,7 @@ def components(jacobian: ArrayLike) -> Components:
     Returns:
         Components.
     """
-    J = _full_rank(jacobian)
+    J = _check_full_rank(jacobian)
     U, s, _ = np.linalg.svd(J, full_matrices=False)
     rounding = 10 * max(J.shape[-2:]) * np.finfo(np.float64).eps * s[..., :1]
     ends = np.ones((*s.shape[:-1], 1), bool)
@@ -147,7 +147,7 @@ def match_components(jacobian: ArrayLike, other: ArrayLike) -> tuple[Floats, flo
     return P, float(np.linalg.norm(J @ P - G) / np.linalg.norm(G))
 
 
-def _full_rank(jacobian: ArrayLike) -> Floats:
+def _check_full_rank(jacobian: ArrayLike) -> Floats:
     J = np.asarray(jacobian, np.float64)
     if J.ndim < 2 or (np.linalg.matrix_rank(J) < J.shape[-1]).any():
         raise InputError(f"jacobian: expected full column rank [..., n, d]; got shape {J.shape} and rank "

@@ -37,8 +37,8 @@ def draw_indices(n: int, batch_size: int, seed: int, step: int,
     Raises:
         InputError: n or batch_size below 1.
     """
-    checks.whole("n", n, 1)
-    checks.whole("batch_size", batch_size, 1)
+    checks.check_whole("n", n, 1)
+    checks.check_whole("batch_size", batch_size, 1)
     return draw_successive(n, batch_size, seed, step, 1, permutation)
 
 

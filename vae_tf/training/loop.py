@@ -55,12 +55,12 @@ class Schedule:
     watch_every: int = 500
 
     def __post_init__(self) -> None:
-        checks.whole("steps", self.steps, 0)
-        checks.whole("batch_size", self.batch_size, 1)
-        checks.whole("warmup_steps", self.warmup_steps, 0)
-        checks.number("clip_gradients", self.clip_gradients, 0)
+        checks.check_whole("steps", self.steps, 0)
+        checks.check_whole("batch_size", self.batch_size, 1)
+        checks.check_whole("warmup_steps", self.warmup_steps, 0)
+        checks.check_number("clip_gradients", self.clip_gradients, 0)
         for name in ("log_every", "checkpoint_every", "watch_every"):
-            checks.whole(name, getattr(self, name), 1)
+            checks.check_whole(name, getattr(self, name), 1)
 
     def find_row_end(self, step: int) -> int:
         """Return the step at which the row that `step` belongs to ends.
@@ -185,7 +185,7 @@ class Loop:
 def _check_data(program: replicas.Program, dataset: data.Dataset) -> None:
     """Raise InputError for numbers that are no seeds, or data that the models cannot take."""
     for seed in program.seeds:
-        checks.whole("seed", seed, 0, 2**31 - 1)
+        checks.check_whole("seed", seed, 0, 2**31 - 1)
     model = program.models[0]
     wanted = [tuple(each.shape[1:]) for each in model.encoder.inputs]
     got = [tuple(dataset.shape), (dataset.u_size,)][:len(wanted)]
@@ -218,5 +218,5 @@ def _make_watch(program: replicas.Program, dataset: data.Dataset, watch: replica
     u_at = dataset.u_at if program.models[0].u_size else None
     u = tf.constant(np.stack([u_at(row) for row in indices])) if u_at else None
     x = tf.constant(np.stack([dataset.images_at(row) for row in indices]))
-    run = tf.function(lambda x, u: program.watch(watch, models.unit_range(x), u))
+    run = tf.function(lambda x, u: program.watch(watch, models.scale_to_unit_range(x), u))
     return lambda: run(x, u)

@@ -22,9 +22,9 @@ def make_optimizer(name: str, learning_rate: float, precision: str = "float32",
     Raises:
         InputError: an argument that is none of these, or an epsilon for sgd, which divides by nothing.
     """
-    checks.choice("optimizer", name, OPTIMIZERS)
-    checks.number("learning_rate", learning_rate, above=0)
-    checks.choice("precision", precision, networks.DTYPES)
+    checks.check_choice("optimizer", name, OPTIMIZERS)
+    checks.check_number("learning_rate", learning_rate, above=0)
+    checks.check_choice("precision", precision, networks.DTYPES)
     if epsilon is not None and name == "sgd":
         raise InputError(f"optimizer_epsilon: sgd divides by nothing; got {epsilon}; optimizers with it: "
                          f"{', '.join(kind for kind in OPTIMIZERS if kind != 'sgd')}")
