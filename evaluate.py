@@ -112,7 +112,7 @@ def compare(asked):
                          + ", ".join(f"{name} of {data}" for name, data in others.items()))
     fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
     measured = comparison.measure(models, dataset, examples=asked.options.around, seed=asked.options.seed,
-                                  fitted=fitted, progress=report.progress)
+                                  fitted=fitted, progress=report.show_progress)
     print(f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
           f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here")
     print("\n".join(comparison.report(comparison.group_by_recipe(recipes), measured)))
