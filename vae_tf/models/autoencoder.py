@@ -75,7 +75,7 @@ class Autoencoder(keras.Model):
         return 8 * batch_size * latents
 
     @classmethod
-    def weight_of_kl(cls, beta: float | None) -> float | None:
+    def weigh_kl(cls, beta: float | None) -> float | None:
         """Return the weight of the KL that decides which latents collapse, for a beta (or None); None if not known."""
         if cls.linear_theory is None:
             return None
