@@ -52,7 +52,7 @@ def _count_bytes(config: Configuration, dataset: data.Dataset) -> tuple[int, int
     """
     kind = models.find(config.model)
     with keras.StatelessScope(initialize_variables=False):      # shapes alone: no variable gets a value
-        pair = networks.build(config.network, dataset.shape, config.latents, kind.heads(config.latents),
+        pair = networks.build(config.network, dataset.shape, config.latents, kind.list_heads(config.latents),
                               dataset.u_size if kind.conditional else 0)
     weights = sum(math.prod(variable.shape) for network in pair for variable in network.variables)
     outputs = sum(math.prod(tensor.shape[1:]) for network in pair for layer in network.layers
