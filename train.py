@@ -27,8 +27,7 @@ def main(flags):
     dataset = configured.scale_as_init_from(next(iter(configs.values())), dataset)
     configured.check_memory(list(configs.values()), dataset)
     models = [configured.build_model(config, dataset) for config in configs.values()]
-    run_dirs = [configured.prepare_run_folder(config, settings, suffix, write=chief)
-                for suffix, config in configs.items()]
+    run_dirs = [configured.choose_run_folder(config, settings, suffix) for suffix, config in configs.items()]
     config, model = next(iter(configs.values())), models[0]
     print(f"{config.model} ({config.network}, {config.latents} latents, {model.count_params():,} weights) "
           f"on {held_out.describe_training_part(dataset)}: "

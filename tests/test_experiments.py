@@ -228,7 +228,8 @@ def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_
                                 ("longer", {**config.as_json(), "steps": 99}, (12,))):
         runs.write_config(tmp_path / "runs" / name, stored)
         for step in steps:
-            runs.save(tmp_path / "runs" / name, step, {"weight": np.array([step])}, [{"step": step}])
+            runs.save(tmp_path / "runs" / name, step, {"weight": np.array([step])},
+                      [{"step": each} for each in steps if each <= step])
     finding.bring(config, tmp_path / "mine", [tmp_path / "runs"])
     assert max(runs.find_checkpoints(tmp_path / "mine")) == 15
     step, states, _ = runs.restore([tmp_path / "mine"])

@@ -418,8 +418,8 @@ def test_no_model_and_wrong_u_are_one_clear_line(exported, tmp_path):
 
 
 def test_check_writable_leaves_nothing_behind(tmp_path):
-    export.check_writable(tmp_path / "a" / "b")
+    files.check_writable(tmp_path / "a" / "b")
     assert not list(tmp_path.iterdir())
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="expected a folder that can be written"):
-        export.check_writable(tmp_path / "file" / "b")
+        files.check_writable(tmp_path / "file" / "b")

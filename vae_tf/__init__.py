@@ -10,6 +10,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     typing          names for arrays and tensors in annotations
     memory          the memory that a program may take
     files           files that appear whole or not at all, and locks
+    schemas         what a file that is read back must hold
     checks          checks of arguments, one line for each mistake
     kinds           whether a factor is categorical, ordinal, cyclic or continuous
     extensions      code from outside that adds models, networks, datasets and metrics

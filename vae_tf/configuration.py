@@ -1,9 +1,12 @@
 """The configuration of a run, which is everything that the run depends on, and its conversion to JSON and back."""
 
 import dataclasses
+import types
+import typing
 from collections.abc import Mapping
 from typing import Any
 
+from vae_tf import schemas
 from vae_tf.errors import InputError
 
 # A field with this mark is written only where it is set. Runs and results are found by their configuration, so a run
@@ -89,6 +92,22 @@ class Configuration:
             raise InputError(f"configuration: expected an entry {missing[0]}; got none")
         return cls(**{name: value for name, value in entries.items() if name in known},
                    options={name: value for name, value in entries.items() if name not in known})
+
+
+def _make_schema() -> schemas.Schema:
+    """Return the kinds of a configuration's entries in JSON, from the annotations of its fields."""
+    kinds = {str: schemas.TEXT, int: schemas.WHOLE, float: schemas.NUMBER, Mapping: schemas.OBJECT}
+    schema = {}
+    for name, hint in typing.get_type_hints(Configuration).items():
+        nullable = isinstance(hint, types.UnionType)
+        hint = typing.get_args(hint)[0] if nullable else hint
+        kind = kinds[hint if hint in kinds else Mapping]
+        schema[name] = schemas.or_null(kind) if nullable else kind
+    return {name: kind for name, kind in schema.items() if name != "options"}
+
+
+# What config.json and the recipe of a card hold; entries besides these are options of models.
+SCHEMA = _make_schema()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,21 +1,58 @@
-"""Files and folders that appear whole or not at all, and locks that the system drops when a process dies."""
+"""Files and folders that appear whole or not at all, are read without trust, and locks that end with their process."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import pathlib
+import re
 import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
+
+from vae_tf.errors import InputError
 
 # Names that no server takes for a version: of folders being written, and of folders being deleted.
 WRITING, REMOVING = ".writing-", ".removing-"
 
 
+def open_regular(path: str | os.PathLike) -> BinaryIO:
+    """Open a file to read its bytes; a pipe, a socket or a device is refused, as reading it might never end.
+
+    Raises:
+        OSError: there is no such file, it cannot be read, or it is something else than a file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "Not a regular file", str(path))
+
+
+def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
+    """Return the content of a file of at most `largest` bytes.
+
+    Raises:
+        OSError: as `open_regular`, or the file is larger.
+    """
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > largest:
+            raise OSError(errno.EFBIG, f"its {size:,} bytes are more than the {largest:,} that such a file may have",
+                          str(path))
+        return file.read(largest)
+
+
 def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
     """Write a file that appears whole or not at all: it is written beside its place and then renamed.
+
+    What killed processes left half written in the same folder is deleted.
 
     Args:
         path: the path of the file; its folder is made where there is none.
@@ -24,19 +61,52 @@ def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
     Raises:
         OSError: the file could not be written; the message names it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The name is unpredictable and is opened only if no file has it, so that no planted link is followed.
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    aside = None
     try:
-        with open(aside, "xb") as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        delete_left_behind(path.parent)
+        with _open_aside(path) as file:
+            aside = pathlib.Path(file.name)
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(aside, path)
+            os.replace(aside, path)
     except OSError as error:
         raise OSError(error.errno, f"{path} could not be written: {error.strerror or error}") from error
     finally:
-        aside.unlink(missing_ok=True)
+        if aside:
+            aside.unlink(missing_ok=True)
+
+
+def delete_left_behind(folder: pathlib.Path) -> None:
+    """Delete what `write_whole` of processes that are dead left in a folder, if there is such a folder.
+
+    The files of processes that are alive hold a lock.
+    """
+    with contextlib.suppress(OSError):          # no such folder, or none that may be read
+        for name in os.listdir(folder):
+            if re.fullmatch(r"\..+\.[0-9a-f]{16}", name):
+                _delete_unlocked(folder / name)
+
+
+def _delete_unlocked(path: pathlib.Path) -> None:
+    # Another process may delete the same file, and not every file may be deleted.
+    with contextlib.suppress(OSError), open_regular(path) as left:
+        fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+
+
+def _open_aside(path: pathlib.Path) -> BinaryIO:
+    """Open a new, locked file beside a path."""
+    while True:
+        # The name is unpredictable and is opened only if no file has it, so that no planted link is followed.
+        aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+        file = open(aside, "xb")        # noqa: SIM115
+        with contextlib.suppress(OSError):      # not every file system has locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if aside.exists():      # otherwise another process took it for one left behind, just before it was locked
+            return file
+        file.close()
 
 
 def write_bytes(path: pathlib.Path, content: bytes) -> None:
@@ -49,24 +119,43 @@ def write_text(path: pathlib.Path, text: str) -> None:
     write_bytes(path, text.encode())
 
 
+def check_writable(folder: str | os.PathLike) -> None:
+    """Raise InputError unless a folder could be written, or made where there is none; leaves nothing behind."""
+    folder = pathlib.Path(folder)
+    existing = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    try:
+        with tempfile.TemporaryFile(dir=existing):
+            longest = os.pathconf(existing, "PC_NAME_MAX")
+        if any(len(os.fsencode(name)) > longest for name in folder.parts):
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+    except OSError as error:
+        raise InputError(f"expected a folder that can be written, got {folder} ({existing}: {error.strerror})"
+                         ) from None
+
+
 @contextlib.contextmanager
-def hold_lock(folder: pathlib.Path, wait: bool = True) -> Iterator[bool]:
-    """Hold the lock of a folder while entered; gives whether it is held, as not every file system has locks.
+def hold_lock(folder: pathlib.Path, wait: bool = True) -> Iterator[bool | None]:
+    """Hold the lock of a folder while entered.
+
+    Gives True if it is held, False if another process holds it, and None if that cannot be told: there is no such
+    folder, or its file system has no locks.
 
     Args:
-        folder: must exist, or nothing is held.
+        folder: the folder, which is not changed.
         wait: whether to wait while another process holds the lock.
     """
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except (FileNotFoundError, NotADirectoryError):
-        yield False
+    except OSError:
+        yield None
         return
+    held: bool | None = True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        held = True
-    except OSError:
+    except BlockingIOError:
         held = False
+    except OSError:
+        held = None
     try:
         yield held
     finally:
@@ -95,7 +184,14 @@ def write_folder_aside(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def remove_folder(path: pathlib.Path) -> None:
-    """Delete a folder, which disappears from its place at once; nothing happens if another process was first."""
+    """Delete a folder, which disappears from its place at once; nothing happens if another process was first.
+
+    Raises:
+        OSError: the folder, or a folder in it, is not this user's to delete; the folder is then left as it was.
+    """
+    for inside, _, _ in os.walk(path):
+        if not os.access(inside, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), inside)
     removed = path.with_name(f"{REMOVING}{path.name}-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
         os.rename(path, removed)

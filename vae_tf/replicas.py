@@ -99,14 +99,17 @@ class Program:
         """Set every variable to what `state` gave.
 
         Raises:
-            InputError: a state lacks an array, as checkpoints of an older vae_tf do.
+            InputError: a state lacks an array, as checkpoints of an older vae_tf do, or has one of another shape.
         """
-        named = self._name_variables()
-        missing = [name for state in states for name in named if name not in state]
-        if missing:
-            raise InputError(f"checkpoint: expected an array {missing[0]}; got none: another version of vae_tf or of "
-                             "Keras, or another model wrote it; --restart starts over in a new folder")
-        self._assign(named, states)
+        for now, state in zip(self.state(), states, strict=True):
+            for name, array in now.items():
+                got = np.asarray(state[name]) if name in state else None
+                if got is None or (got.shape, got.dtype) != (array.shape, array.dtype):
+                    described = "none" if got is None else f"{got.dtype} of shape {got.shape}"
+                    raise InputError(f"checkpoint: expected an array {name} of {array.dtype} of shape {array.shape}; "
+                                     f"got {described}: another version of vae_tf or of Keras, or another model wrote "
+                                     "it; --restart starts over in a new folder")
+        self._assign(self._name_variables(), states)
 
     def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
         raise NotImplementedError

@@ -40,9 +40,11 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
     options = _choose_options(config, settings)
     if len(configs) > 1:
         return training.fit_replicas(built, dataset, optimizer, seeds=[each.seed for each in configs],
-                                     run_dirs=run_dirs, jit_compile=config.jit_compile == "true", **options)
+                                     run_dirs=run_dirs, configs=[each.as_json() for each in configs],
+                                     jit_compile=config.jit_compile == "true", **options)
     auto = networks.NETWORKS[config.network].faster_compiled and dataset.is_image
     history = training.fit(model, dataset, optimizer, seed=config.seed, run_dir=run_dirs[0],
+                           config=config.as_json(),
                            jit_compile=auto if config.jit_compile == "auto" else config.jit_compile == "true",
                            **options)
     if shared:

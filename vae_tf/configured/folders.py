@@ -1,47 +1,53 @@
 """Prepare the folder of a configuration's run."""
 
 import itertools
+import os
 import pathlib
 from typing import Any
 
-from vae_tf import export, runs
+from vae_tf import files, runs
 from vae_tf.configuration import Configuration, Settings
 from vae_tf.errors import InputError
 
+SHOWN = 200     # characters of a setting that an error shows
 
-def prepare_run_folder(config: Configuration, settings: Settings, suffix: str = "",
-                       write: bool = True) -> pathlib.Path:
-    """Prepare runs/NAME for training, as a new folder or one to resume; return it.
+def choose_run_folder(config: Configuration, settings: Settings, suffix: str = "") -> pathlib.Path:
+    """Return runs/NAME, a new folder or one to resume, after checking that a run can go on there; nothing is written.
 
     Args:
         config: the run's configuration.
         settings: say the name and the folders.
         suffix: what follows the name.
-        write: whether this process writes config.json; False leaves that to another.
 
     Raises:
         InputError: the folder cannot be written, or holds a run with another configuration.
     """
     name = (settings.name or f"{config.model}_{pathlib.Path(config.dataset).stem}") + suffix
-    if name in (".", "..") or "/" in name:
-        raise InputError(f"--name: expected a folder's name, got {name!r}")
-    for flag, root in (("run_root", settings.run_root), ("export_root", settings.export_root)):
-        try:
-            export.check_writable(pathlib.Path(root) / name)
-        except InputError as error:
-            raise InputError(f"--{flag}: {error}") from None
+    if name.startswith(".") or "/" in name or not name.isprintable():
+        raise InputError("--name: expected a folder's name of printable characters that does not begin with a dot; got "
+                         f"{name!r}")
     run_dir = pathlib.Path(settings.run_root) / name
     if settings.restart:
         candidates = itertools.chain([run_dir], (run_dir.with_name(f"{name}-{i}") for i in itertools.count(2)))
-        run_dir = next(path for path in candidates if not path.exists())
+        run_dir = next(path for path in candidates if not os.path.lexists(path))
+    for flag, check, folder in (("run_root", runs.check_folder, run_dir),
+                                ("export_root", files.check_writable, pathlib.Path(settings.export_root, name))):
+        try:
+            check(folder)
+        except InputError as error:
+            raise InputError(f"--{flag}: {error}") from None
     changed = _leave_out_same_data(run_dir, config, runs.compare_config(run_dir, config.as_json()))
     if changed:
-        listed = "; ".join(f"--{name}: {was} there, {now} now" for name, (was, now) in changed.items())
+        listed = "; ".join(f"--{name}: {_show(was)} there, {_show(now)} now" for name, (was, now) in changed.items())
         raise InputError(f"{run_dir} holds a run with another configuration ({listed}); "
                          "give this one a --name, or --restart to start over in a new folder")
-    if write:
-        runs.write_config(run_dir, config.as_json())
     return run_dir
+
+
+def _show(value: Any) -> str:
+    """Return a setting as text that is not long, whatever a stranger's file says."""
+    text = str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _leave_out_same_data(run_dir: pathlib.Path, config: Configuration,

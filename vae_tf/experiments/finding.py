@@ -1,8 +1,8 @@
 """Runs and exports that exist already, found by their configuration, whoever made them and whatever their names."""
 
 import dataclasses
-import json
 import pathlib
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -60,8 +60,8 @@ def find_folders(config: Configuration, roots: Iterable[pathlib.Path]) -> list[p
     found = []
     for path in sorted(path for root in roots for path in root.glob("*/config.json")):
         try:
-            stored = json.loads(path.read_text())
-        except (OSError, ValueError):
+            stored = runs.read_config(path.parent)
+        except InputError:      # a damaged configuration is passed over
             continue
         if is_same_run(config, stored):
             found.append(path.parent)
@@ -71,10 +71,19 @@ def find_folders(config: Configuration, roots: Iterable[pathlib.Path]) -> list[p
 def find_history(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
     """Return the folder that has all of a run's history up to some step, and its rows; (None, []) if none has."""
     for folder in folders:
-        rows = runs.read_history(folder, steps)
+        rows = read_rows(folder, steps)
         if rows and rows[-1]["step"] == steps:
             return folder, rows
     return None, []
+
+
+def read_rows(folder: pathlib.Path, steps: int) -> list[dict[str, Any]]:
+    """Return the rows of a run's history up to some step; none, and a warning, if the history is damaged."""
+    try:
+        return runs.read_history(folder, steps)
+    except InputError as error:
+        print(f"warning: {error}", file=sys.stderr)
+        return []
 
 
 def count_replicas(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
@@ -82,7 +91,7 @@ def count_replicas(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
     siblings = folder.parent.glob(f"{folder.name.rpartition('-seed')[0]}-seed*") if "-seed" in folder.name else ()
     rate, step = rows[-1]["examples_per_second"], rows[-1]["step"]
     return max(1, sum(any(row["step"] == step and row["examples_per_second"] == rate for row in
-                          runs.read_history(sibling, step)[-1:]) for sibling in siblings))
+                          read_rows(sibling, step)[-1:]) for sibling in siblings))
 
 
 def bring(config: Configuration, folder: pathlib.Path, roots: Iterable[pathlib.Path]) -> None:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from vae_tf import cli, console, data, evaluation, export, files, metrics, runs, training, workers
+from vae_tf import cli, console, data, evaluation, export, metrics, runs, training, workers
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError, make_printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
@@ -55,8 +55,7 @@ def perform(task: tasks.Task) -> bool:
     configs = {seed: dataclasses.replace(first, seed=seed) for seed in task.seeds}
     with contextlib.ExitStack() as held:
         for seed in task.seeds:     # another command may be at the same run: wait until it is done with it
-            name_folder(task, seed).mkdir(parents=True, exist_ok=True)
-            held.enter_context(files.hold_lock(name_folder(task, seed)))
+            held.enter_context(runs.hold(name_folder(task, seed), wait=True))
         if not train_missing(task, configs):
             return False
         for i, (seed, config) in enumerate(configs.items(), 1):

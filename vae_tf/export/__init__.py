@@ -27,9 +27,9 @@ from vae_tf.export.card import (
 )
 from vae_tf.export.exported import Exported, load
 from vae_tf.export.operations import find_suspicious
-from vae_tf.export.versions import check_writable, find_existing, find_newest, list_versions, save
+from vae_tf.export.versions import find_existing, find_newest, list_versions, save
 from vae_tf.export.weights import load_weights
 
-__all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_writable", "describe_outside",
-           "find_existing", "find_newest", "find_suspicious", "list_versions", "load", "load_weights", "read_card",
-           "save", "scale_as_trained", "update_card"]
+__all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "describe_outside", "find_existing",
+           "find_newest", "find_suspicious", "list_versions", "load", "load_weights", "read_card", "save",
+           "scale_as_trained", "update_card"]

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import pathlib
-import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -126,18 +125,6 @@ def _write_warmup(path: pathlib.Path, name: str, named: Mapping[str, Any], datas
 def list_versions(folder: PathLike) -> list[int]:
     """Return the version numbers in exported/NAME, in no order."""
     return [int(path.name) for path in pathlib.Path(folder).glob("[0-9]*") if path.name.isdigit()]
-
-
-def check_writable(folder: PathLike) -> None:
-    """Raise InputError unless `folder` could be written, leaving nothing behind."""
-    folder = pathlib.Path(folder)
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    try:
-        with tempfile.TemporaryFile(dir=existing):
-            pass
-    except OSError as error:
-        raise InputError(f"expected a folder that can be written, got {folder} ({existing}: {error.strerror})"
-                         ) from None
 
 
 def find_newest(root: PathLike) -> pathlib.Path:

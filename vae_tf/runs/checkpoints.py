@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 
 from vae_tf import files
+from vae_tf.data import npz
 from vae_tf.errors import InputError
-from vae_tf.runs.config import PathLike, digest_config
-from vae_tf.runs.history import HistoryRow, read_history, write_history
+from vae_tf.runs.config import Config, PathLike, digest_config, list_digests, read_config
+from vae_tf.runs.history import REMEDY, HistoryRow, digest_history, read_history, write_history
 
 KEPT = 2
-# Names of the arrays of a checkpoint that say which run wrote it, and in what format.
-RUN, FORMAT = "run", "format"
+# Names of the arrays of a checkpoint that say which run wrote it, in what format, at which step, after which history.
+RUN, FORMAT, STEP, HISTORY = "run", "format", "run step", "run history"
 # Format 2 names arrays by the path of their variable; format 1, which held no format number, numbered them.
 NEWEST_FORMAT = 2
-DAMAGED, FOREIGN = "is damaged", "is of a run with another configuration"
+DAMAGED, FOREIGN, MISPLACED, NO_FILE = ("is damaged", "is of a run with another configuration",
+                                        "is of another step than its name says", "is not a file")
 
 State = dict[str, Any]
+
+
+class _Unfit(Exception):
+    """Raised for a checkpoint that cannot be used; the message is one of the problems above."""
 
 
 def save(run: pathlib.Path, step: int, state: Mapping[str, Any], history: Sequence[HistoryRow]) -> None:
@@ -31,25 +37,28 @@ def save(run: pathlib.Path, step: int, state: Mapping[str, Any], history: Sequen
     are left alone, and so are whole ones beyond `step`, which this run will replace.
     """
     write_history(run, history)      # written before the checkpoint, so that a restored step always has its rows
-    digest = digest_config(run)
-    content = {**state, RUN: digest, FORMAT: NEWEST_FORMAT}
+    config = read_config(run)
+    content = {**state, RUN: digest_config(config), FORMAT: NEWEST_FORMAT, STEP: step, HISTORY: digest_history(history)}
     files.write_whole(run / "checkpoints" / f"{step:09d}.npz",
                       lambda file: np.savez(file, **content))       # type: ignore[arg-type]
-    _prune(run, step, digest)
+    _prune(run, step, list_digests(config))
 
 
-def _prune(run: pathlib.Path, step: int, digest: str) -> None:
+def _prune(run: pathlib.Path, step: int, digests: Sequence[str]) -> None:
     found = find_checkpoints(run)
     kept, rest = [step], []
     for other, path in found.items():
-        if other < step and len(kept) < KEPT and _find_problem(path, digest) is None:
+        if other < step and len(kept) < KEPT and _find_problem(path, other, digests) is None:
             kept.append(other)
         elif other != step:
             rest.append(other)
     for other in rest if len(kept) == KEPT else ():
-        problem = _find_problem(found[other], digest)
+        problem = _find_problem(found[other], other, digests)
         if problem == DAMAGED or (problem is None and other < step):
-            found[other].unlink()
+            try:
+                found[other].unlink(missing_ok=True)
+            except OSError as error:
+                print(f"warning: {found[other]} could not be deleted ({error.strerror})", file=sys.stderr)
 
 
 def find_checkpoints(run: PathLike) -> dict[int, pathlib.Path]:
@@ -66,67 +75,120 @@ def find_checkpoints(run: PathLike) -> dict[int, pathlib.Path]:
     except OSError as error:
         raise InputError(f"{folder} cannot be read ({error.strerror}); expected a folder of checkpoints; "
                          "--restart starts over in a new folder") from None
-    steps = sorted((int(name[:-4]) for name in names if re.fullmatch(r"\d{9,}\.npz", name)), reverse=True)
+    steps = sorted((int(name[:-4]) for name in names if re.fullmatch(r"([0-9]{9}|[1-9][0-9]{9,17})\.npz", name)),
+                   reverse=True)
     return {step: folder / f"{step:09d}.npz" for step in steps}
 
 
 def find_newest(run: PathLike) -> pathlib.Path | None:
     """Return the path of a run's newest whole checkpoint, or None."""
-    return next((path for path in find_checkpoints(run).values() if _find_problem(path, digest_config(run)) is None),
+    digests = list_digests(read_config(run))
+    return next((path for step, path in find_checkpoints(run).items() if _find_problem(path, step, digests) is None),
                 None)
 
 
-def restore(runs: Sequence[pathlib.Path]) -> tuple[int, list[State] | None, list[list[HistoryRow]]]:
+def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = None
+            ) -> tuple[int, list[State] | None, list[list[HistoryRow]]]:
     """Return the newest step of which every run has a whole checkpoint: (step, their states, their histories up to it).
 
     Step 0 and states None if there is no checkpoint at all. One that is damaged, or that another run wrote, is passed
     over with a warning.
 
+    Args:
+        runs: the folders of the runs.
+        configs: the configuration of each; by default those in the folders.
+
     Raises:
-        InputError: some runs have checkpoints, but not of a common step; or a checkpoint cannot be read.
+        InputError: some runs have checkpoints, but not of a common step; all are of other runs; a checkpoint cannot be
+            read; or the history is not the one that the checkpoint was written with.
     """
     kept = [find_checkpoints(run) for run in runs]
+    digests = [list_digests(config) for config in (configs or map(read_config, runs))]
+    problems = {}
     for step in [step for step in kept[0] if all(step in each for each in kept)]:
-        problems = {each[step]: _find_problem(each[step], digest_config(run))
-                    for run, each in zip(runs, kept, strict=True)}
-        for path, problem in problems.items():
-            if problem:
-                print(f"warning: {path} {problem}; going back to the one before", file=sys.stderr)
-        if not any(problems.values()):
-            return step, [_read_state(each[step]) for each in kept], [read_history(run, step) for run in runs]
+        states = []
+        for each, own in zip(kept, digests, strict=True):
+            try:
+                states.append(_read(each[step], step, own))
+            except _Unfit as error:
+                problems[each[step]] = str(error)
+                print(f"warning: {each[step]} {error}; going back to the one before", file=sys.stderr)
+        if len(states) == len(runs):
+            return step, states, [_read_history_of(run, step, state) for run, state in zip(runs, states, strict=True)]
     if len(runs) > 1 and any(kept):
         found = ", ".join(f"{run.name}: {' or '.join(map(str, each)) or 'none'}"
                           for run, each in zip(runs, kept, strict=True))
         raise InputError(f"runs that train as one need checkpoints of a common step; got {found}; "
                          "--restart starts over in new folders")
+    if FOREIGN in problems.values():
+        raise InputError(f"{runs[0]} holds checkpoints of a run with another configuration alone; give this one a "
+                         "--name, or --restart to start over in a new folder")
     return 0, None, [[] for _ in runs]
 
 
-def _read_state(path: pathlib.Path) -> State:
-    with np.load(path) as file:     # reading checks the CRC of each array
-        return {name: file[name] for name in file.files if name not in (RUN, FORMAT)}
+def _read_history_of(run: pathlib.Path, step: int, state: State) -> list[HistoryRow]:
+    """Return the rows of a run up to its checkpoint, which says whether they are still those of then."""
+    rows, path = read_history(run, step), run / "history.csv"
+    known = state.pop(HISTORY, None)
+    if known is None or str(known) == digest_history(rows):
+        return rows
+    if path.exists():
+        raise InputError(f"{path}: the rows up to step {step} are not those that the checkpoint was written with; "
+                         f"{REMEDY}")
+    print(f"warning: {path} is missing; the run goes on without the rows up to step {step}", file=sys.stderr)
+    return []
 
 
-def _find_problem(path: pathlib.Path, digest: str) -> str | None:
-    """Return what keeps a checkpoint of the run with this digest from being used, None if nothing does.
+def _find_problem(path: pathlib.Path, step: int, digests: Sequence[str]) -> str | None:
+    """Return what keeps a checkpoint from being used, None if nothing does."""
+    try:
+        _read(path, step, digests)
+    except (_Unfit, InputError) as error:
+        return str(error)
+    return None
+
+
+def _read(path: pathlib.Path, step: int, digests: Sequence[str]) -> State:
+    """Return the state that a checkpoint holds.
+
+    Args:
+        path: the path of the checkpoint.
+        step: the step that its name says.
+        digests: what the run that wrote it may be called.
 
     Raises:
+        _Unfit: the checkpoint cannot be used.
         InputError: the disk or the permissions, rather than the file's content, keep it from being read; or a newer
             vae_tf wrote it.
     """
-    written_in = NEWEST_FORMAT
     try:
-        with np.load(path) as file:
-            if RUN in file.files and str(file[RUN]) != digest:
-                return FOREIGN
-            written_in = int(file[FORMAT]) if FORMAT in file.files else 1
-        _read_state(path)
-    except Exception as error:      # a torn file may make zipfile and NumPy raise anything
-        if isinstance(error, OSError) and error.errno:
+        state = npz.read_arrays(path, packed=False)
+    except npz.DamagedError:
+        raise _Unfit(DAMAGED) from None
+    except OSError as error:
+        # A link to nothing or to itself, or a pipe: no checkpoint, while another kind of file may be one.
+        if path.is_file() or path.is_dir() or isinstance(error, PermissionError):
             raise InputError(f"{path} cannot be read ({error.strerror}); expected a checkpoint; "
                              "--restart starts over in a new folder") from None
-        return DAMAGED
-    if written_in > NEWEST_FORMAT:
+        raise _Unfit(NO_FILE) from None
+    told = {name: state.pop(name, None) for name in (RUN, FORMAT, STEP)}
+    return _check(path, state, told, step, digests)
+
+
+def _check(path: pathlib.Path, state: State, told: State, step: int, digests: Sequence[str]) -> State:
+    """Return a state after checking what its checkpoint tells of itself; raises as `_read` does."""
+    try:
+        run = None if told[RUN] is None else str(told[RUN])
+        written_in, written_at = (None if told[name] is None else int(told[name]) for name in (FORMAT, STEP))
+    except (TypeError, ValueError):
+        raise _Unfit(DAMAGED) from None
+    if run is not None and run not in digests:
+        raise _Unfit(FOREIGN)
+    if (written_in or 1) > NEWEST_FORMAT:
         raise InputError(f"{path}: format {written_in} is of a newer vae_tf, this one reads {NEWEST_FORMAT}; "
                          "install the newer one, or --restart starts over in a new folder")
-    return None
+    if written_in and run is None:
+        raise _Unfit(DAMAGED)
+    if written_at is not None and written_at != step:
+        raise _Unfit(MISPLACED)
+    return state

@@ -6,44 +6,60 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vae_tf import files
-from vae_tf.errors import InputError
+from vae_tf import configuration, files, schemas
 
 PathLike = str | pathlib.Path
+Config = Mapping[str, Any]      # a configuration as JSON has it
+
+# The entries that may change while a run stays the same: its length, and the name of data that are known by content.
+# The first are left out of what a checkpoint says of its run; earlier versions left out the others.
+LEFT_OUT = (("steps", "dataset"), ("steps",), ("steps", "data_fingerprint"))
 
 
-def write_config(run: PathLike, config: Mapping[str, Any]) -> None:
-    """Write config.json, from a configuration as JSON has it."""
+def write_config(run: PathLike, config: Config) -> None:
+    """Write config.json."""
     files.write_text(pathlib.Path(run) / "config.json", json.dumps(config, indent=2))
 
 
-def compare_config(run: PathLike, config: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def read_config(run: PathLike) -> dict[str, Any]:
+    """Return what config.json holds; an empty dict if there is no such file.
+
+    Raises:
+        InputError: config.json is damaged, or is no configuration.
+    """
+    try:
+        return schemas.read_json(pathlib.Path(run) / "config.json", configuration.SCHEMA, (),
+                                 "restore the file, or --restart starts over in a new folder")
+    except FileNotFoundError:
+        return {}
+
+
+def compare_config(run: PathLike, config: Config) -> dict[str, tuple[Any, Any]]:
     """Return how a stored configuration differs from this one: {name: (stored, now)}; `steps` may grow.
 
     Raises:
-        InputError: config.json is damaged.
+        InputError: config.json is damaged, or is no configuration.
     """
-    stored = _read_config(run)
+    stored = read_config(run)
     return {name: (stored.get(name), config.get(name)) for name in sorted({*stored, *config})
             if stored.get(name) != config.get(name) and name != "steps"} if stored else {}
 
 
-def digest_config(run: PathLike) -> str:
-    """Return a digest of a run's configuration, which tells runs apart; "" if none was written."""
-    config = {name: value for name, value in _read_config(run).items() if name != "steps"}
-    return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest() if config else ""
+def digest_config(config: Config) -> str:
+    """Return a digest of a configuration, which tells runs apart; "" for an empty one."""
+    return list_digests(config)[0]
+
+
+def list_digests(config: Config) -> list[str]:
+    """Return the digests by which checkpoints may say that they are of a configuration, today's first."""
+    return [_digest({name: value for name, value in config.items() if name not in left_out}) if config else ""
+            for left_out in LEFT_OUT]
+
+
+def _digest(entries: Config) -> str:
+    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
 
 
 def list_first_to_last(runs: Sequence[PathLike], file: str = "") -> str:
     """Return the first and the last of some runs' folders, or of a file in them, in words."""
     return " to ".join(f"{run}{file}" for run in dict.fromkeys((runs[0], runs[-1])))
-
-
-def _read_config(run: PathLike) -> dict[str, Any]:
-    path = pathlib.Path(run) / "config.json"
-    try:
-        return json.loads(path.read_text())
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise InputError(f"{path}: expected the configuration of a run as JSON; {error}") from None

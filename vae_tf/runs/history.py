@@ -1,12 +1,16 @@
 """history.csv of a run's folder: a row of numbers per log interval."""
 
-import csv
+import hashlib
+import json
 import pathlib
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
 from vae_tf import files
 from vae_tf.errors import InputError
+
+LARGEST = 2**30         # bytes of a history: millions of rows
+REMEDY = "restore the file, or delete it to go on without the rows before"
 
 HistoryRow = dict[str, Any]
 
@@ -28,12 +32,40 @@ def read_history(run: pathlib.Path, step: int) -> list[HistoryRow]:
     Raises:
         InputError: history.csv is damaged.
     """
+    path = run / "history.csv"
     try:
-        with open(run / "history.csv", newline="") as file:
-            rows = [{k: int(v) if k == "step" else float(v) for k, v in row.items() if v}
-                    for row in csv.DictReader(file)]
+        rows = _parse(files.read_bytes(path, LARGEST).decode())
     except FileNotFoundError:
         return []
-    except ValueError as error:
-        raise InputError(f"{run / 'history.csv'}: expected a row of numbers per line; {error}") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
+    except ValueError as error:         # errors of Unicode are ValueErrors
+        raise InputError(f"{path}: expected a row of numbers per line; {error}; {REMEDY}") from None
     return [row for row in rows if row["step"] <= step]
+
+
+def digest_history(history: Sequence[HistoryRow]) -> str:
+    """Return a digest of rows, which a checkpoint keeps to tell whether they are still the same."""
+    numbers = [{name: int(value) if name == "step" else float(value) for name, value in row.items()} for row in history]
+    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()
+
+
+def _parse(text: str) -> list[HistoryRow]:
+    """Return the rows of a history's text; raises ValueError for any other text."""
+    header, *lines = text.split("\n")
+    if not lines or lines[-1]:
+        raise ValueError("the last line is cut")
+    columns = header.split(",")
+    rows: list[HistoryRow] = []
+    if lines[:-1] and ("step" not in columns or len(set(columns)) < len(columns)):
+        raise ValueError("the first line does not name the columns")
+    for number, line in enumerate(lines[:-1], 2):
+        cells = line.split(",")
+        if len(cells) != len(columns):
+            raise ValueError(f"line {number} has {len(cells)} cells, the first line {len(columns)}")
+        row = {name: int(cell) if name == "step" else float(cell)
+               for name, cell in zip(columns, cells, strict=True) if cell}
+        if row.get("step", 0) <= (rows[-1]["step"] if rows else 0):
+            raise ValueError(f"line {number} has no step beyond that of the line before")
+        rows.append(row)
+    return rows

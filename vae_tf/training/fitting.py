@@ -1,13 +1,14 @@
 """Train one model with `fit`, or several of one kind as one program with `fit_replicas`."""
 
+import contextlib
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from vae_tf import data, replicas
+from vae_tf import data, devices, replicas, runs
 from vae_tf.errors import InputError
 from vae_tf.models import Autoencoder
 from vae_tf.training.loop import Loop, Schedule
@@ -17,8 +18,8 @@ History = list[dict[str, Any]]
 
 
 def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.Optimizer, *, seed: int = 0,
-        run_dir: PathLike | None = None, callbacks: Sequence[keras.callbacks.Callback] = (),
-        **options: Any) -> History:
+        run_dir: PathLike | None = None, config: Mapping[str, Any] | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (), **options: Any) -> History:
     """Train `model` up to step `steps`; with a run_dir, go on from its newest checkpoint.
 
     Args:
@@ -26,7 +27,9 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         dataset: the examples to train on.
         optimizer: a Keras optimizer.
         seed: the seed for the order of examples and for the noise.
-        run_dir: the folder for history.csv, tensorboard/ and checkpoints/; None keeps nothing.
+        run_dir: the folder for history.csv, tensorboard/ and checkpoints/; None keeps nothing. No other process may
+            train in it meanwhile.
+        config: the run's configuration as JSON has it, which goes into config.json of that folder; None for none.
         callbacks: Keras callbacks. Row i of the history is what they call epoch i, the row is its logs;
             model.stop_training ends the run, and model.optimizer is the optimizer while it lasts.
         options: the fields of loop.Schedule.
@@ -39,20 +42,22 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
     Raises:
         NonFiniteError: the loss or a weight became NaN or infinite.
         DataError: examples could not be read.
-        InputError: the run is past `steps` already, or the batch cannot be shared out.
+        InputError: the run is past `steps` already, the batch cannot be shared out, another process trains in
+            `run_dir`, or what is there is damaged or of another run.
     """
     strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
-    with strategy.scope():
+    with strategy.scope(), _hold([run_dir], strategy):
         if tf.distribute.has_strategy() and not optimizer.built:
             # An optimizer belongs to the strategy in which it is made, so it is made again here.
             optimizer = type(optimizer).from_config(optimizer.get_config())
         program = replicas.Single(model, optimizer, seed)
-        return Loop(program, dataset, strategy, [run_dir], Schedule(**options)).run(callbacks)[0]
+        configs = None if config is None else [config]
+        return Loop(program, dataset, strategy, [run_dir], Schedule(**options), configs).run(callbacks)[0]
 
 
 def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer: keras.optimizers.Optimizer, *,
                  seeds: Sequence[int], run_dirs: Sequence[PathLike | None] | None = None,
-                 **options: Any) -> list[History]:
+                 configs: Sequence[Mapping[str, Any]] | None = None, **options: Any) -> list[History]:
     """Train S models of one kind as one program: model i as `fit` would with seeds[i] and run_dirs[i].
 
     Args:
@@ -61,6 +66,7 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
         optimizer: a Keras optimizer that treats every weight alone, such as those of OPTIMIZERS.
         seeds: S seeds for the order of examples and for the noise.
         run_dirs: the folder of each model's run; None keeps nothing.
+        configs: the configuration of each run, as `fit` has it; None for none.
         options: the fields of loop.Schedule.
 
     Returns:
@@ -80,4 +86,16 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
     if tf.distribute.has_strategy():
         raise InputError("strategy: replicas train on one device; call fit_replicas outside of a strategy's scope")
     program = replicas.Stacked(models, optimizer, seeds)
-    return Loop(program, dataset, tf.distribute.get_strategy(), folders, Schedule(**options)).run()
+    strategy = tf.distribute.get_strategy()
+    with _hold(folders, strategy):
+        return Loop(program, dataset, strategy, folders, Schedule(**options), configs).run()
+
+
+@contextlib.contextmanager
+def _hold(folders: Sequence[PathLike | None], strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Hold the folders of runs while entered, in the process that writes into them; see runs.hold."""
+    with contextlib.ExitStack() as held:
+        for folder in folders if devices.is_chief(strategy) else ():
+            if folder:
+                held.enter_context(runs.hold(pathlib.Path(folder)))
+        yield

@@ -80,13 +80,15 @@ class Loop:
         strategy: the tf.distribute strategy in scope.
         run_dirs: the folder of each replica's run, or None.
         schedule: how long, and how often what happens.
+        configs: the configuration of each run as JSON has it, which is written into its folder; None writes none.
 
     Raises:
-        InputError: data that the models cannot take, or a run that is past the schedule's steps.
+        InputError: data that the models cannot take, or a run that is past the schedule's steps. Nothing is written.
     """
 
     def __init__(self, program: replicas.Program, dataset: data.Dataset, strategy: tf.distribute.Strategy,
-                 run_dirs: Sequence[str | pathlib.Path | None], schedule: Schedule) -> None:
+                 run_dirs: Sequence[str | pathlib.Path | None], schedule: Schedule,
+                 configs: Sequence[Mapping[str, Any]] | None = None) -> None:
         _check_data(program, dataset)
         self.program, self.schedule = program, schedule
         self.folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
@@ -94,7 +96,7 @@ class Loop:
         self.histories: list[list[dict[str, Any]]] = [[] for _ in run_dirs]
         states: list[dict[str, Any]] | None = None
         if self.folders:
-            self.step, states, self.histories = self._restore()
+            self.step, states, self.histories = self._restore(configs)
         chief = devices.is_chief(strategy)
         self.written = self.folders if chief else []
         self.data_failures: list[tuple[int, Exception]] = []
@@ -109,6 +111,8 @@ class Loop:
         self.watch = _make_watch(program, dataset, schedule.watch) if schedule.watch else None
         self.agree = _make_agreement(strategy, chief)
         self.progress = Progress(schedule.steps, len(program.models), quiet=not chief)
+        for run, config in zip(self.written, configs or (), strict=False):
+            runs.write_config(run, config)
 
     def run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> list[list[dict[str, Any]]]:
         """Train to the end of the schedule, or until the process is asked to stop; returns the histories."""
@@ -139,9 +143,10 @@ class Loop:
         self.progress.end()
         return self.histories
 
-    def _restore(self) -> tuple[int, list[dict[str, Any]] | None, list[list[dict[str, Any]]]]:
+    def _restore(self, configs: Sequence[Mapping[str, Any]] | None
+                 ) -> tuple[int, list[dict[str, Any]] | None, list[list[dict[str, Any]]]]:
         """Return the step, the states and the histories that the runs have come to; the program goes on from there."""
-        step, states, histories = runs.restore(self.folders)
+        step, states, histories = runs.restore(self.folders, configs)
         if step > self.schedule.steps:
             raise InputError(f"steps: {self.folders[0]} is at step {step} already; expected at least as many, got "
                              f"{self.schedule.steps}; --restart starts over in a new folder")

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
+from vae_tf.errors import InputError
 from vae_tf.typing import Tensor
 
 STEPS = "row steps"     # name of a checkpoint's entry: how many steps of an unfinished row are done
@@ -29,6 +30,10 @@ class Row:
         self._start()
         if states and STEPS in states[0]:
             self.steps = int(states[0][STEPS])
+            missing = [name for name in names for state in states if f"row {name}" not in state]
+            if missing:
+                raise InputError(f"checkpoint: expected an array row {missing[0]}; got none: another version of vae_tf "
+                                 "wrote it; --restart starts over in a new folder")
             self.totals = {name: tf.constant([state[f"row {name}"] for state in states]) for name in names}
 
     def _start(self) -> None:
