@@ -3,6 +3,7 @@ import os
 import pytest
 
 from vae_tf import files
+from vae_tf.errors import InputError
 
 
 def test_write_whole_leaves_the_old_file_when_writing_fails(tmp_path):
@@ -44,3 +45,64 @@ def test_a_folder_that_is_written_aside_appears_only_when_it_is_renamed(tmp_path
     files.remove_folder(tmp_path / "1")
     files.remove_folder(tmp_path / "1")         # another process was first
     assert not os.listdir(tmp_path)
+
+
+def test_only_files_are_opened_and_only_of_the_size_that_is_expected(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "large").write_bytes(bytes(11))
+    for name, message in (("pipe", "Not a regular file"), ("loop", "Too many levels"), (".", "Is a directory"),
+                          ("large", "its 11 bytes are more than the 10"), ("none", "No such file")):
+        with pytest.raises(OSError, match=message):
+            files.read_bytes(tmp_path / name, 10)
+    with pytest.raises(OSError, match="Not a regular file"):
+        files.read_bytes("/dev/zero", 10)
+    assert files.read_bytes(tmp_path / "large", 11) == bytes(11)
+
+
+def test_what_killed_writers_left_goes_and_what_is_being_written_stays(tmp_path):
+    left, other = tmp_path / ".a.json.0123456789abcdef", tmp_path / ".mine.0123"
+    for path in (left, other):
+        path.write_text("half")
+    (tmp_path / ".b.json.0123456789abcdef").symlink_to(other)
+
+    def write(file):
+        files.write_text(tmp_path / "inner", "done meanwhile")
+        file.write(b"whole")
+
+    files.write_whole(tmp_path / "outer", write)
+    assert sorted(os.listdir(tmp_path)) == [".mine.0123", "inner", "outer"]
+    assert (tmp_path / "outer").read_text() == "whole" and other.read_text() == "half"
+
+
+def test_a_folder_that_may_not_be_deleted_is_left_as_it_was(tmp_path):
+    path = tmp_path / "1"
+    (path / "variables").mkdir(parents=True)
+    (path / "variables" / "data").write_text("")
+    tmp_path.chmod(0o777)
+    (path / "variables").chmod(0o555)
+    root = os.geteuid() == 0
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.name.startswith(("pytest-", "popen-")):
+            folder.chmod(0o755)
+    try:
+        if root:
+            os.seteuid(65534)
+        with pytest.raises(PermissionError):
+            files.remove_folder(path)
+    finally:
+        if root:
+            os.seteuid(0)
+    assert [str(file.relative_to(tmp_path)) for file in sorted(tmp_path.rglob("*"))] == [
+        "1", "1/variables", "1/variables/data"]
+
+
+@pytest.mark.parametrize(("name", "message"), [("file/b", "Not a directory"), ("loop", "Too many levels"),
+                                               ("nothing", "No such file"), ("a" * 300, "File name too long")])
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path, name, message):
+    (tmp_path / "file").write_text("")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "nothing").symlink_to(tmp_path / "gone")
+    with pytest.raises(InputError, match=f"expected a folder that can be written, got .*{message}"):
+        files.check_writable(tmp_path / name)
+    assert sorted(os.listdir(tmp_path)) == ["file", "loop", "nothing"]

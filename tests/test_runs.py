@@ -1,6 +1,9 @@
-"""Checkpoints: which are kept, which are passed over, which are refused."""
+"""Checkpoints: which are kept, which are passed over, which are refused; and who may write into a run's folder."""
 
+import contextlib
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -23,6 +26,21 @@ def damage(run, *steps):
 
 def kept(run):
     return list(runs.find_checkpoints(run))
+
+
+@contextlib.contextmanager
+def unreadable(path):
+    """While entered, a path that this process may not read, even if root runs it."""
+    mode, root = path.stat().st_mode, os.geteuid() == 0
+    path.chmod(0)
+    try:
+        if root:
+            os.seteuid(65534)
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+        path.chmod(mode)
 
 
 def test_the_newest_two_are_kept(tmp_path):
@@ -93,18 +111,9 @@ def test_what_cannot_be_read_is_refused_rather_than_taken_for_damage(tmp_path, w
             parent.chmod(0o755)
     save(tmp_path, 10, 20)
     locked = tmp_path / "checkpoints" if what == "folder" else runs.find_newest(tmp_path)
-    mode = locked.stat().st_mode
-    locked.chmod(0)
-    root = os.geteuid() == 0
-    try:
-        if root:            # who may read everything
-            os.seteuid(65534)
-        with pytest.raises(InputError, match=rf"{locked} cannot be read \(Permission denied\)"):
-            runs.restore([tmp_path])
-    finally:
-        if root:
-            os.seteuid(0)
-        locked.chmod(mode)
+    with (unreadable(locked),
+          pytest.raises(InputError, match=rf"{locked} cannot be read \(Permission denied\)")):
+        runs.restore([tmp_path])
     assert runs.restore([tmp_path])[0] == 20
 
 
@@ -146,3 +155,114 @@ def test_a_checkpoint_of_a_newer_format_is_one_line(tmp_path):
     np.savez(path, **{**arrays, "format": 3})
     with pytest.raises(InputError, match=r"000000001.npz: format 3 is of a newer vae_tf, this one reads 2; install"):
         runs.restore([tmp_path])
+
+
+def test_data_that_moved_and_a_longer_run_are_the_same_run(tmp_path):
+    config = {"dataset": "mine.npz", "data_fingerprint": "ab", "beta": 1.0, "steps": 5}
+    runs.write_config(tmp_path, config)
+    save(tmp_path, 1, 2)
+    for entry, value in (("dataset", "kept/mine.npz"), ("steps", 9)):
+        assert runs.restore([tmp_path], [{**config, entry: value}])[0] == 2
+    with pytest.raises(InputError, match=r"holds checkpoints of a run with another configuration alone; .*--restart"):
+        runs.restore([tmp_path], [{**config, "beta": 4.0}])
+
+
+def test_a_checkpoint_under_another_name_is_passed_over(tmp_path, capsys):
+    save(tmp_path, 1, 2)
+    os.rename(tmp_path / "checkpoints/000000002.npz", tmp_path / "checkpoints/000000003.npz")
+    assert runs.restore([tmp_path])[0] == 1
+    assert "000000003.npz is of another step than its name says; going back" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link to nothing", "link to itself"])
+def test_a_checkpoint_that_is_no_file_is_passed_over_and_left(tmp_path, capsys, kind):
+    save(tmp_path, 1)
+    path = tmp_path / "checkpoints/000000002.npz"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(path if "itself" in kind else "nothing")
+    assert runs.restore([tmp_path])[0] == 1
+    assert "000000002.npz is not a file; going back" in capsys.readouterr().err
+    save(tmp_path, 3, 4)
+    assert os.path.lexists(path) and kept(tmp_path) == [4, 3, 2]
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "the last line is cut"), ("step,loss\n1,1.0\n2,1", "the last line is cut"),
+    ("step,loss\n1,1.0\n2\n", "line 3 has 1 cells, the first line 2"), ("loss\n1.0\n", "does not name the columns"),
+    ("step,loss\n2,1.0\n1,1.0\n", "line 3 has no step beyond that of the line before"),
+    ("step,loss\n1,1.0\n2,2.0\n", r"the rows up to step 2 are not those that the checkpoint was written with"),
+    ("step,loss\n1,1.0\n", r"the rows up to step 2 are not those"),
+])
+def test_a_history_that_is_cut_or_changed_is_one_line_with_the_remedy(tmp_path, text, message):
+    save(tmp_path, 1, 2)
+    (tmp_path / "history.csv").write_text(text)
+    with pytest.raises(InputError, match=rf"history.csv: .*{message}.*; restore the file, or delete it to go on"):
+        runs.restore([tmp_path])
+
+
+def test_a_run_goes_on_without_a_history_that_was_deleted(tmp_path, capsys):
+    save(tmp_path, 1, 2)
+    (tmp_path / "history.csv").unlink()
+    step, _, histories = runs.restore([tmp_path])
+    assert (step, histories) == (2, [[]]) and "history.csv is missing; the run goes on" in capsys.readouterr().err
+    save(tmp_path, 3)
+    assert runs.restore([tmp_path])[0] == 3
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("[]", "expected a JSON object; got"), ('{"beta": "1"}', 'expected beta to be a finite number or null; got "1"'),
+    ('{"beta": NaN}', "expected beta to be a finite number or null; got NaN"),
+    ('{"steps": 1e400}', "expected steps to be a whole number; got Infinity"),
+    ('{"data_fingerprint": 3}', "expected data_fingerprint to be text; got 3"),
+    ('{"keras": ' + "[" * 500 + "]" * 500 + "}", "it is nested too deeply"),
+    ('{"keras": ' + "[" * 50_000, "it cannot be read"), ("\xff", "expected a JSON object|not JSON"),
+])
+def test_a_configuration_that_is_none_is_one_line_with_the_remedy(tmp_path, text, message):
+    (tmp_path / "config.json").write_bytes(text.encode("latin1"))
+    with pytest.raises(InputError, match=rf"config.json: .*({message}).*--restart starts over") as caught:
+        runs.compare_config(tmp_path, {"beta": 1.0})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_is_held_against_other_processes_until_this_one_ends(tmp_path):
+    program = "import pathlib, sys; from vae_tf import runs; runs.hold(pathlib.Path(sys.argv[1])).__enter__()"
+    run = tmp_path / "runs" / "a"
+
+    def hold_elsewhere():
+        return subprocess.run([sys.executable, "-c", program, run], capture_output=True, text=True)
+
+    with runs.hold(run), runs.hold(run):
+        refused = hold_elsewhere()
+        assert refused.returncode == 1
+        assert f"InputError: {run}: another process trains in this folder; wait" in refused.stderr.splitlines()[-1]
+    assert not (tmp_path / "runs").exists()         # nothing was written
+    with runs.hold(run):
+        runs.write_config(run, {"beta": 1.0})
+    (run / "checkpoints").mkdir()
+    for left in (run / ".history.csv.0123456789abcdef", run / "checkpoints/.000000020.npz.0123456789abcdef"):
+        left.write_text("of a process that was killed")
+    assert hold_elsewhere().returncode == 0
+    assert sorted(path.name for path in run.rglob("*")) == ["checkpoints", "config.json"]
+
+
+@pytest.mark.parametrize(("name", "make"), [
+    ("config.json", "folder"), ("history.csv", "folder"), ("checkpoints", "file"), ("checkpoints", "link to nothing"),
+    (".", "file"), (".", "link to itself")])
+def test_what_stands_where_a_run_must_write_is_refused_before_training(tmp_path, name, make):
+    path = tmp_path / "run" / name
+    path.parent.mkdir(exist_ok=True)
+    {"folder": path.mkdir, "file": lambda: path.write_text(""), "link to nothing": lambda: path.symlink_to("nothing"),
+     "link to itself": lambda: path.symlink_to(path)}[make]()
+    with pytest.raises(InputError, match=r"expected a (folder|file)"):
+        runs.check_folder(tmp_path / "run")
+
+
+def test_a_checkpoint_whose_arrays_would_be_larger_than_the_file_is_not_read(tmp_path):
+    save(tmp_path, 1, 2)
+    path = runs.find_newest(tmp_path)
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    np.savez_compressed(path, **{**arrays, "w": np.zeros(10**7)})
+    assert path.stat().st_size < 10**6 and runs.find_newest(tmp_path).name == "000000001.npz"

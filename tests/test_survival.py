@@ -187,7 +187,7 @@ def test_a_checkpoint_of_the_first_format_whose_arrays_are_numbered_is_one_line(
     with np.load(path) as file:
         arrays = [file[name] for name in file.files if name not in ("run", "format")]
     np.savez(path, run="", **{f"model {i}": array for i, array in enumerate(arrays)})
-    with pytest.raises(InputError, match=r"^checkpoint: expected an array encoder/dense/kernel .*; got none: .*--restart"):
+    with pytest.raises(InputError, match=r"^checkpoint: expected an array encoder/dense/kernel .*got none.*--restart"):
         training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(), steps=5, **options)
 
 

@@ -190,7 +190,7 @@ def remove_folder(path: pathlib.Path) -> None:
         OSError: the folder, or a folder in it, is not this user's to delete; the folder is then left as it was.
     """
     for inside, _, _ in os.walk(path):
-        if not os.access(inside, os.W_OK | os.X_OK):
+        if not os.access(inside, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), inside)
     removed = path.with_name(f"{REMOVING}{path.name}-{os.getpid()}")
     with contextlib.suppress(FileNotFoundError):
