@@ -102,7 +102,7 @@ def _explain(error: Exception) -> str:
     return f"it is damaged or not an array: {type(error).__name__}"
 
 
-def _estimate_estimate_memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
+def _estimate_memory(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> int:
     """Return the bytes of memory that a member takes while it is read, as its header alone tells.
 
     Bytes are used as they are. Of other numbers a copy is made in float32, and two of a byte each: the pixels, and
