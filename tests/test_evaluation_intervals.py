@@ -87,4 +87,4 @@ def test_quick_has_fewer_resamples():
     quick = evaluation.score(codes, ["mig", "explicitness"], quick=True)
     assert quick.measured["mig"]["resamples"] == evaluation.SLOW_RESAMPLES and "mig" in quick.interval
     assert quick.measured["explicitness"]["resamples"] == 0 and "explicitness" not in quick.interval
-    assert set(quick.noise_floor) == {"mig", "explicitness"}
+    assert set(quick.chance_level) == {"mig", "explicitness"}

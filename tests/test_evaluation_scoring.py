@@ -1,4 +1,4 @@
-"""Scores with their noise floors, of arrays and of an exported model."""
+"""Scores with their chance levels, of arrays and of an exported model."""
 
 import json
 import types
@@ -29,15 +29,15 @@ def test_scores_are_the_metrics_own(scored):
     assert not scored.skipped
 
 
-def test_noise_floor_is_far_below_and_missing_without_factors(scored):
-    assert set(scored.noise_floor) == {"mig", "mcc", "sap", "irs"}
-    for name, floor in scored.noise_floor.items():
-        assert floor < scored.results[name].score - 0.1
+def test_chance_level_is_far_below_and_missing_without_factors(scored):
+    assert set(scored.chance_level) == {"mig", "mcc", "sap", "irs"}
+    for name, chance in scored.chance_level.items():
+        assert chance < scored.results[name].score - 0.1
 
 
 def test_scores_do_not_depend_on_the_number_of_processes(scored):
     again = evaluation.score(evaluation.Codes(*codes_and_factors()), CHEAP, jobs=2)
-    for part in ("interval", "noise_floor"):
+    for part in ("interval", "chance_level"):
         assert getattr(again, part) == {name: pytest.approx(value, rel=1e-9)
                                         for name, value in getattr(scored, part).items()}
     assert {name: result.score for name, result in again.results.items()} == {
@@ -95,7 +95,7 @@ def test_numbers_and_table(scored):
     assert {"scikit-learn", "numpy", "joblib", "python"} <= written["versions"].keys()
     table = report.write_table(scored)
     assert "for the score of this many x, its bias included: more x may score outside it" in " ".join(table.split())
-    assert f"{scored.results['mig'].score:.3f} [" in table and f"chance {scored.noise_floor['mig']:.3f}" in table
+    assert f"{scored.results['mig'].score:.3f} [" in table and f"chance {scored.chance_level['mig']:.3f}" in table
 
 
 def flags(**values):

@@ -29,7 +29,7 @@ def test_metrics_look_at_the_factors_named_alone():
     assert set(some.results) == set(ONE_OF_A_KIND) and not some.skipped
     for name in ONE_OF_A_KIND:
         assert some.results[name].score == pytest.approx(alone.results[name].score, abs=1e-9), name
-        assert some.noise_floor[name] == pytest.approx(alone.noise_floor[name], abs=1e-9), name
+        assert some.chance_level[name] == pytest.approx(alone.chance_level[name], abs=1e-9), name
 
 
 def test_a_factor_that_no_latent_holds_lowers_a_score_until_it_is_left_out():

@@ -43,8 +43,8 @@ def test_one_outlier_ruins_equal_width_bins_and_not_quantiles():
     assert metrics.mig(spoilt, factors, binning="quantile").score > 0.9
 
 
-@pytest.mark.parametrize(("rows", "floor"), [(10_000, 0.010), (1_000, 0.10)])
-def test_noise_floor_of_mig(rows, floor):
+@pytest.mark.parametrize(("rows", "chance"), [(10_000, 0.010), (1_000, 0.10)])
+def test_chance_level_of_mig(rows, chance):
     """Chance codes know (bins - 1)(values - 1) / 2N nats of a factor; their gap is far less, and never 0."""
     sizes, seeds, latents = np.array((3, 6, 40, 32, 32)), 5, 10
     scores = []
@@ -56,5 +56,5 @@ def test_noise_floor_of_mig(rows, floor):
     error = 5 * np.sqrt(2 * freedom / (seeds * latents)) / freedom + 20 * sizes / (6 * rows)
     dense = rows / (20 * sizes) >= 5        # that expansion needs some examples in every cell
     assert (np.abs(nats / (freedom / (2 * rows)) - 1) < error)[dense].all()
-    assert nats[2] / np.log(40) == pytest.approx(floor, rel=0.2)      # the largest factor's share of its entropy
-    assert 0 < np.mean([s.score for s in scores]) < floor / 10
+    assert nats[2] / np.log(40) == pytest.approx(chance, rel=0.2)      # the largest factor's share of its entropy
+    assert 0 < np.mean([s.score for s in scores]) < chance / 10

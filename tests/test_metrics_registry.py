@@ -49,7 +49,7 @@ def test_a_metric_from_outside_is_scored_like_any_other(registered, jobs):
     scored = evaluation.score(codes_and_factors(), ["mig", "toy"], seed=3, jobs=jobs)
     result = scored.results["toy"]
     assert result.parts == {"kinds": ("categorical", "categorical"), "seed": 3} and 0.9 < result.score < 1
-    assert scored.noise_floor["toy"] < 0.4 and scored.measured["toy"]["resamples"] == evaluation.RESAMPLES
+    assert scored.chance_level["toy"] < 0.4 and scored.measured["toy"]["resamples"] == evaluation.RESAMPLES
     assert "  toy " in report.write_table(scored) and '"toy": {' in evaluation.as_json(scored)
     assert "| `toy` | a toy | codes, factors |" in page.list_declarations("metrics")
 

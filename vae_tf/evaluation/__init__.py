@@ -3,10 +3,10 @@
     codes       Codes: what is scored, of a model or of an .npz file
     regime      which latents are active, and what the codes are worth
     intervals   how a score would spread over other examples
-    scoring     `score` codes, `evaluate` a model: every metric with its noise floor and interval
+    scoring     `score` codes, `evaluate` a model: every metric with its chance level and interval
     numbers     the scores as JSON
 
-Each metric comes with a noise floor and an interval. The noise floor is the same metric on codes that have
+Each metric comes with a chance level and an interval. The chance level is the same metric on codes that have
 nothing to do with the factors: the same codes, in shuffled order. The interval is a bootstrap of half-samples, see
 `intervals.estimate_interval`.
 """

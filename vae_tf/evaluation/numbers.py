@@ -41,8 +41,8 @@ def as_json(evaluation: "Evaluation", **about: Any) -> str:
 
 
 def _make_entry(evaluation: "Evaluation", name: str) -> dict[str, Any]:
-    """Return a score with its noise floor, interval and parts, and how it was measured."""
-    extras: dict[str, dict] = {"noise_floor": evaluation.noise_floor, "interval": evaluation.interval,
+    """Return a score with its chance level, interval and parts, and how it was measured."""
+    extras: dict[str, dict] = {"chance_level": evaluation.chance_level, "interval": evaluation.interval,
                                "measured": evaluation.measured}
     why = evaluation.explain_no_meaning(name)
     return {"score": evaluation.results[name].score, **{key: of[name] for key, of in extras.items() if name in of},

@@ -1,4 +1,4 @@
-"""Compute every metric with its noise floor and interval, for Codes (in parallel) and for exported models."""
+"""Compute every metric with its chance level and interval, for Codes (in parallel) and for exported models."""
 
 import dataclasses
 import math
@@ -77,7 +77,7 @@ class Evaluation(NamedTuple):
     """The scores of the codes and factors of some examples.
 
     results: {name: Result}, the ELBO's terms first.
-    noise_floor: the scores of shuffled codes, by name.
+    chance_level: the scores of shuffled codes, by name.
     interval: (low, high) by name.
     measured: how each score was computed: examples, resamples, seconds, seed.
     skipped: why a metric was left out, by name.
@@ -90,7 +90,7 @@ class Evaluation(NamedTuple):
     codes: np.ndarray
     indices: np.ndarray
     results: dict[str, metrics.Result]
-    noise_floor: dict[str, float]
+    chance_level: dict[str, float]
     interval: dict[str, tuple[float, float]]
     measured: dict[str, dict[str, Any]]
     skipped: dict[str, str]
@@ -184,7 +184,7 @@ def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[C
 
 def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progress | None = None,
           **options: Any) -> Evaluation:
-    """Score Codes: every metric with its noise floor and interval, in parallel.
+    """Score Codes: every metric with its chance level and interval, in parallel.
 
     Args:
         codes: Codes.
@@ -263,7 +263,7 @@ def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -
 
 
 def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed: int) -> None:
-    """Put a metric's score, its noise floor and its interval into an Evaluation, or why it has none."""
+    """Put a metric's score, its chance level and its interval into an Evaluation, or why it has none."""
     result, warned, seconds, rows = outcomes["score"]
     if isinstance(result, InputError):      # for example, factors that do not vary; the other metrics are still scored
         evaluation.skipped[name] = str(result)
@@ -275,7 +275,7 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed
              if isinstance(outcome.result, metrics.Result)}
     halves = [found[draw] for draw in sorted(draw for draw in found if isinstance(draw, int))]
     if "shuffled" in found:
-        evaluation.noise_floor[name] = found["shuffled"]
+        evaluation.chance_level[name] = found["shuffled"]
     if len(halves) > 1 and np.isfinite([result.score, *halves]).all():
         evaluation.interval[name] = estimate_interval(result.score, halves)
     evaluation.measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed,

@@ -50,7 +50,7 @@ def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "
     factor has no information to be gained; it is left out, with a warning.
 
     Args:
-        codes: [N, d], usually posterior means; 10,000 rows are usual, and fewer raise the noise floor.
+        codes: [N, d], usually posterior means; 10,000 rows are usual, and fewer raise the chance level.
         factors: [N, K]; discrete ones are classes, continuous ones are put into `bins` equal-width bins.
         bins: number of bins of each latent.
         binning: "equal_width", in which one outlier squeezes all other codes into few bins, or "quantile".
@@ -128,7 +128,7 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
     z_j knows most. In [0, 1]. 1: every latent knows one factor alone, however little. 0: every latent knows
     all factors equally, or nothing at all (as disentanglement_lib counts a dead latent; the part active_only
     leaves those out). It does not ask whether a factor is known by many latents, nor how well, and noise
-    alone scores far above 0: look at the noise floor.
+    alone scores far above 0: look at the chance level.
 
     Args:
         codes: [N, d].

@@ -1,6 +1,6 @@
 """The registry of metrics: `register` declares beside a function what the metric needs, whether it learns, its cost.
 
-The table of scores, the choice of rows, intervals, noise floors, the flags' help, the documentation and the tests of
+The table of scores, the choice of rows, intervals, chance levels, the flags' help, the documentation and the tests of
 properties all follow from these declarations. A metric from outside the package is declared in the same way:
 
     from vae_tf import metrics

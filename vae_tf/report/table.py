@@ -47,7 +47,7 @@ def _write_lines(evaluation: Evaluation, results: dict[str, metrics.Result], ski
 
 
 def _score(evaluation: Evaluation, name: str, result: metrics.Result) -> tuple[str, str]:
-    """Return a score with its spread and noise floor, and its meaning."""
+    """Return a score with its spread and chance level, and its meaning."""
     if "standard_error" in result.parts:
         digits = 2 if abs(result.score) >= 10 else 4
         per_example = result.parts.get("per_example", ())
@@ -58,8 +58,8 @@ def _score(evaluation: Evaluation, name: str, result: metrics.Result) -> tuple[s
     score = f"{result.score:.4g}" if _has_units(evaluation, name) else format_number(result.score)
     if name in evaluation.interval:
         score += " [{:.3g}, {:.3g}]".format(*evaluation.interval[name])
-    if name in evaluation.noise_floor:
-        score += f" chance {format_number(evaluation.noise_floor[name])}"
+    if name in evaluation.chance_level:
+        score += f" chance {format_number(evaluation.chance_level[name])}"
     return score, result.meaning
 
 
