@@ -25,9 +25,9 @@ hypothesis.settings.load_profile("suite")
 
 
 # The files that take longest, first: both processes then end at about the same time.
-LONGEST = ("test_train", "test_evaluate", "test_export", "test_training", "test_metrics_expansion", "test_programs",
-           "test_jacobians", "test_recipes", "test_replicas", "test_devices", "test_changed_data",
-           "test_metrics_properties", "test_runtimes")
+LONGEST = ("test_train", "test_evaluate", "test_export_signatures", "test_export_versions", "test_training",
+           "test_metrics_expansion", "test_programs", "test_jacobians", "test_recipes", "test_replicas", "test_devices",
+           "test_changed_data", "test_metrics_properties", "test_runtimes")
 
 
 @pytest.hookimpl(tryfirst=True)

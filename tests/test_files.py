@@ -106,3 +106,11 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path, name, message):
     with pytest.raises(InputError, match=f"expected a folder that can be written, got .*{message}"):
         files.check_writable(tmp_path / name)
     assert sorted(os.listdir(tmp_path)) == ["file", "loop", "nothing"]
+
+
+def test_check_writable_leaves_nothing_behind(tmp_path):
+    files.check_writable(tmp_path / "a" / "b")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="expected a folder that can be written"):
+        files.check_writable(tmp_path / "file" / "b")

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.integrate
+import scipy.optimize
 import tensorflow as tf
 
 from vae_tf import jacobians
@@ -59,7 +60,7 @@ def test_levenberg_marquardt_reaches_the_losses_of_minpack():
     weights = local_decoder.levenberg_marquardt(tf.constant(features), tf.constant(y), start).numpy()
     for phi, targets, found, first in zip(features, y, weights, start.numpy(), strict=True):
         for k, target in enumerate(targets.T):
-            best = reference.scipy.optimize.least_squares(lambda w, phi=phi, target=target: np.tanh(phi @ w) - target,
+            best = scipy.optimize.least_squares(lambda w, phi=phi, target=target: np.tanh(phi @ w) - target,
                                                           first[:, k], method="lm")
             loss = ((np.tanh(phi @ found[:, k]) - target)**2).sum()
             assert loss < 2 * best.cost * (1 + 10 * local_decoder.GAIN)

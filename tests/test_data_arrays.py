@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from vae_tf import data
+from vae_tf.errors import InputError
+
+
+def save(tmp_path, **arrays):
+    path = tmp_path / "mine.npz"
+    np.savez(path, **arrays)
+    return str(path)
+
+
+def test_npz_of_images(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (7, 8, 8, 3), np.uint8)
+    ds = data.load(save(tmp_path, images=images, factors=np.array([[0, 10], [1, 30]] * 3 + [[2, 20]]),
+                        factor_names=["a", "b"]))
+    i = np.array([6, 0])
+    np.testing.assert_array_equal(ds.images_at(i), images[i])
+    np.testing.assert_array_equal(ds.factors_at(i), [[2, 1], [0, 0]])       # values become 0..size-1, in order
+    assert ds.factors == (data.Factor("a", 3, "ordinal"), data.Factor("b", 3, "ordinal"))
+    np.testing.assert_array_equal(ds.u_at(i), [[1, 0.5], [0, 0]])
+
+
+def test_npz_of_vectors_with_u(tmp_path):
+    x, u, v = np.ones((4, 3)), np.eye(4), np.linspace(0, 1, 4)
+    ds = data.load(save(tmp_path, data=x, u=u, factors=v))
+    assert not ds.is_image and ds.u_size == 4 and ds.factors == (data.Factor("v1", None, "continuous"),)
+    np.testing.assert_array_equal(ds.u_at(np.array([2])), [[0, 0, 1, 0]])
+
+
+def test_npz_images_come_as_bits_floats_or_without_channel(tmp_path):
+    bits = np.random.default_rng(0).integers(0, 2, (5, 4, 4), np.uint8)
+    for images in (bits, bits[..., np.newaxis], bits.astype(np.float32)):
+        ds = data.load(save(tmp_path, images=images))
+        np.testing.assert_array_equal(ds.images_at(np.arange(5))[..., 0], 255 * bits)
+        assert ds.factors == () and ds.u_size == 0
+
+
+@pytest.mark.parametrize(("arrays", "message"), [
+    ({"labels": np.ones(3)}, "expected one array `images` .*got labels"),
+    ({"images": np.ones((3, 4, 4, 1), np.uint8), "data": np.ones((3, 2))}, "got images, data"),
+    ({"images": np.full((3, 4, 4, 1), np.nan)}, "expected finite images, got 48 NaN"),
+    ({"images": np.full((3, 4, 4, 1), 2.0)}, r"floats in \[0, 1\], got floats in \[2, 2\]"),
+    ({"images": np.ones((3, 4), np.uint8)}, r"expected images \[N, H, W, C\], got shape \(3, 4\)"),
+    ({"data": np.array([[1.0, np.inf]])}, "expected finite data, got 1"),
+    ({"data": np.ones((3, 2)), "factors": np.ones((2, 1))}, "expected 3 rows of factors, .*got 2"),
+    ({"data": np.ones((3, 2)), "u": np.ones((4, 1))}, "expected 3 rows of u, .*got 4"),
+    ({"data": np.ones((3, 2)), "factors": np.ones((3, 2)), "factor_names": ["a"]}, "expected 2 factor_names, got 1"),
+    ({"data": np.ones((0, 2))}, "at least one example"),
+    ({"data": np.array([["a"]])}, "real numbers"),
+    ({"data": np.array([[None]])}, "plain arrays"),
+])
+def test_bad_npz(tmp_path, arrays, message):
+    with pytest.raises(InputError, match=message) as error:
+        data.load(save(tmp_path, **arrays))
+    assert "\n" not in str(error.value) and "mine.npz" in str(error.value)
+
+
+def test_unreadable_npz(tmp_path):
+    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 not a zip")
+    for path, message in [("torn.npz", "not a readable .npz"), ("none.npz", "no file")]:
+        with pytest.raises(InputError, match=message):
+            data.load(tmp_path / path)
+    with pytest.raises(InputError, match=r"expected one of dsprites, .*got 'cifar'"):
+        data.load("cifar")

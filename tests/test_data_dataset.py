@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from vae_tf import data
+from vae_tf.data import synthetic
+
+
+def test_u_is_scaled_by_the_global_range():
+    values = np.array([[0, 5], [4, 5], [2, 5]])
+    ds = data.dataset.from_arrays("x", np.zeros((3, 2), np.float32), values)
+    np.testing.assert_array_equal(ds.u_at(np.arange(3)), [[0, 0], [1, 0], [0.5, 0]])
+    np.testing.assert_array_equal(ds.u_at(np.array([1, 1])), [[1, 0], [1, 0]])     # constant in this batch
+
+
+@pytest.mark.parametrize("name", ["dsprites", "synthetic_linear", "synthetic_nonlinear", "nonstationary_sources",
+                                  "linear_mixture"])
+def test_datasets_agree_with_what_they_say(name):
+    ds = data.load(name)
+    i = np.array([5, 0, len(ds) - 1])
+    x, v, u = ds.images_at(i), ds.factors_at(i), ds.u_at(i)
+    assert x.shape == (3, *ds.shape) and x.dtype == (np.uint8 if ds.is_image else np.float32)
+    assert v.shape == (3, len(ds.factors)) and u.shape == (3, ds.u_size) and u.dtype == np.float32
+    assert u.min() >= 0 and u.max() <= 1
+    np.testing.assert_array_equal(x[1:2], ds.images_at(np.array([0])))
+    again, other = data.load(name), data.load(name, seed=1)
+    np.testing.assert_array_equal(again.images_at(i), x)
+    assert name == "dsprites" or not np.array_equal(other.images_at(i), x)
+
+
+@pytest.mark.parametrize("how", ["grid", "random"])
+def test_split(how):
+    ds = data.load("synthetic_linear")
+    parts = {part: ds.split(how, part, seed=3) for part in ("train", "validation", "test")}
+    sizes = [len(part) for part in parts.values()]
+    assert sizes == ([50_000] * 3 if how == "grid" else [40_000, 5_000, 5_000])
+    if how == "random":
+        rows = np.concatenate([part.images_at(np.arange(len(part))) for part in parts.values()])
+        assert len(np.unique(rows, axis=0)) == len(np.unique(ds.images_at(np.arange(50_000)), axis=0))
+        part = parts["test"]
+        i = np.array([3, 1])
+        np.testing.assert_allclose(part.images_at(i) @ synthetic.make_rotation([1, -1, 1], np.pi / 4)[:, :2] / [2, 1],
+                                   part.factors_at(i), atol=1e-6)     # factors go with their images
