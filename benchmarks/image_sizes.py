@@ -1,10 +1,11 @@
-"""Find networks and learning rates whose losses stay finite on images of other sizes, and count active latents.
+"""Find networks and learning rates whose losses stay finite on images of other sizes, and count informative latents.
 
     python benchmarks/image_sizes.py [--steps=24] [--rows=0,1,...] [--alive=300]
 
 It makes images of bright rectangles on dark grounds, trains a VAE of ten latents on them for 24 steps with seeds 0 and
 1, and prints a line of a Markdown table per setting: nats per pixel at the end, or the step whose loss is not finite.
---alive=N trains 128x128x3 images with their default settings for N steps and prints the number of active latents.
+--alive=N trains 128x128x3 images with their default settings for N steps and prints the number of informative
+latents.
 docs/defaults.md has the table.
 """
 
@@ -13,7 +14,7 @@ import pathlib
 import tempfile
 
 import numpy as np
-from defaults import active_latents, trained
+from defaults import count_informative, train_one
 
 from vae_tf import training
 
@@ -47,9 +48,9 @@ def describe_end(path, size, channels, setting, batch, seed, steps):
     """Return the nats per pixel after some steps, or the step whose loss is not finite."""
     network, rate, clip = setting
     try:
-        *_, history = trained(f"--dataset={path}", "--model=vae", f"--network={network}", f"--learning_rate={rate}",
-                              f"--clip_gradients={clip}", f"--batch_size={batch}", f"--seed={seed}", "--log_every=1",
-                              most_steps=steps)
+        *_, history = train_one(f"--dataset={path}", "--model=vae", f"--network={network}", f"--learning_rate={rate}",
+                                f"--clip_gradients={clip}", f"--batch_size={batch}", f"--seed={seed}", "--log_every=1",
+                                most_steps=steps)
     except training.NonFiniteError as error:
         return f"**not finite at {str(error).split(':')[0]}**"
     return f"{history[-1]['loss'] / (size * size * channels):.2f}"
@@ -65,10 +66,10 @@ def main():
         path = pathlib.Path(folder, "rectangles.npz")
         if given.alive:
             np.savez(path, images=draw_rectangles(128, 3, 2_000))
-            config, model, dataset, history = trained(f"--dataset={path}", "--model=vae", most_steps=given.alive)
+            config, model, dataset, history = train_one(f"--dataset={path}", "--model=vae", most_steps=given.alive)
             print(f"128x128x3, {config.network}, rate {config.learning_rate:g}, {given.alive} steps of "
                   f"{config.batch_size}: loss {history[-1]['loss']:.1f}, KL {history[-1]['kl']:.2f}, "
-                  f"{active_latents(model, dataset)} of {model.latents} latents active")
+                  f"{count_informative(model, dataset)} of {model.latents} latents informative")
             return
         print("| images | network | learning rate | `--clip_gradients` | batch | seeds 0 and 1 |")
         print("|---|---|---|---|---|---|")

@@ -1,4 +1,4 @@
-"""What anybody's process does with a SavedModel: TensorFlow alone, no vae_tf. test_export runs it.
+"""What anybody's process does with a SavedModel: TensorFlow alone, no vae_tf. test_export_signatures runs it.
 
     python -I outside.py asked.pickle answers.pickle
 """

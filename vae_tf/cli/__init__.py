@@ -12,7 +12,6 @@ Only this package touches flags: everything else takes arguments.
 """
 
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY, define_evaluate_flags
-from vae_tf.cli.help_page import write_help
 from vae_tf.cli.program import read_flags, run
 from vae_tf.cli.scoring_request import (
     DataRequest,
@@ -26,4 +25,4 @@ from vae_tf.cli.training_request import choose_strategy, configure, configure_al
 
 __all__ = ["QUICK_EXAMPLES", "QUICK_GEOMETRY", "DataRequest", "ScoringRequest", "choose_strategy", "configure",
            "configure_all", "define_evaluate_flags", "define_train_flags", "read_data_request", "read_flags",
-           "read_options", "read_scoring_request", "read_settings", "run", "write_help"]
+           "read_options", "read_scoring_request", "read_settings", "run"]

@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from absl import flags
 
 
-def write_help(program: str, description: str, groups: Mapping[str, Sequence[str]],
-               values: flags.FlagValues = flags.FLAGS) -> str:
+def write_help(program: str, description: str, groups: Mapping[str, Sequence[str]]) -> str:
     """Return the page of --help: what the program does, then every flag under its heading.
 
     Args:
         program: name of the file.
         description: what it does.
         groups: {heading: names of flags}.
-        values: the flags.
     """
     lines = [f"python {program} [--flag=value ...] [--flagfile=FILE]", "", description]
     for heading, names in groups.items():
         lines += ["", heading]
         for name in names:
-            lines += _describe(name, values[name])
+            lines += _describe(name, flags.FLAGS[name])
     lines += ["", "  --flagfile=FILE      Read flags from FILE; flags after it override it. Recipes: flags/*/*.flags"]
     return "\n".join(lines)
 
