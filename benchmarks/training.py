@@ -23,7 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 from vae_tf import data, distributions, models, replicas, train_step, training
-from vae_tf.training import batches
+from vae_tf.data import batches
 
 try:
     import torch

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from vae_tf import data
-from vae_tf.data import npz
+from vae_tf.data import batches, npz
 from vae_tf.errors import InputError
-from vae_tf.training import batches
 
 
 def save(folder, **arrays):

@@ -14,8 +14,8 @@ import tensorflow as tf
 from cases import build, dataset
 
 from vae_tf import devices, distributions, training
+from vae_tf.data import batches
 from vae_tf.errors import InputError
-from vae_tf.training import batches
 
 ROOT = pathlib.Path(__file__).parent.parent
 CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tcvae", {"tc_estimator": "stratified"})]

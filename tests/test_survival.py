@@ -12,8 +12,8 @@ import tensorflow as tf
 from cases import build, dataset
 
 from vae_tf import data, runs, training
+from vae_tf.data import batches
 from vae_tf.errors import InputError
-from vae_tf.training import batches
 
 CASE = ("ivae", "mlp_synthetic", (3,), "gaussian", {})
 STEPS, EVERY, KILLS = 2400, 20, 5

@@ -6,6 +6,7 @@ all latents or all pixels of that example.
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -68,6 +69,7 @@ def reparameterise(posterior: tfd.Distribution, noise: tf.Tensor) -> tf.Tensor:
     return posterior.bijector.forward(noise)
 
 
+@keras.saving.register_keras_serializable("vae_tf")
 class Likelihood(keras.layers.Layer):
     """The likelihood p(x|z), made from the decoder's output.
 
@@ -87,6 +89,11 @@ class Likelihood(keras.layers.Layer):
         if kind == "gaussian_learned":
             self.log_variance = self.add_weight(
                 shape=(), initializer=keras.initializers.Constant(self.log_variance), name="log_variance")
+        self.built = True
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments of __init__, with the variance as it is now."""
+        return {"kind": self.kind, "variance": math.exp(float(self.log_variance))}
 
     def make_distribution(self, output: tf.Tensor) -> tfd.Distribution:
         """Return p(x|z) for the decoder's output [B, ...]; its event shape is the shape of one example."""

@@ -182,6 +182,7 @@ class Conv(Maker):
         return layer(layers.Activation, "relu")(h)
 
 
+@keras.saving.register_keras_serializable("vae_tf")
 def xtanh(x: Tensor) -> Tensor:
     """Return tanh(x) + 0.1 x, the activation of Khemakhem 2020."""
     return keras.ops.tanh(x) + 0.1 * x

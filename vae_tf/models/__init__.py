@@ -8,8 +8,9 @@
 Each model overrides one of these, and declares what else the programs need to know of it (`Autoencoder`).
 """
 
-from vae_tf.models.autoencoder import Autoencoder, scale_to_unit_range
+from vae_tf.models.autoencoder import Autoencoder
 from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
+from vae_tf.models.keras_loops import scale_to_unit_range
 from vae_tf.models.registry import MODELS, find, find_declared, list_models_with_beta, list_options, register
 
 # Each of these modules registers its models; the order is that of --help.

@@ -1,5 +1,6 @@
 """The base class of all models: an encoder, a decoder, a likelihood, and declarations about the model."""
 
+import inspect
 from typing import Any, ClassVar
 
 import keras
@@ -9,17 +10,11 @@ from vae_tf import distributions
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
+from vae_tf.models.keras_loops import KerasLoops, scale_to_unit_range
 from vae_tf.typing import Distribution, Network, Optimizer, Tensor
 
-TRAINED_BY = "train with training.fit(model, dataset, optimizer, steps=..., batch_size=...)"
 
-
-def scale_to_unit_range(x: Tensor) -> Tensor:
-    """Convert a user's data into a model's: uint8 images into floats in [0, 1]; float vectors stay unchanged."""
-    return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else x
-
-
-class Autoencoder(keras.Model):
+class Autoencoder(KerasLoops):
     """An encoder from x to z and a decoder from z to p(x|z). Models override `posterior`, `prior` and `objective`.
 
     Args:
@@ -54,6 +49,7 @@ class Autoencoder(keras.Model):
         super().__init_subclass__(**keywords)
         if "linear_theory" not in vars(cls):
             cls.linear_theory = None
+        keras.saving.register_keras_serializable(cls.__module__.partition(".")[0])(cls)
 
     @staticmethod
     def list_heads(latents: int) -> tuple[int, ...]:
@@ -156,22 +152,34 @@ class Autoencoder(keras.Model):
         return (Update("loss", self.trainable_variables, optimizer),)
 
     def call(self, x: Tensor, u: Tensor = None, training: bool = False) -> Tensor:
-        """Return the mean image decoded from the posterior mean."""
-        return self.likelihood(self.posterior(x, u, training).mean(), training).mean()
+        """Return the mean image decoded from the posterior mean of x, uint8 or float; x may be [x, u]."""
+        if isinstance(x, tuple | list):
+            x, u = x
+        return self.likelihood(self.posterior(scale_to_unit_range(x), u, training).mean(), training).mean()
 
-    def compile(self, optimizer: Any = "rmsprop", **options: Any) -> None:
-        """Compile as Keras does, without a loss: the objective is the model's own.
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments of __init__ as `save` writes them; the model keeps each as an attribute of its name.
 
         Raises:
-            InputError: a loss or metrics.
+            InputError: the model has no attribute of an argument's name.
         """
-        asked = [name for name in ("loss", "loss_weights", "metrics", "weighted_metrics") if options.get(name)]
-        if asked:
-            raise InputError(f"{asked[0]}: a {type(self).__name__} has an objective of its own; expected none, "
-                             f"got {options[asked[0]]!r}; {TRAINED_BY}")
-        super().compile(optimizer=optimizer, **options)
+        config = {}
+        for name in self._list_arguments():
+            attribute = "likelihood_layer" if name == "likelihood" else name
+            if not hasattr(self, attribute):
+                raise InputError(f"{name}: expected a {type(self).__name__} to keep this argument of __init__ as an "
+                                 "attribute of its name, so that it can be saved; got none")
+            config[name] = keras.saving.serialize_keras_object(getattr(self, attribute))
+        return config
 
-    def _refuse(self, *args: Any, **options: Any) -> None:
-        raise InputError(f"fit: Keras' own loop knows no objective of a {type(self).__name__}; {TRAINED_BY}")
+    @classmethod
+    def _list_arguments(cls) -> list[str]:
+        """Return the names of the arguments of __init__."""
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        return [each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
 
-    fit = evaluate = train_on_batch = test_on_batch = _refuse
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> "Autoencoder":
+        """Return the model of a configuration that `get_config` gave, with freshly initialised weights."""
+        return cls(**{name: keras.saving.deserialize_keras_object(config[name], custom_objects)
+                      for name in cls._list_arguments() if name in config})

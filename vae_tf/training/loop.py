@@ -12,10 +12,10 @@ import tensorflow as tf
 
 from vae_tf import checks, data, devices, models, replicas, runs
 from vae_tf.console import Progress, StopRequest
+from vae_tf.data.batches import distribute_batches, draw_permutation, make_batches
 from vae_tf.errors import InputError
 from vae_tf.train_step import make_train_steps
 from vae_tf.training import failures
-from vae_tf.training.batches import distribute_batches, draw_permutation, make_batches
 from vae_tf.training.callbacks import tell_callbacks
 from vae_tf.training.rows import Row, Writers
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from vae_tf import data
-from vae_tf.training import batches
+from vae_tf.data import batches
 
 
 def test_every_epoch_is_a_permutation_of_its_own():

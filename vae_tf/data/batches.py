@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import checks, data
+from vae_tf import checks
+from vae_tf.data.dataset import Dataset
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Integers, Tensor
 
@@ -56,7 +57,7 @@ def draw_successive(n: int, batch_size: int, seed: int, step: int, count: int,
                            for epoch in range(start // n, (stop - 1) // n + 1)])
 
 
-def make_batches(dataset: data.Dataset, batch_size: int, seeds: Sequence[int], start: int, stop: int,
+def make_batches(dataset: Dataset, batch_size: int, seeds: Sequence[int], start: int, stop: int,
                  with_u: bool = False, shares: tuple[int, int, int] = (0, 1, 1),
                  failures: list[tuple[int, Exception]] | None = None) -> tf.data.Dataset:
     """Return the examples of steps start..stop-1 as a tf.data.Dataset of (step, x) or (step, x, u).
@@ -124,7 +125,7 @@ def _find_failure(columns: Sequence[tuple[Any, tuple[int, ...], Any]], steps: In
     return int(steps[0])
 
 
-def _list_columns(dataset: data.Dataset, with_u: bool) -> list[tuple[Any, tuple[int, ...], Any]]:
+def _list_columns(dataset: Dataset, with_u: bool) -> list[tuple[Any, tuple[int, ...], Any]]:
     """Return (function of indices, shape of an example, dtype) of x and, with u, of u."""
     columns: list[tuple[Any, tuple[int, ...], Any]] = [
         (dataset.images_at, dataset.shape, tf.uint8 if dataset.is_image else tf.float32)]

@@ -1,0 +1,247 @@
+"""Keras' own loops: compile, fit, evaluate, predict, save and load, with nothing but Keras' idioms."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import CASES, FACTORS, IDS, build, dataset
+
+from vae_tf import distributions, models, networks, training
+from vae_tf.errors import InputError
+
+DENSE = [case for case in CASES if case[1] == "mlp_synthetic"]
+DENSE_IDS = [IDS[CASES.index(case)] for case in DENSE]
+
+
+def compiled(case, seed=0, **options):
+    model = build(*case)
+    model.compile(keras.optimizers.Adam(1e-3), seed=seed, **options)
+    return model
+
+
+def inputs(model, ds):
+    """What Keras takes of a dataset: x, or [x, u]."""
+    rows = np.arange(len(ds))
+    return [ds.images_at(rows), ds.u_at(rows)] if model.u_size else ds.images_at(rows)
+
+
+def assert_same_weights(a, b, **tolerance):
+    for one, other in zip(a.get_weights(), b.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, **{"rtol": 0, "atol": 0, **tolerance})
+
+
+@pytest.mark.parametrize("case", DENSE, ids=DENSE_IDS)
+def test_fit_on_a_dataset_is_training_fit(case):
+    """Two calls of fit, with batches that straddle epochs: the same program on the same numbers."""
+    ds, model, ours = dataset(case[2]), compiled(case, seed=5), build(*case)
+    for steps in (4, 3):
+        history = model.fit(ds, batch_size=12, steps_per_epoch=steps, verbose=0).history
+    rows = training.fit(ours, ds, keras.optimizers.Adam(1e-3), steps=7, batch_size=12, seed=5, log_every=7,
+                        checkpoint_every=4)
+    assert_same_weights(model, ours)
+    for name, values in history.items():        # 36 numbers of float32, summed in another order
+        np.testing.assert_allclose(values, rows[-1][name], rtol=1e-5)
+
+
+@pytest.mark.parametrize("case", DENSE[:6], ids=DENSE_IDS[:6])
+def test_a_step_on_arrays_is_the_gradient_of_the_objective(case):
+    """One step of plain gradient descent at rate 1 moves the weights by the gradient of the mean loss."""
+    ds, model = dataset(case[2]), build(*case)
+    x, *u = [inputs(model, ds)] if not model.u_size else inputs(model, ds)
+    noise = distributions.noise(tf.constant([2, 0]), len(ds), model.noise_size)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model.objective(tf.constant(x), *u, noise=noise, training=True)["loss"])
+    expected = [w.numpy() - g for w, g in
+                zip(model.trainable_variables, tape.gradient(loss, model.trainable_variables), strict=True)]
+    model.compile(keras.optimizers.SGD(1.0), seed=2)
+    history = model.fit(inputs(model, ds), batch_size=len(ds), shuffle=False, verbose=0).history
+    np.testing.assert_allclose(history["loss"], [loss], rtol=1e-6)
+    for weight, value in zip(model.trainable_variables, expected, strict=True):
+        np.testing.assert_allclose(weight, value, rtol=1e-4, atol=1e-5)     # a graph may sum in another order
+
+
+@pytest.mark.parametrize("name", ["ae", "vae", "ivae"])
+def test_every_form_of_the_same_data_gives_the_same_numbers(name):
+    case = (name, "conv_locatello", (16, 16, 1), "bernoulli", {})
+    ds, model = dataset(case[2]), compiled(case)
+    given = inputs(model, ds)
+    floats = [given[0] / np.float32(255), given[1]] if model.u_size else given / np.float32(255)
+    as_data = tf.data.Dataset.from_tensor_slices(tuple(given) if model.u_size else given).batch(8)
+    forms = [given, floats, as_data, ds]
+    if model.u_size:
+        as_inputs = tf.data.Dataset.from_tensor_slices((tuple(given),)).batch(8)
+        forms += [as_inputs]
+        np.testing.assert_allclose(model.evaluate(*given, batch_size=8, verbose=0),
+                                   model.evaluate(given, batch_size=8, verbose=0))
+    scores = [model.evaluate(form, batch_size=None if isinstance(form, tf.data.Dataset) else 8, verbose=0,
+                             return_dict=True) for form in forms]
+    assert set(scores[0]) == {"loss", "reconstruction", *(["kl"] if model.has_prior else [])}
+    images = [model.predict(form, verbose=0) for form in forms]
+    assert images[0].shape == (len(ds), *ds.shape) and images[0].min() >= 0 and images[0].max() <= 1
+    for score, image in zip(scores[1:], images[1:], strict=True):
+        # Floats are divided by 255 by NumPy, bytes by TensorFlow.
+        np.testing.assert_allclose(list(score.values()), list(scores[0].values()), rtol=1e-5)
+        np.testing.assert_allclose(image, images[0], rtol=1e-5, atol=1e-6)
+
+
+def test_evaluate_gives_the_objective_of_each_example_and_repeats_itself():
+    case = ("beta_vae", "mlp_synthetic", (3,), "gaussian", {"beta": 3.0})
+    ds, model = dataset(case[2]), compiled(case)
+    first, second = (model.evaluate(ds, batch_size=16, verbose=0, return_dict=True) for _ in range(2))
+    assert first == second
+    posterior = model.posterior(inputs(model, ds))
+    kl = -0.5 * np.sum(1 + np.log(posterior.variance()) - posterior.mean() ** 2 - posterior.variance(), 1)
+    np.testing.assert_allclose(first["kl"], kl.mean(), rtol=1e-5)           # 40 examples in batches of 16, 16 and 8
+    np.testing.assert_allclose(first["loss"], first["reconstruction"] + 3 * first["kl"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_saved_models_come_back_the_same(tmp_path, case):
+    ds, model = dataset(case[2]), build(*case)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded) is type(model) and loaded.beta == model.beta
+    assert all(getattr(loaded, option.name) == getattr(model, option.name) for option in model.options)
+    assert_same_weights(model, loaded)
+    given = inputs(model, ds.take(np.arange(4)))
+    np.testing.assert_array_equal(loaded(given), model(given))
+
+
+@pytest.mark.parametrize("case", [DENSE[1], DENSE[5]], ids=[DENSE_IDS[1], DENSE_IDS[5]])
+def test_a_loaded_model_trains_on_as_the_saved_one_does(tmp_path, case):
+    ds, model = dataset(case[2]), compiled(case, seed=4)
+    model.fit(ds, batch_size=8, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for each in (model, loaded):
+        each.fit(ds, batch_size=8, verbose=0)
+    assert_same_weights(model, loaded)
+
+
+class Squared(models.VAE):
+    """A user's own objective and argument: the squared norm of the means in place of the KL."""
+
+    def __init__(self, encoder, decoder, likelihood, weight):
+        super().__init__(encoder, decoder, likelihood)
+        self.weight = weight
+
+    def objective(self, x, u=None, *, noise, beta=None, training=False):
+        mean = self.posterior(x, u, training).mean()
+        terms = {"reconstruction": -self.likelihood(mean, training).log_prob(x), "norm": tf.reduce_sum(mean ** 2, 1)}
+        return {"loss": terms["reconstruction"] + self.weight * terms["norm"], **terms}
+
+
+def test_own_networks_and_an_own_objective(tmp_path):
+    x, z = keras.Input((3,)), keras.Input((2,))
+    hidden = keras.layers.Dense(8, networks.xtanh)(x)
+    model = Squared(keras.Model(x, [keras.layers.Dense(2)(hidden), keras.layers.Dense(2)(hidden)]),
+                    keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"), weight=0.5)
+    model.compile("sgd")
+    ds = dataset((3,))
+    history = model.fit(inputs(model, ds), epochs=2, verbose=0).history
+    assert set(history) == {"loss", "reconstruction", "norm"} and history["loss"][1] < history["loss"][0]
+    model.save(tmp_path / "own.keras")
+    loaded = keras.models.load_model(tmp_path / "own.keras")
+    assert isinstance(loaded, Squared) and loaded.weight == 0.5 and loaded.likelihood_layer.kind == "gaussian"
+    np.testing.assert_array_equal(loaded.predict(ds, verbose=0), model.predict(ds, verbose=0))
+
+
+def test_an_argument_that_is_not_kept_is_named(tmp_path):
+    class Forgetful(models.VAE):
+        def __init__(self, encoder, decoder, likelihood, colour):
+            super().__init__(encoder, decoder, likelihood)
+
+    model = build(*DENSE[1])
+    forgetful = Forgetful(model.encoder, model.decoder, model.likelihood_layer, "red")
+    with pytest.raises(InputError, match="colour: expected a Forgetful to keep this argument"):
+        forgetful.save(tmp_path / "model.keras")
+    assert not list(tmp_path.iterdir())
+
+
+def test_keras_callbacks_and_validation(tmp_path):
+    ds = dataset((3,))
+    model, rows = compiled(DENSE[1]), np.arange(len(ds))
+    x = ds.images_at(rows)
+    stopping = keras.callbacks.EarlyStopping("val_loss", patience=0, min_delta=1e6)
+    history = model.fit(x, validation_data=x[:10], epochs=3, batch_size=8, verbose=0, callbacks=[
+        keras.callbacks.ModelCheckpoint(tmp_path / "best.keras", monitor="val_kl", save_best_only=True, mode="min"),
+        keras.callbacks.ReduceLROnPlateau("val_loss", factor=0.5, patience=0, min_delta=1e6),
+        keras.callbacks.CSVLogger(tmp_path / "log.csv"), keras.callbacks.TensorBoard(tmp_path / "logs"), stopping])
+    assert len(history.history["val_reconstruction"]) == 2 and stopping.stopped_epoch == 1
+    assert float(model.optimizer.learning_rate) == pytest.approx(0.0005)
+    header, *lines = (tmp_path / "log.csv").read_text().splitlines()
+    assert "val_kl" in header and len(lines) == 2 and list((tmp_path / "logs/validation").iterdir())
+    best = keras.models.load_model(tmp_path / "best.keras")
+    kl = best.evaluate(x[:10], verbose=0, return_dict=True)["kl"]
+    assert kl == pytest.approx(min(history.history["val_kl"]), rel=1e-6)
+    assert "val_kl" in model.fit(ds, validation_data=ds, batch_size=8, verbose=0).history
+    assert "val_kl" in model.fit(x, validation_split=0.25, batch_size=8, verbose=0).history
+
+
+def test_validation_of_a_model_that_sees_u():
+    ds, model = dataset((3,)), compiled(DENSE[5])
+    x, u = inputs(model, ds)
+    for given in ([x, u], (x, u), ds):
+        assert "val_kl" in model.fit([x, u], validation_data=given, batch_size=8, verbose=0).history
+
+
+def test_devices_share_batches():
+    """The same objective and updates on two devices as on one; the noise of an example is the same."""
+    ds, alone = dataset((3,)), compiled(DENSE[1])
+    with tf.distribute.MirroredStrategy([device.name for device in tf.config.list_logical_devices("CPU")]).scope():
+        shared = compiled(DENSE[1])
+    for model in (alone, shared):
+        history = model.fit(inputs(model, ds), batch_size=40, epochs=3, shuffle=False, verbose=0).history
+    assert_same_weights(alone, shared, rtol=1e-3, atol=1e-5)        # sums over two halves, then Adam's division
+    assert np.isfinite(history["loss"]).all()
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_trains(precision):
+    model = compiled(("vae", "mlp_synthetic", (3,), "gaussian", {"dtype": precision}))
+    history = model.fit(dataset((3,)), batch_size=8, epochs=3, verbose=0).history
+    assert history["loss"][-1] < history["loss"][0]
+
+
+X, U = np.zeros((8, 3), np.float32), np.zeros((8, FACTORS), np.float32)
+IMAGES = np.zeros((8, 16, 16, 1), np.uint8)
+REFUSED = [
+    ("loss", "vae", lambda model: model.compile("adam", loss="mse")),
+    ("metrics", "vae", lambda model: model.compile("adam", metrics=["mae"])),
+    ("loss_weights", "vae", lambda model: model.compile("adam", loss_weights=[1])),
+    ("seed", "vae", lambda model: model.compile("adam", seed=-1)),
+    ("y", "vae", lambda model: model.fit(X, X)),
+    ("y", "vae", lambda model: model.evaluate(X, X)),
+    ("y", "vae", lambda model: model.train_on_batch(X, X)),
+    ("y", "vae", lambda model: model.test_on_batch(X, X)),
+    ("x", "vae", lambda model: model.fit([X, X])),
+    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_tensor_slices((X, U)).batch(4))),
+    ("x", "vae", lambda model: model.fit(X[:, :2])),
+    ("x", "vae", lambda model: model.fit(X.astype(int))),
+    ("x", "vae", lambda model: model.fit(np.full_like(X, np.nan))),
+    ("x", "vae", lambda model: model.predict(X[:, :2])),
+    ("x", "ivae", lambda model: model.fit(X)),
+    ("u", "ivae", lambda model: model.fit([X, U[:, :1]])),
+    ("u", "ivae", lambda model: model.fit([X, U.astype(int)])),
+    ("sample_weight", "vae", lambda model: model.fit(X, sample_weight=np.ones(8))),
+    ("class_weight", "vae", lambda model: model.fit(X, class_weight={0: 1})),
+    ("validation_data", "vae", lambda model: model.fit(X, validation_data=(X, X))),
+    ("batch_size", "vae", lambda model: model.fit(dataset((3,)), batch_size=0)),
+]
+
+
+@pytest.mark.parametrize("argument, name, call", REFUSED, ids=[f"{a}-{n}-{i}" for i, (a, n, _) in enumerate(REFUSED)])
+def test_what_keras_users_try_is_refused_in_one_line(argument, name, call):
+    model = compiled((name, "mlp_synthetic", (3,), "gaussian", {}))
+    before = [w.copy() for w in model.get_weights()]
+    with pytest.raises(InputError, match=rf"^{argument}: .*expected [^\n]*$"):
+        call(model)
+    for a, b in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("x, fault", [(IMAGES + np.float32(200), "200"), (IMAGES - np.float32(1), "-1")])
+def test_float_images_outside_of_0_to_1_are_refused(x, fault):
+    model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
+    with pytest.raises(InputError, match=rf"x: expected uint8 images, or floats in \[0, 1\]; got {fault}"):
+        model.fit(x)
