@@ -3,6 +3,10 @@
 import importlib.util
 import pathlib
 import re
+import runpy
+
+import numpy as np
+import pytest
 
 EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 
@@ -20,3 +24,16 @@ def test_a_vae_in_one_file(capsys):
     reconstruction, kl, mig, distance = numbers
     assert 500 < reconstruction < 4096 and 0 < kl < 100        # log 2 per pixel is 2839 nats
     assert 0 <= mig <= 1 and distance > 0
+
+
+@pytest.mark.parametrize("name", ["ae", "beta_tcvae", "ivae"])
+def test_keras_loops_train_and_load(name, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["keras_loops.py", name, "1"])
+    found = runpy.run_path(str(EXAMPLES / "keras_loops.py"))
+    assert type(found["best"]).key == name and (tmp_path / "best.keras").exists()
+    x = found["validation"].images_at(found["rows"])
+    decoded = capsys.readouterr().out.partition("reconstructed")[2]
+    numbers = np.array([float(number) for number in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", decoded)]).reshape(3, 3)
+    np.testing.assert_allclose(numbers, found["best"].predict(found["given"], verbose=0), atol=1e-5)
+    assert np.mean((numbers - x) ** 2) < 0.1 * np.mean(x ** 2)

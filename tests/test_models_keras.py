@@ -48,7 +48,7 @@ def test_a_step_on_arrays_is_the_gradient_of_the_objective(case):
     """One step of plain gradient descent at rate 1 moves the weights by the gradient of the mean loss."""
     ds, model = dataset(case[2]), build(*case)
     x, *u = [inputs(model, ds)] if not model.u_size else inputs(model, ds)
-    noise = distributions.noise(tf.constant([2, 0]), len(ds), model.noise_size)
+    noise = distributions.draw_noise(tf.constant([2, 0]), len(ds), model.noise_size)
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(model.objective(tf.constant(x), *u, noise=noise, training=True)["loss"])
     expected = [w.numpy() - g for w, g in
@@ -79,8 +79,8 @@ def test_every_form_of_the_same_data_gives_the_same_numbers(name):
     images = [model.predict(form, verbose=0) for form in forms]
     assert images[0].shape == (len(ds), *ds.shape) and images[0].min() >= 0 and images[0].max() <= 1
     for score, image in zip(scores[1:], images[1:], strict=True):
-        # Floats are divided by 255 by NumPy, bytes by TensorFlow.
-        np.testing.assert_allclose(list(score.values()), list(scores[0].values()), rtol=1e-5)
+        # Floats are divided by 255 by NumPy, bytes by TensorFlow. The KL is near 0, a difference of numbers near 1.
+        np.testing.assert_allclose(list(score.values()), list(scores[0].values()), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(image, images[0], rtol=1e-5, atol=1e-6)
 
 

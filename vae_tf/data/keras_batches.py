@@ -18,7 +18,7 @@ class InOrder(keras.utils.PyDataset):
 
     def __init__(self, dataset: Dataset, batch_size: int, with_u: bool) -> None:
         super().__init__()
-        checks.whole("batch_size", batch_size, 1)
+        checks.check_whole("batch_size", batch_size, 1)
         self.dataset, self.batch_size, self.with_u = dataset, batch_size, with_u
 
     def __len__(self) -> int:

@@ -64,7 +64,7 @@ class KerasLoops(keras.Model):
             if options.get(name):
                 raise InputError(f"{name}: a {type(self).__name__} has an objective of its own, and its terms are the "
                                  f"metrics; expected none, got {options[name]!r}; call compile(optimizer) alone")
-        self.__dict__["_seed"] = checks.whole("seed", seed, 0, 2**31 - 1)
+        self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
         # The dictionary is set past Keras, which would take what is in it for parts of the model.
         with self.distribute_strategy.scope():
@@ -122,7 +122,7 @@ class KerasLoops(keras.Model):
 
     def _draw_noise(self, seed: int, step: Any, x: Tensor) -> Tensor:
         pair = tf.stack([seed, tf.cast(tf.convert_to_tensor(step), tf.int32)])
-        return distributions.noise(pair, tf.shape(x)[0], self.noise_size)
+        return distributions.draw_noise(pair, tf.shape(x)[0], self.noise_size)
 
     def _unpack(self, data: Any) -> tuple[Tensor, Tensor]:
         """Return x, float, and u or None, of what Keras hands to a step."""
@@ -191,7 +191,7 @@ class KerasLoops(keras.Model):
             raise InputError(f"y: a {type(self).__name__} learns from x alone; expected none, got "
                              f"{type(y).__name__}; call fit(x)")
         if hasattr(x, "images_at"):
-            size = checks.whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
+            size = checks.check_whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
             return self._read(x, size, options if shuffle else None), None, None
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list):
