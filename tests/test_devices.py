@@ -116,12 +116,49 @@ def test_what_is_not_there_is_said(monkeypatch):
                           ("tpu", "no TPU was found"), ("two", "expected one of auto, .*; got 'two'")):
         with pytest.raises(InputError, match=f"strategy: {message}"):
             devices.choose_strategy(name)
-    monkeypatch.setenv("TF_CONFIG", "two machines")
-    with pytest.raises(InputError, match=r"strategy: expected a JSON object .* TF_CONFIG; got two machines"):
-        devices.choose_strategy("auto")
-    monkeypatch.delenv("TF_CONFIG")
     assert devices.choose_strategy("one_device").num_replicas_in_sync == 1
     assert devices.choose_strategy("auto").num_replicas_in_sync == 1
+
+
+CLUSTER = {"worker": ["host1:2222", "host2:2222"]}
+TASK = {"type": "worker", "index": 0}
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ("two machines", "expected a JSON object .* TF_CONFIG; got two machines"),
+    ("[1]", r"expected a JSON object .* TF_CONFIG; got \[1\]"), ("[" * 100_000, "expected a JSON object"),
+    ({"cluster": [1], "task": TASK}, "cluster: expected an object with lists of addresses"),
+    ({"cluster": {"ps": ["a:1"]}, "task": TASK}, "cluster: expected an object .* of worker and of at most one chief"),
+    ({"cluster": {**CLUSTER, "chief": ["a:1", "b:1"]}, "task": TASK}, "cluster: expected .* at most one chief"),
+    ({"cluster": {"chief": 7}, "task": TASK}, "chief: expected a list of addresses; got 7"),
+    ({"cluster": {"worker": []}, "task": TASK}, "worker: expected a list of addresses"),
+    ({"cluster": {"worker": ["host1"]}, "task": TASK}, "worker: expected addresses such as host1:2222, .*; got"),
+    ({"cluster": {"worker": ["host1:99999"]}, "task": TASK}, "worker: expected .* a port from 1 to 65535; got"),
+    ({"cluster": {"worker": ["host1:0"]}, "task": TASK}, "a port from 1 to 65535"),
+    ({"cluster": {"worker": [":2222"]}, "task": TASK}, "worker: expected addresses"),
+    ({"cluster": {"worker": [None]}, "task": TASK}, "worker: expected addresses"),
+    ({"cluster": CLUSTER}, "task: expected .*; got null"),
+    ({"cluster": CLUSTER, "task": 3}, "task: expected"),
+    ({"cluster": CLUSTER, "task": {"type": "worker"}}, "task: expected"),
+    ({"cluster": CLUSTER, "task": {"type": "chief", "index": 0}}, 'task: expected .* one of worker, .*got .*chief'),
+    ({"cluster": CLUSTER, "task": {"type": ["worker"], "index": 0}}, "task: expected"),
+    *[({"cluster": CLUSTER, "task": {"type": "worker", "index": index}}, "task: expected")
+      for index in (2, -1, "one", None, True, 0.5, "9" * 5_000)],
+])
+def test_a_cluster_that_is_none_is_refused_before_tensorflow_starts_it(monkeypatch, given, message):
+    monkeypatch.setenv("TF_CONFIG", given if isinstance(given, str) else json.dumps(given))
+    for name in ("auto", "multi_worker"):
+        with pytest.raises(InputError, match=f"^strategy: .*{message}") as error:
+            devices.choose_strategy(name)
+        assert "\n" not in str(error.value) and len(str(error.value)) < 600
+
+
+@pytest.mark.parametrize("given", ["{}", '{"task": {}}', '{"cluster": {}}', ""])
+def test_a_config_without_a_cluster_is_none(monkeypatch, given):
+    monkeypatch.setenv("TF_CONFIG", given)
+    assert devices.choose_strategy("auto") is devices.choose_strategy("one_device")
+    with pytest.raises(InputError, match="multi_worker needs the environment variable TF_CONFIG"):
+        devices.choose_strategy("multi_worker")
 
 
 def test_two_workers_give_the_result_of_one(tmp_path):

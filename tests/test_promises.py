@@ -8,7 +8,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 DOCUMENTS = ("training", "serving")
-NAMED = re.compile(r"`tests/(\w+\.py)(?:::(\w+))?`")
+NAMED = re.compile(r"`tests/([\w/]+\.py)(?:::(\w+))?`")
 
 
 def names_in(file):

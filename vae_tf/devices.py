@@ -11,7 +11,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, shorten
 from vae_tf.typing import Tensor
 
 
@@ -113,12 +113,49 @@ def gather_batch(x: Tensor) -> Tensor:
 
 
 def _read_cluster() -> dict[str, Any] | None:
+    """Return the cluster of TF_CONFIG, {kind of process: addresses}; None if it names none.
+
+    Raises:
+        InputError: TF_CONFIG is no JSON object, or its cluster or its task is none that can train.
+    """
     given = os.environ.get("TF_CONFIG") or "{}"
     try:
-        return json.loads(given).get("cluster")
-    except (ValueError, AttributeError):
-        raise InputError("strategy: expected a JSON object in the environment variable TF_CONFIG; "
-                         f"got {given}") from None
+        config = json.loads(given)
+    except (ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise InputError("strategy: expected a JSON object in the environment variable TF_CONFIG; got "
+                         + shorten(given, 200))
+    cluster = config.get("cluster")
+    if not cluster:
+        return None
+    _check_cluster(cluster)
+    task = config.get("task")
+    kind, index = (task.get("type"), task.get("index")) if isinstance(task, dict) else (None, None)
+    number = int(index) if isinstance(index, str) and index.isdecimal() and len(index) < 9 else index
+    if kind not in tuple(cluster) or type(number) is not int or not 0 <= number < len(cluster[kind]):
+        raise _refuse_config("task", '{"type": one of ' + " or ".join(cluster) + ', "index": its place there}', task)
+    return cluster
+
+
+def _check_cluster(cluster: Any) -> None:
+    """Raise InputError unless a cluster is {"worker": addresses} with, perhaps, one "chief"."""
+    chiefs = cluster.get("chief") if isinstance(cluster, dict) else None
+    many = isinstance(chiefs, list) and len(chiefs) > 1
+    if many or not isinstance(cluster, dict) or not set(cluster) <= {"worker", "chief"}:
+        raise _refuse_config("cluster", "an object with lists of addresses of worker and of at most one chief", cluster)
+    for kind, addresses in cluster.items():
+        if not isinstance(addresses, list) or not addresses:
+            raise _refuse_config(kind, "a list of addresses", addresses)
+        for address in addresses:
+            host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+            if not (host.isprintable() and host.strip() and port.isascii() and port.isdigit() and len(port) < 6
+                    and 0 < int(port) < 2**16):
+                raise _refuse_config(kind, "addresses such as host1:2222, with a port from 1 to 65535", address)
+
+
+def _refuse_config(name: str, expected: str, got: Any) -> InputError:
+    return InputError(f"strategy: TF_CONFIG: {name}: expected {expected}; got {shorten(json.dumps(got), 200)}")
 
 
 def _name_logical(kind: str) -> list[str]:

@@ -12,7 +12,7 @@ Only this package touches flags: everything else takes arguments.
 """
 
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY, define_evaluate_flags
-from vae_tf.cli.program import read_flags, run
+from vae_tf.cli.program import describe_error, read_flags, run
 from vae_tf.cli.scoring_request import (
     DataRequest,
     ScoringRequest,
@@ -24,5 +24,5 @@ from vae_tf.cli.train_flags import define_train_flags
 from vae_tf.cli.training_request import choose_strategy, configure, configure_all, read_settings
 
 __all__ = ["QUICK_EXAMPLES", "QUICK_GEOMETRY", "DataRequest", "ScoringRequest", "choose_strategy", "configure",
-           "configure_all", "define_evaluate_flags", "define_train_flags", "read_data_request", "read_flags",
-           "read_options", "read_scoring_request", "read_settings", "run"]
+           "configure_all", "define_evaluate_flags", "define_train_flags", "describe_error", "read_data_request",
+           "read_flags", "read_options", "read_scoring_request", "read_settings", "run"]

@@ -11,7 +11,7 @@ from vae_tf.cli.groups import FlagGroups
 # The largest numbers of examples that --quick uses: for --metrics, and for --geometry and --theory.
 QUICK_EXAMPLES = 1_000
 QUICK_GEOMETRY = 10
-MOST_JOBS = 4_096
+MOST_JOBS, MOST_SAMPLES = 4_096, 1_000_000
 
 
 def define_evaluate_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list[str]]:
@@ -58,7 +58,7 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     per_value = [name for name, metric in metrics.METRICS.items() if "samples_per_value" in metric.options]
     group.add_integer("samples_per_value", None, "Number of samples of z that " + _enumerate(per_value) + " take "
                       "for each value of the factor that has most values; 10,000 samples in all by "
-                      "default.", lower_bound=1)
+                      "default.", lower_bound=1, upper_bound=MOST_SAMPLES)
     group.add_float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
                     "below this many nats.")
     group.add_integer("jobs", None, "Number of metrics computed in parallel; by default the number of processors.",

@@ -10,6 +10,7 @@ from vae_tf.models import Option
 
 # What a flag may hold: numbers that float32 and int32 hold, because TensorFlow computes with them.
 LARGEST_FLOAT, SMALLEST_FLOAT, LARGEST_INTEGER = 3.4e38, 1.2e-38, 2**31 - 1
+LONGEST_NAME = 255          # bytes of a file's name on every usual file system
 
 
 class FlagGroups:
@@ -105,6 +106,8 @@ class FlagGroups:
                 raise flags.ValidationError("expected a name or path; got an empty one")
             if any("\0" in part or "\udc80" <= character <= "\udcff" for part in given for character in part):
                 raise flags.ValidationError("expected a name or path in UTF-8, without null characters")
+            if any(len(name.encode()) > LONGEST_NAME for part in given for name in part.split("/")):
+                raise flags.ValidationError(f"expected names of files and folders of at most {LONGEST_NAME} bytes")
             return True
 
         flags.register_validator(name, check, flag_values=self.values)

@@ -65,8 +65,14 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
         flags.Error: an unknown flag, a value that does not fit, or something that is no flag.
     """
     outside = {_name(arg) for arg in argv if arg.startswith("-")}
-    argv = values.read_flags_from_files(list(argv))
-    rest = values(argv)
+    try:
+        argv = values.read_flags_from_files(list(argv))
+    except (UnicodeDecodeError, OSError, RecursionError) as error:
+        raise flags.Error(f"--flagfile: expected a file with a flag on each line, in UTF-8; got {error}") from None
+    try:
+        rest = values(argv)
+    except (ValueError, OverflowError) as error:        # from flags of absl's own, such as --logger_levels
+        raise flags.Error(f"{' '.join(argv[1:])}: {error}") from None
     if rest[1:]:
         raise flags.Error(f"expected flags alone, such as --model=vae; got {' '.join(rest[1:])!r}")
     lengths = [_name(arg) for arg in argv if arg.startswith("-") and _name(arg) in ("steps", "epochs")]
@@ -95,6 +101,11 @@ def _show_warnings_as_lines(program: str) -> None:
 
 def _fail(program: str, error: Exception) -> NoReturn:
     """End the process with exit code 2 and one line."""
-    line = " ".join(str(error).removeprefix("ERROR:: ").split())
-    print(f"{program}: error: {shorten(make_printable(line))}", file=sys.stderr)
+    print(describe_error(program, error), file=sys.stderr)
     sys.exit(2)
+
+
+def describe_error(program: str, error: Exception) -> str:
+    """Return the line that a program prints of an error."""
+    line = " ".join(str(error).removeprefix("ERROR:: ").split())
+    return f"{program}: error: {shorten(make_printable(line))}"

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 import joblib
 from absl.flags import FlagValues
 
-from vae_tf import evaluation, export, metrics
+from vae_tf import evaluation, export, memory, metrics
 from vae_tf.cli.effects import SCORING, check_effects
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY
 from vae_tf.errors import InputError
+
+OF_A_JOB = 200 * 2**20       # bytes of a worker process: Python, NumPy, SciPy and scikit-learn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,8 +76,10 @@ def read_options(flags: FlagValues) -> evaluation.Options:
     """Return the metrics of --metrics, --geometry and --theory, and how they are computed.
 
     Raises:
-        InputError: there is no such metric.
+        InputError: there is no such metric, or so many processes do not fit into memory.
     """
+    if flags.jobs is not None:
+        memory.check_fits("--jobs", flags.jobs * OF_A_JOB, f"{flags.jobs:,} worker processes", "give fewer")
     sets = {"default": metrics.list_default_names(), "all": metrics.list_names("metrics")}
     names = tuple(dict.fromkeys(name for given in flags.metrics for name in sets.get(given, (given,))))
     for group, given in (("metrics", names), ("geometry", flags.geometry), ("theory", flags.theory)):

@@ -2,6 +2,7 @@
 
     stops       requests to stop: signals
     streams     standard streams that may go away, and TensorFlow's import without a word
+    environment what the environment says to the libraries, settled
     progress    how far training is
 
 It imports nothing slow, so that a program can call `start` before anything else.

@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from vae_tf.console import environment
 from vae_tf.console.stops import end_by_signal
+from vae_tf.errors import InputError
 
 
 class _Stream(io.FileIO):
@@ -44,6 +46,11 @@ def start() -> None:
                                   errors="backslashreplace", line_buffering=by_line)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    try:
+        environment.settle()
+    except InputError as error:
+        print(f"{os.path.basename(sys.argv[0])}: error: {error}", file=sys.stderr)
+        sys.exit(2)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     atexit.register(end_by_signal)     # the function that is registered first runs last

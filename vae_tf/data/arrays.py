@@ -12,6 +12,11 @@ from vae_tf.typing import Array, Booleans, Integers
 
 Arrays = dict[str, Any]         # {name: array}
 
+# Squares of numbers of this size, summed over an example, are numbers in float32; and so are their inverses.
+LARGEST, SMALLEST = 1e15, 1e-15
+# Networks start with weights for numbers of about 1: at this size, exponentials in the objective soon overflow.
+LARGE = 1e3
+
 
 def read_dataset(path: str) -> dataset.Dataset:
     """Return a Dataset from `images` [N, H, W, C] or `data` [N, n], optional `factors` [N, K] and `u` [N, |u|].
@@ -32,6 +37,12 @@ def read_dataset(path: str) -> dataset.Dataset:
          else _convert_floats(path, "data", arrays["data"], 2).astype(np.float32))
     if not x.size:
         raise InputError(f"dataset: {path}: expected at least one example of one value, got shape {x.shape}")
+    if "data" in arrays:
+        _check_size(path, "data", x)
+        if _find_largest(x) > LARGE:
+            warnings.warn(f"dataset: {path}: the data reach {_find_largest(x):.3g} in size; networks start with "
+                          "weights for numbers of about 1, so training may fail; divide the data by their standard "
+                          "deviation", stacklevel=3)
     values = factors = u = raw = None
     if "factors" in arrays:
         raw = values = _match_rows(path, "factors", arrays["factors"], len(x))
@@ -60,7 +71,7 @@ def _leave_out_missing(path: str, arrays: Arrays) -> Arrays:
     arrays = {name: array.reshape(-1) if name in ("factor_names", "factor_kinds") else array
               for name, array in arrays.items()}
     factors = arrays.get("factors")
-    if factors is None or not np.issubdtype(factors.dtype, np.floating) or factors.ndim not in (1, 2):
+    if factors is None or factors.dtype.kind != "f" or factors.ndim not in (1, 2) or not factors.size:
         return arrays
     missing = np.isnan(factors.reshape(len(factors), -1))
     known = ~missing.any(0)
@@ -96,7 +107,7 @@ def _convert_images(path: str, images: Any) -> Integers:
     if images.shape[1] in (1, 3) and images.shape[3] > 4:
         raise InputError(f"dataset: {path}: expected images [N, H, W, C], with the channels last; got shape "
                          f"{images.shape}, which looks like [N, C, H, W]; store images.transpose(0, 2, 3, 1)")
-    if images.dtype == bool or np.issubdtype(images.dtype, np.integer):
+    if images.dtype.kind in "bui":
         low, high = (images.min(), images.max()) if images.size else (0, 0)
         if low < 0 or high > 255:
             raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
@@ -118,10 +129,10 @@ def _convert_images(path: str, images: Any) -> Integers:
 def _convert_floats(path: str, name: str, array: Any, rank: int) -> Any:
     """Return real numbers as an array of this rank: integers unchanged, truth values as 0 and 1, floats as float32."""
     array = array.astype(np.uint8) if array.dtype == bool else array
-    if not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array) or array.ndim != rank:
+    if array.dtype.kind not in "uif" or array.ndim != rank:
         raise InputError(f"dataset: {path}: expected {name} as real numbers of rank {rank}, "
                          f"got {array.dtype} of shape {array.shape}")
-    if np.issubdtype(array.dtype, np.integer):
+    if array.dtype.kind != "f":
         return array
     with np.errstate(over="ignore"):
         kept = array.astype(np.float32)
@@ -137,10 +148,28 @@ def _convert_floats(path: str, name: str, array: Any, rank: int) -> Any:
     return kept
 
 
+def _check_size(path: str, name: str, array: Any) -> None:
+    """Raise InputError for numbers [N, n] that are too large or, all of them, too small to compute with."""
+    largest = _find_largest(array)
+    if largest == 0 or SMALLEST <= largest <= LARGEST:
+        return
+    row, column = np.unravel_index(np.argmax(np.abs(array.astype(np.float64))), array.shape)
+    raise InputError(f"dataset: {path}: expected {name} from {SMALLEST:g} to {LARGEST:g} in size, for their squares to "
+                     f"be numbers, got at most {array[row, column]:g}, in row {row}, column {column}; use other units")
+
+
+def _find_largest(array: Any) -> float:
+    """Return the largest size of a number in an array, without a copy of the array; 0 for an empty one."""
+    return max(abs(float(array.max())), abs(float(array.min()))) if array.size else 0.0
+
+
 def _match_rows(path: str, name: str, array: Array, examples: int) -> Any:
     """Return an array with a row for each example, [N, ...]; one of rank 1 becomes a column."""
     array = array[:, np.newaxis] if array.ndim == 1 else array
     array = _convert_floats(path, name, array, 2)
+    if not array.shape[1]:
+        raise InputError(f"dataset: {path}: expected {name} of at least one column, got shape {array.shape}")
+    _check_size(path, name, array)
     if len(array) != examples:
         raise InputError(f"dataset: {path}: expected {examples} rows of {name}, one per example, got {len(array)}")
     return array

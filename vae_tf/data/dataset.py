@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,7 +219,11 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
         made_by: what determines the arrays if a program makes them; by default the arrays are their own fingerprint.
         raw: the factors [N, K] as their owner has them, which u is scaled from; values by default.
         complete_grid: whether the examples are every combination of the factors.
+
+    Raises:
+        InputError: arrays of other shapes or types, without a row for each example, or numbers that are not finite.
     """
+    _check_arrays(x, {"values": values, "u": u, "raw": raw})
     raw = values if raw is None else raw
     identity = fingerprint(*(made_by or (array for array in (x, raw, u) if array is not None)))
     u_range = None
@@ -230,6 +234,27 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
                    None if values is None else values.__getitem__,
                    None if u is None else u.__getitem__, 0 if u is None else u.shape[1], u_range, parts or {},
                    complete_grid, fingerprint=identity)
+
+
+def _check_arrays(x: Any, columns: Mapping[str, Any]) -> None:
+    """Raise InputError unless x are examples, and each array of columns that is given has a row for each of them."""
+    kind, rank = getattr(x, "dtype", None), getattr(x, "ndim", 0)
+    if not ((kind == np.uint8 and rank == 4) or (kind is not None and kind.kind == "f" and rank == 2)) or not x.size:
+        raise InputError("x: expected uint8 images [N, H, W, C] or float32 data [N, n]; got "
+                         + (type(x).__name__ if kind is None else f"{kind} of shape {x.shape}"))
+    for name, array in {"x": x, **columns}.items():
+        if array is None:
+            continue
+        if not isinstance(array, np.ndarray) or array.dtype.kind not in "uif" or (name != "x" and array.ndim != 2):
+            raise InputError(f"{name}: expected an array of real numbers [N, columns]; got "
+                             f"{array.dtype if isinstance(array, np.ndarray) else type(array).__name__} of shape "
+                             f"{np.shape(array)}")
+        if len(array) != len(x) or not array.size:
+            raise InputError(f"{name}: expected {len(x)} rows, one for each example, of at least one column; got shape "
+                             f"{array.shape}")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            row = np.argwhere(~np.isfinite(array))[0]
+            raise InputError(f"{name}: expected finite numbers; got {array[tuple(row)]:g} in row {row[0]}")
 
 
 def sample_evenly(dataset: Dataset) -> Floats:

@@ -4,6 +4,7 @@
     regime      which latents are active, and what the codes are worth
     intervals   how a score would spread over other examples
     scoring     `score` codes, `evaluate` a model: every metric with its chance level and interval
+    sizes       the memory that an evaluation takes, estimated
     numbers     the scores as JSON
 
 Each metric comes with a chance level and an interval. The chance level is the same metric on codes that have

@@ -84,10 +84,12 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     stddev = found.get("stddev")
     if stddev is not None and stddev.shape != mean.shape:
         raise InputError(f"codes: {path}: expected stddev of shape {mean.shape}, as codes; got {stddev.shape}")
+    stddev = None if stddev is None else _check_stddev("stddev", stddev)
     names = found.get("factor_names")
     if names is not None and (factors is None or names.shape != factors.shape[1:]):
         raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
-    kinds = None if factors is None else factor_kinds.decide(factors, found.get("factor_kinds"))
+    given = found.get("factor_kinds")
+    kinds = None if factors is None else factor_kinds.decide(factors, None if given is None else given.reshape(-1))
     return Codes(mean, factors, kinds, stddev,
                  factor_names=None if names is None else tuple(str(name) for name in names)).take_rows(rows)
 
@@ -127,7 +129,18 @@ def check_codes(codes: Codes) -> None:
         array = getattr(codes, name)
         if array is not None and np.shape(array) != np.shape(codes.mean):
             raise InputError(f"{name}: expected the shape of the codes, {np.shape(codes.mean)}; got {np.shape(array)}")
-        if name != "prior_mean" and array is not None and not np.all(np.asarray(array) >= 0):
-            raise InputError(f"{name}: expected numbers from 0 on; got {np.min(array)}")
+        if array is not None and name != "prior_mean":
+            _check_stddev(name, array)
     if (codes.prior_mean is None) != (codes.prior_stddev is None):
         raise InputError("prior_mean: expected prior_mean and prior_stddev together, or neither; got one")
+
+
+def _check_stddev(name: str, array: np.ndarray) -> np.ndarray:
+    """Return standard deviations as float64; raise InputError, with the first row that is wrong, if they are none."""
+    stddev, _ = metrics.check_arrays(array, name=name)
+    negative = np.argwhere(stddev < 0)
+    if len(negative):
+        row, column = negative[0]
+        raise InputError(f"{name}: expected numbers from 0 on; got {stddev[row, column]:g} in row {row}, "
+                         f"column {column}")
+    return stddev

@@ -17,6 +17,7 @@ from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import LATENTS, Codes, check_codes, check_factors, select_factors
 from vae_tf.evaluation.intervals import Draw, estimate_interval, list_draws
 from vae_tf.evaluation.regime import find_not_passive, judge, measure_regime
+from vae_tf.evaluation.sizes import check_memory
 
 BATCH = 500
 
@@ -123,6 +124,8 @@ def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, pr
     asked = Options(names, **options)
     check_dataset(model, dataset)
     check_factors(asked.factors, dataset.factor_names)
+    if asked.list_metrics_of_model():
+        check_memory(dataset, model.card["latents"], asked.around)
     wanted = count_examples(asked.list_metrics_of_codes(), asked.examples)
     indices = np.random.default_rng(asked.seed).permutation(len(dataset))[:wanted]
     codes, terms = _encode(model, dataset, indices, asked.seed)

@@ -38,7 +38,7 @@ def read_positive(text: str) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    made = Parser(prog=PROGRAM, description=__doc__.replace("`", ""), allow_abbrev=False)
+    made = Parser(prog=PROGRAM, description=(__doc__ or "").replace("`", ""), allow_abbrev=False)
     made.add_argument("names", nargs="*", metavar="NAME", help="The tables or figures to run, or files of "
                       "one's own such as my.toml; without it, all are listed.")
     made.add_argument("--budget", choices=tables.BUDGETS, default="full", help="full trains as long as the paper does, "
