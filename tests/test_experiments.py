@@ -1,6 +1,7 @@
 """Tables, recipes and results as files; what is left to do; the same configuration trains to the same numbers."""
 
 import dataclasses
+import json
 import shutil
 import subprocess
 import sys
@@ -138,13 +139,16 @@ def test_a_metric_reads_a_path_in_a_result(read, evaluate, value):
     assert results.read_value(a_result(), tables.Metric("m", "M", "lower", read, evaluate)) == value
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "metrics": {}}', "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "metrics": {}}', "\x00",
+                                  json.dumps({"schema": 1, **a_result(seed="0")}), "[" * 99_999,
+                                  json.dumps({"schema": 1, **a_result(metrics={"dto": 3})}),
+                                  json.dumps({"schema": 1, **a_result(epochs=1e999)})])
 def test_a_damaged_result_is_a_warning_that_names_it(tmp_path, capsys, text):
     good = results.write(tmp_path, a_result())
     (good.parent / "damaged.json").write_text(text)
     assert len(results.read_all(tmp_path)) == 1
     warned = capsys.readouterr().err
-    assert f"warning: {good.parent}/damaged.json is passed over: " in warned
+    assert f"warning: {good.parent}/damaged.json: " in warned and warned.endswith("; it is passed over\n")
     assert warned.count("\n") == 1
 
 

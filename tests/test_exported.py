@@ -239,12 +239,12 @@ def test_whole_numbers_with_gaps_have_the_same_u_in_every_file(tmp_path):
 
 @pytest.mark.parametrize(("card", "message"), [
     ("", "it cannot be read .not JSON: Expecting value"),
-    ("[1]", "expected a JSON object; got a list"),
+    ("[1]", "expected a JSON object; got .1."),
     ('{"model": "vae"}', "expected an entry u_size; got none"),
     ('{"model": 3, "u_size": 0}', "expected model to be text; got 3"),
-    ('{"model": "vae", "u_size": true}', "expected u_size to be a whole number; got true"),
+    ('{"model": "vae", "u_size": true}', "expected u_size to be a whole number, 0 or more; got true"),
     ('{"model": "vae", "u_size": 0, "data": []}', r"expected data to be an object; got \[\]"),
-    ('{"model": "vae", "u_size": 0, "data": {"shape": "4"}}', 'expected data.shape to be a list; got "4"'),
+    ('{"model": "vae", "u_size": 0, "data": {"shape": "4"}}', 'expected data.shape to be a list of sizes; got "4"'),
     ('{"model": "vae", "u_size": 0, "recipe": {"dataset": null}}', "expected recipe.dataset to be text; got null"),
     ('{"model": "vae", "u_size": 0, "format": 99}', "format 99 is of a newer vae_tf, this one reads 1"),
     ('{"model": "ivae", "u_size": 2, "u": {"names": ["a"]}}', "expected u to have names, low and high of 2 factors"),

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import io
 import os
 import pathlib
 import re
@@ -19,7 +20,7 @@ from vae_tf.errors import InputError
 WRITING, REMOVING = ".writing-", ".removing-"
 
 
-def open_regular(path: str | os.PathLike) -> BinaryIO:
+def open_regular(path: str | os.PathLike) -> io.BufferedReader:
     """Open a file to read its bytes; a pipe, a socket or a device is refused, as reading it might never end.
 
     Raises:

@@ -59,6 +59,8 @@ def read_arrays(path: str | os.PathLike, memory_limit: float | None = None, pack
     with files.open_regular(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:
+                for member in archive.infolist():
+                    archive.open(member).close()        # compares the two names that the file has of each member
                 members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
                 if not packed and sum(info.file_size for info in members) > os.fstat(file.fileno()).st_size:
                     raise _UnfitError("its arrays would be larger than the file")

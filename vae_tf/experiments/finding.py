@@ -27,7 +27,7 @@ def find_exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, 
     found = {}
     for path in sorted(card.parents[1] for root in roots for card in root.glob(f"*/*/{export.CARD}")):
         try:
-            found[path] = export.read_card(path, ("recipe", "steps"))
+            found[path] = export.read_card(path, ("steps", "recipe.model", "recipe.steps"))
         except InputError:      # a damaged export, or one of another program, is passed over
             continue
     return found

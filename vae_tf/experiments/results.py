@@ -29,7 +29,8 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from vae_tf import files
+from vae_tf import files, schemas
+from vae_tf.errors import InputError
 from vae_tf.experiments.tables import Cell, Metric, Table
 
 SCHEMA = 1
@@ -38,10 +39,18 @@ NUMERICS = 1
 ROWS = 50
 
 Result = dict[str, Any]
-REQUIRED: dict[str, Any] = {"numerics": int, "metrics": dict, "versions": dict, "machine": str, "seconds": dict}
-OF_RUN: dict[str, Any] = {"recipe": str, "flags": dict, "seed": int, "steps": int, "epochs": (int, float),
-                          "configuration": dict, "command": str}
-OF_EXPERIMENT: dict[str, Any] = {"experiment": str, "source": str}
+_SECONDS = {"seconds.training": schemas.or_null(schemas.NUMBER), "seconds.replicas": schemas.or_null(schemas.SIZE),
+            "seconds.scoring": schemas.or_null(schemas.NUMBER)}
+# What a result must hold, and what it may hold besides, by dotted name.
+REQUIRED: schemas.Schema = {
+    "schema": schemas.WHOLE, "numerics": schemas.WHOLE, "machine": schemas.TEXT, "versions": schemas.OBJECT,
+    "metrics": schemas.Kind("an object of objects", lambda value: isinstance(value, dict) and all(
+        isinstance(of, dict) for of in value.values())), "seconds": schemas.OBJECT}
+OF_RUN: schemas.Schema = {
+    "recipe": schemas.TEXT, "flags": schemas.OBJECT, "seed": schemas.COUNT, "steps": schemas.COUNT,
+    "epochs": schemas.NUMBER, "configuration": schemas.OBJECT, "command": schemas.TEXT}
+OF_EXPERIMENT: schemas.Schema = {"experiment": schemas.TEXT, "source": schemas.TEXT}
+OPTIONAL: schemas.Schema = {**_SECONDS, "history": schemas.OBJECT, "verdict": schemas.or_null(schemas.OBJECT)}
 
 
 def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
@@ -69,25 +78,22 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
         if path.name.startswith("."):       # being written
             continue
         try:
-            result = json.loads(path.read_text())
-            wrong = _find_mistake(result)
-        except (OSError, ValueError, RecursionError) as error:
-            wrong = f"it cannot be read ({error})"
-        if wrong:
-            print(f"warning: {path} is passed over: {wrong}", file=sys.stderr)
-        else:
-            found.append(result)
+            found.append(_read(path))
+        except (FileNotFoundError, InputError) as error:
+            print(f"warning: {error}", file=sys.stderr)
     return found
 
 
-def _find_mistake(result: Any) -> str | None:
-    """Say what is wrong with a result; None if nothing is."""
-    if not isinstance(result, dict) or result.get("schema") != SCHEMA:
-        return f"expected a result of schema {SCHEMA}"
-    for name, kind in {**REQUIRED, **(OF_EXPERIMENT if "experiment" in result else OF_RUN)}.items():
-        if not isinstance(result.get(name), kind):
-            return f"expected an entry {name}; got {str(result.get(name))[:40]!r}"
-    return None
+def _read(path: pathlib.Path) -> Result:
+    """Return a result; raises InputError if the file holds none."""
+    remedy = "it is passed over"
+    result = schemas.read_json(path, {}, ("schema",), remedy)
+    needed = {**REQUIRED, **(OF_EXPERIMENT if "experiment" in result else OF_RUN)}
+    wrong = (f"expected a result of schema {SCHEMA}" if result["schema"] != SCHEMA
+             else schemas.find_mistake(result, {**needed, **OPTIONAL}, needed))
+    if wrong:
+        raise InputError(f"{path}: {wrong}; {remedy}")
+    return result
 
 
 def find_of_cell(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS) -> list[Result]:

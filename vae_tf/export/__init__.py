@@ -8,6 +8,7 @@ the requests that warm a server up, and the Keras weights to go on training with
     functions       what the graph computes, and what it refuses
     signatures      what a server offers: functions within those limits
     card            what an export says of itself, and the scale of its factors
+    checksums       whether its files are still those that were exported
     versions        exported/NAME/VERSION: written, found, pruned
     weights         the Keras weights beside a SavedModel
     operations      whether a stranger's graph touches files

@@ -4,14 +4,13 @@ A card may come from a stranger. It therefore holds data alone, checked entry by
 """
 
 import json
-import numbers
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from vae_tf import files
+from vae_tf import configuration, files, schemas
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError, make_printable
 
@@ -22,16 +21,38 @@ WEIGHTS = EXTRA / "model.weights.h5"
 # The number of the format of cards; a card with a higher number comes from a newer vae_tf.
 FORMAT = 1
 
-# The types that entries must have, {dotted name: type}, and what a type is called in an error.
-ENTRIES = {
-    "format": int, "model": str, "u_size": int, "latents": int, "beta": numbers.Real, "likelihood": str, "steps": int,
-    "data": dict, "data.name": str, "data.shape": list, "data.factors": list, "recipe": dict, "recipe.dataset": str,
-    "recipe.data_seed": int, "recipe.split": str, "recipe.network": str, "u": dict, "u.names": list, "u.low": list,
-    "u.high": list, "limits": dict, "limits.rows": int, "limits.jacobian_rows": int,
-    "weights_sha256": str, "history": dict,
+# The fields of a `metrics.Result`.
+RESULT = {"name": schemas.TEXT, "score": schemas.NUMBER, "parts": schemas.OBJECT, "meaning": schemas.TEXT}
+
+
+def _is_history(value: Any) -> bool:
+    """Return whether a value is an object of results."""
+    return isinstance(value, dict) and all(
+        schemas.find_mistake(of, RESULT, RESULT) is None and len(of) == len(RESULT) for of in value.values())
+
+
+def _is_list_of_files(value: Any) -> bool:
+    """Return whether a value is an object of checksums by path, all of files inside of the export."""
+    return isinstance(value, dict) and all(
+        isinstance(digest, str) and not pathlib.PurePosixPath(name).is_absolute()
+        and ".." not in pathlib.PurePosixPath(name).parts for name, digest in value.items())
+
+
+# The kind of each entry that a card may have, by dotted name.
+ENTRIES: schemas.Schema = {
+    "format": schemas.WHOLE, "model": schemas.TEXT, "u_size": schemas.COUNT, "latents": schemas.SIZE,
+    "beta": schemas.NUMBER, "likelihood": schemas.TEXT, "likelihood_variance": schemas.or_null(schemas.NUMBER),
+    "steps": schemas.COUNT, "data": schemas.OBJECT, "data.name": schemas.TEXT,
+    "data.shape": schemas.list_of(schemas.SIZE, "sizes"), "data.factors": schemas.list_of(schemas.OBJECT, "objects"),
+    "recipe": schemas.OBJECT, **{f"recipe.{name}": kind for name, kind in configuration.SCHEMA.items()},
+    "u": schemas.or_null(schemas.OBJECT), "u.names": schemas.list_of(schemas.TEXT, "texts"),
+    "u.low": schemas.list_of(schemas.NUMBER, "finite numbers"),
+    "u.high": schemas.list_of(schemas.NUMBER, "finite numbers"), "limits": schemas.OBJECT, "limits.rows": schemas.SIZE,
+    "limits.jacobian_rows": schemas.SIZE, "weights_sha256": schemas.TEXT, "final_terms": schemas.OBJECT,
+    "history": schemas.Kind("an object of results", _is_history),
+    "files": schemas.Kind("an object of checksums by path", _is_list_of_files),
 }
-CALLED = {str: "text", int: "a whole number", numbers.Real: "a number", dict: "an object", list: "a list"}
-MAY_BE_NULL = ("u",)
+REMEDY = "restore the file, or export the model again with train.py"
 
 # The entries that serving and analysis in Python need, and those that scoring and more training need besides.
 NEEDED = ("model", "u_size")
@@ -51,38 +72,18 @@ def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, A
     """
     file = pathlib.Path(path) / CARD
     try:
-        card = json.loads(file.read_text())
-        wrong = _find_mistake(card, (*NEEDED, *also))
-    except (OSError, ValueError, RecursionError) as error:        # errors of JSON and Unicode are ValueErrors
-        reason = error.strerror if isinstance(error, OSError) else f"not JSON: {error}"
-        wrong = f"it cannot be read ({reason})"
-    if wrong:
-        raise InputError(f"{file}: {wrong}; restore the file, or export the model again with train.py")
-    return _escape(card)
-
-
-def _find_mistake(card: Any, needed: Iterable[str]) -> str | None:
-    """Return what is wrong with a card, or None."""
-    if not isinstance(card, dict):
-        return f"expected a JSON object; got {CALLED.get(type(card), type(card).__name__)}"
-    absent = object()
-    for name in dict.fromkeys((*needed, *ENTRIES)):
-        value, kind = card, ENTRIES.get(name)
-        for part in name.split("."):
-            value = value.get(part, absent) if isinstance(value, dict) else absent
-        if value is absent:
-            if name in needed:
-                return f"expected an entry {name}; got none"
-        elif kind and not (isinstance(value, kind) and not isinstance(value, bool)) and not (
-                value is None and name in MAY_BE_NULL):
-            return f"expected {name} to be {CALLED[kind]}; got {json.dumps(value)[:60]}"
+        card = schemas.read_json(file, ENTRIES, (*NEEDED, *also), REMEDY)
+    except FileNotFoundError as error:
+        raise InputError(f"{file}: it cannot be read ({error.strerror}); {REMEDY}") from None
     if card.get("format", FORMAT) > FORMAT:
-        return f"format {card['format']} is of a newer vae_tf, this one reads {FORMAT}; install the newer one"
+        raise InputError(f"{file}: format {card['format']} is of a newer vae_tf, this one reads {FORMAT}; install the "
+                         "newer one")
     scale = card.get("u")
     if scale and not (len(scale.get("names", ())) == len(scale.get("low", ())) == len(scale.get("high", ()))
                       == card["u_size"]):
-        return f"expected u to have names, low and high of {card['u_size']} factors, as u_size says"
-    return None
+        raise InputError(f"{file}: expected u to have names, low and high of {card['u_size']} factors, as u_size says; "
+                         f"{REMEDY}")
+    return _escape(card)
 
 
 def _escape(value: Any) -> Any:

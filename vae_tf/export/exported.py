@@ -11,7 +11,8 @@ import tensorflow as tf
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError, make_printable
 from vae_tf.export import operations
-from vae_tf.export.card import read_card, scale_as_trained
+from vae_tf.export.card import CARD, read_card, scale_as_trained
+from vae_tf.export.checksums import check_files
 from vae_tf.export.versions import find_newest
 from vae_tf.typing import Array, ArrayLike, Floats, Integers, Tensor
 
@@ -33,17 +34,33 @@ class Exported:
     def __init__(self, path: str | pathlib.Path, trust: bool = False) -> None:
         self.path = pathlib.Path(path)
         self.card = read_card(self.path)
+        check_files(self.path, self.card)
         if not trust:
             operations.check_operations(self.path)
         try:
             self._loaded = tf.saved_model.load(str(self.path))
-        except (OSError, ValueError, KeyError, RuntimeError, tf.errors.OpError) as error:
+        except Exception as error:      # a damaged file may make TensorFlow raise anything
             raise InputError(f"{self.path} is damaged, and TensorFlow cannot load it ({_explain(error)}); "
                              "export the model again") from None
         self._specs = {"seed": tf.TensorSpec((), tf.int32)}          # `objective` takes a seed, and is no signature
         for name, signature in self._loaded.signatures.items():
             if name != "encode_floats":        # the x of this signature is floats
                 self._specs.update(signature.structured_input_signature[1])
+        self._check_card()
+
+    def _check_card(self) -> None:
+        """Raise InputError unless the SavedModel is a model of train.py, and the one that its card describes."""
+        lacking = [name for name in ("encode", "decode", "reconstruct") if name not in self._loaded.signatures]
+        lacking += [name for name in ("decode", "objective") if not hasattr(self._loaded, name)]
+        if lacking:
+            raise InputError(f"{self.path} has no function {lacking[0]}; expected a model that train.py exported")
+        latents, shape = self.card.get("latents"), self.card.get("data", {}).get("shape")
+        described = {"x": tuple(shape or ()), "z": (latents,) if latents else (), "u": (self.card["u_size"],)}
+        for name, expected in described.items():
+            got = tuple(self._specs[name].shape[1:]) if name in self._specs else (0,)
+            if expected and got != expected:
+                raise InputError(f"{self.path} takes {name} of shape {got}, and {CARD} says {expected}: it is another "
+                                 "model's; restore the card, or export the model again with train.py")
 
     def _call(self, name: str, **inputs: Any) -> Outputs:
         """Return a signature's outputs for arrays by name, from as many requests as their rows need."""
@@ -181,7 +198,8 @@ def _explain(error: Exception) -> str:
     """Return TensorFlow's message as one line, without the node, the trace, and the brackets around each part."""
     text = getattr(error, "message", None) or str(error)
     found = re.search(r"assertion failed: \[(.*)\]", text)
-    reason = found[1].replace("] [; ", "; ").replace("] [", " ") if found else text.strip().splitlines()[0]
+    lines = text.strip().splitlines() or [type(error).__name__]
+    reason = found[1].replace("] [; ", "; ").replace("] [", " ") if found else lines[0]
     return make_printable(reason)
 
 

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import op_def_registry
 
+from vae_tf import files
 from vae_tf.errors import InputError, make_printable
 
 # Operations that have a state, but do nothing outside of the model.
@@ -23,6 +24,7 @@ REACHES_OUT = ("DebugIdentity", "DebugIdentityV2", "ImmutableConst", "PyFuncStat
                "XlaCustomCallV2")
 # Operations that read and write the variables, allowed in functions that the saver alone calls.
 SAVER = ("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin")
+LARGEST = 2**31         # bytes of saved_model.pb, as protocol buffers have
 TEXT = 7        # tensorflow.DataType.DT_STRING; a file's name comes as text
 
 
@@ -37,7 +39,7 @@ def find_suspicious(path: str | pathlib.Path) -> list[str]:
     """
     file = pathlib.Path(path) / "saved_model.pb"
     try:
-        saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+        saved = saved_model_pb2.SavedModel.FromString(files.read_bytes(file, LARGEST))
     except (OSError, DecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a SavedModel"
         raise InputError(f"{file} cannot be read ({reason}); export the model again") from None

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import pathlib
+import re
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ from vae_tf import files
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError
 from vae_tf.export.card import CARD, EXTRA, FORMAT, WEIGHTS, describe_scale, read_card
+from vae_tf.export.checksums import check_files, compute_checksums
 from vae_tf.export.functions import Functions, has_dark
 from vae_tf.export.limits import compute_limits
 from vae_tf.export.signatures import make_signatures
@@ -23,6 +26,7 @@ from vae_tf.models import Autoencoder
 
 PathLike = str | pathlib.Path
 
+PARTS = (pathlib.Path("saved_model.pb"), CARD)      # what each version has
 WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks for a file of this name
 
 
@@ -35,7 +39,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
         model: a trained or untrained model.
         dataset: what it was trained on, for the input's shape and dtype, and the scale of its factors.
         card: a dict that describes model, data and recipe, kept in assets.extra/card.json with what the export itself
-            adds: limits of a request, the scale of u, a checksum of the weights.
+            adds: limits of a request, the scale of u, a checksum of the weights and of each file.
         keep: how many versions to leave of this one and those before it; None leaves all.
         accept_dark: take batches of images of which no pixel is above 1. By default such a batch is refused, unless
             some training image is as dark.
@@ -54,9 +58,10 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
         try:
             tf.saved_model.save(functions, str(aside), signatures=named)
             (aside / EXTRA).mkdir()
-            (aside / CARD).write_text(json.dumps(whole_card, indent=2))
             model.save_weights(aside / WEIGHTS)
             _write_warmup(aside / WARMUP, folder.name, named, dataset)
+            whole_card["files"] = compute_checksums(aside)
+            (aside / CARD).write_text(json.dumps(whole_card, indent=2))
             aside.chmod(0o755)
             path = _claim(folder, aside)
         except (OSError, RuntimeError, tf.errors.OpError) as error:      # h5py and TensorFlow raise errors of their own
@@ -69,10 +74,15 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
 
 
 def _prune(newest: pathlib.Path, keep: int) -> None:
-    """Delete old versions, so that this many are left, the newest included."""
+    """Delete old versions, so that this many are left, the newest included; what cannot be deleted is left."""
     older = (version for version in list_versions(newest.parent) if version < int(newest.name))
-    for old in sorted(older, reverse=True)[keep - 1:]:
-        files.remove_folder(newest.with_name(str(old)))
+    paths = [newest.with_name(str(version)) for version in sorted(older, reverse=True)]
+    for path in [path for path in paths if path.is_dir() and not path.is_symlink()][keep - 1:]:
+        try:
+            files.remove_folder(path)
+        except OSError as error:
+            warnings.warn(f"{path} could not be deleted ({error.strerror}); more versions than {keep} are left",
+                          stacklevel=2)
 
 
 def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any]) -> pathlib.Path | None:
@@ -87,6 +97,7 @@ def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any])
     path = pathlib.Path(folder) / str(newest_version)
     try:
         there = read_card(path)
+        check_files(path, there)
     except InputError:      # the version is damaged: a whole one takes its place
         return None
     same = there.get("weights_sha256") == compute_checksum(model) and all(
@@ -102,7 +113,7 @@ def _claim(folder: pathlib.Path, aside: pathlib.Path) -> pathlib.Path:
             os.rename(aside, path)
             return path
         except OSError:
-            if not path.exists():    # otherwise another process took that number: try the next
+            if not os.path.lexists(path):    # otherwise another process took that number: try the next
                 raise
 
 
@@ -123,23 +134,58 @@ def _write_warmup(path: pathlib.Path, name: str, named: Mapping[str, Any], datas
 
 
 def list_versions(folder: PathLike) -> list[int]:
-    """Return the version numbers in exported/NAME, in no order."""
-    return [int(path.name) for path in pathlib.Path(folder).glob("[0-9]*") if path.name.isdigit()]
+    """Return the version numbers in exported/NAME, in no order; whatever else has such a name counts, too."""
+    try:
+        return [int(name) for name in os.listdir(folder) if _is_version(name)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _is_version(name: str) -> bool:
+    """Return whether a folder of this name is a version for a server: a number, as 64 bits hold it."""
+    return re.fullmatch("[1-9][0-9]{0,17}", name) is not None
 
 
 def find_newest(root: PathLike) -> pathlib.Path:
     """Return the newest version in `root`: exported/ (the model written last), exported/NAME or exported/NAME/VERSION.
 
+    A damaged version is passed over with a warning where an older one is whole.
+
     Raises:
         InputError: there is none.
     """
     root = pathlib.Path(root)
-    if (root / "saved_model.pb").exists():
+    if any((root / file).exists() for file in PARTS):
         return root
-    found = [path.parent for pattern in ("*/saved_model.pb", "*/*/saved_model.pb") for path in root.glob(pattern)
-             if path.parent.name.isdigit() and (path.parent / CARD).exists()]
+    found = {path.parents[len(file.parents) - 1] for file in PARTS for pattern in (f"*/{file}", f"*/*/{file}")
+             for path in root.glob(pattern)}
+    found = {path for path in found if _is_version(path.name)}
     if not found:
         raise InputError(f"expected a folder that holds an exported model, such as exported/NAME; got {root}, "
                          f"which {'holds none' if root.exists() else 'does not exist'}; train one with python train.py")
     latest = {path.parent: path for path in sorted(found, key=lambda path: int(path.name))}.values()
-    return max(latest, key=lambda path: (path / "saved_model.pb").stat().st_mtime_ns)
+    name = max(latest, key=_find_age).parent
+    *newer, oldest = sorted((path for path in found if path.parent == name), key=lambda path: -int(path.name))
+    for path in newer:
+        problem = _find_problem(path)
+        if problem is None:
+            return path
+        warnings.warn(f"{problem}; going back to the version before", stacklevel=2)
+    return oldest
+
+
+def _find_age(path: pathlib.Path) -> int:
+    """Return when the SavedModel of a version was written, in ns; 0 if there is none."""
+    file = path / PARTS[0]
+    return file.stat().st_mtime_ns if file.exists() else 0
+
+
+def _find_problem(path: pathlib.Path) -> str | None:
+    """Return what keeps a version from being loaded, as far as its card and its files' checksums tell, or None."""
+    if not (path / PARTS[0]).exists():
+        return f"{path} has no {PARTS[0]}"
+    try:
+        check_files(path, read_card(path))
+    except InputError as error:
+        return str(error)
+    return None

@@ -9,6 +9,7 @@ from vae_tf.configuration import Configuration
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError
 from vae_tf.export.card import TRAINED_FURTHER, WEIGHTS, read_card
+from vae_tf.export.checksums import check_files
 from vae_tf.models import Autoencoder
 
 # The entries of a recipe that fix the weights' shapes and meaning; all others may change from run to run.
@@ -50,7 +51,11 @@ def load_weights(model: Autoencoder, path: str | pathlib.Path, config: Configura
     if not (path / WEIGHTS).exists():
         raise InputError(f"init_from: expected an export with its Keras weights; {path} has no {WEIGHTS}")
     try:
+        check_files(path, card)
+    except InputError as error:
+        raise InputError(f"init_from: {error}") from None
+    try:
         model.load_weights(path / WEIGHTS)
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"init_from: {path / WEIGHTS} is damaged ({str(error).splitlines()[0]}); "
-                         "name another version") from None
+    except Exception as error:      # a damaged file may make h5py and Keras raise anything
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise InputError(f"init_from: {path / WEIGHTS} is damaged ({reason}); name another version") from None

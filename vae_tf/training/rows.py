@@ -1,7 +1,9 @@
 """The rows of history: means of the objective's terms, and TensorBoard logs of them."""
 
+import contextlib
 import pathlib
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,15 +66,36 @@ class Row:
 
 
 class Writers:
-    """While entered, gives a function that writes the row of every run to its TensorBoard logs."""
+    """While entered, gives a function that writes the row of every run to its TensorBoard logs.
+
+    The logs repeat the history, so a run goes on without them if they cannot be written.
+    """
 
     def __init__(self, folders: Sequence[pathlib.Path]) -> None:
-        self.writers = [tf.summary.create_file_writer(str(run / "tensorboard")) for run in folders]
+        self.folders = folders
 
     def __enter__(self) -> Callable[[list[dict[str, Any]]], None]:
+        self.writers: list[Any] = []
+        with self._giving_up():
+            self.writers = [tf.summary.create_file_writer(str(run / "tensorboard")) for run in self.folders]
         return self._write
 
+    @contextlib.contextmanager
+    def _giving_up(self) -> Iterator[None]:
+        """Warn if TensorFlow cannot write what is asked while entered, and write no more."""
+        try:
+            yield
+        except (OSError, tf.errors.OpError) as error:
+            self.writers = []
+            reason = (getattr(error, "message", None) or str(error)).strip().splitlines()[0]
+            warnings.warn(f"the TensorBoard logs of {self.folders[0]} cannot be written ({reason}); training goes on "
+                          "without them", stacklevel=2)
+
     def _write(self, rows: list[dict[str, Any]]) -> None:
+        with self._giving_up():
+            self._write_events(rows)
+
+    def _write_events(self, rows: list[dict[str, Any]]) -> None:
         for writer, row in zip(self.writers, rows, strict=False):
             # All scalars are one event: tf.summary.scalar would take longer than the steps of a small network.
             # Summaries that are written one after another merge into one, as repeated fields do.
@@ -81,5 +104,6 @@ class Writers:
                 tf.summary.experimental.write_raw_pb(event, step=row["step"])
 
     def __exit__(self, *error: Any) -> None:
-        for writer in self.writers:
-            writer.close()
+        with self._giving_up():
+            for writer in self.writers:
+                writer.close()
