@@ -14,14 +14,20 @@ processes.set_forkserver_preload(["vae_tf.cli", "vae_tf.report"])
 
 def run(name, *argv, folder, largest=None):
     """(exit code, stdout, stderr) of `python NAME ARGV` in a folder; no file may become larger than `largest` bytes."""
-    out, error = folder / ".stdout", folder / ".stderr"
-    process = processes.Process(target=_run, args=(name, argv, folder, largest, out, error))
-    process.start()
+    process, out, error = start(name, *argv, folder=folder, largest=largest)
     process.join(300)
     said = out.read_text(), error.read_text()
     out.unlink()
     error.unlink()
     return process.exitcode, *said
+
+
+def start(name, *argv, folder, largest=None):
+    """The process of `python NAME ARGV` in a folder, and the files that it prints into."""
+    out, error = folder / ".stdout", folder / ".stderr"
+    process = processes.Process(target=_run, args=(name, argv, folder, largest, out, error))
+    process.start()
+    return process, out, error
 
 
 def _run(name, argv, folder, largest, out, error):

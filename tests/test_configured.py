@@ -64,7 +64,9 @@ def test_an_export_is_trained_further_and_scored_on_other_data(folder):
             run_train("--model=ivae", "--dataset=one.npz", *arguments, "--name=wrong")
     (folder / "exported/first/2" / export.WEIGHTS).unlink()
     with pytest.raises(InputError, match=r"exported/first/2 has no assets.extra/model.weights.h5"):
-        run_train("--model=ivae", "--dataset=one.npz", "--init_from=exported/first", "--name=wrong")
+        run_train("--model=ivae", "--dataset=one.npz", "--init_from=exported/first/2", "--name=wrong")
+    with pytest.warns(UserWarning, match=r"exported/first/2/.* cannot be read .*; going back to the version before"):
+        assert export.find_newest("exported/first").name == "1"
     assert not (folder / "runs/wrong").exists()
 
     scored = ("--examples=40", "--metrics=active_units,mig", "--geometry=")

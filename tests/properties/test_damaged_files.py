@@ -185,7 +185,8 @@ def test_what_is_read_back_is_what_was_written_or_an_error_of_one_line(made, goo
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=9)
     | st.sampled_from([10**30, -1, 0, 2**63, 1e308, "\x1b[2J", "../..", "\ud800", "1"]),
-    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3), max_leaves=5)
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
+    max_leaves=5)
 OF_JSON = ("runs/m/config.json", "exported/m/2/assets.extra/card.json", "results/a/b-44136f-seed0-1.json")
 
 

@@ -59,14 +59,15 @@ def read_arrays(path: str | os.PathLike, memory_limit: float | None = None, pack
     with files.open_regular(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                for member in archive.infolist():
-                    archive.open(member).close()        # compares the two names that the file has of each member
                 members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
                 if not packed and sum(info.file_size for info in members) > os.fstat(file.fileno()).st_size:
                     raise _UnfitError("its arrays would be larger than the file")
                 needed = 0
-                for member in members:
-                    needed += _estimate_memory(archive, member)
+                for member in archive.infolist():
+                    if member.filename.endswith(".npy"):
+                        needed += _estimate_memory(archive, member)
+                    else:
+                        archive.open(member).close()    # compares the two names that a file has of each member
                 _check_memory(path, needed, memory.find_available() if memory_limit is None else memory_limit)
                 arrays = {}
                 for member in members:
