@@ -72,7 +72,7 @@ def read_json(path: pathlib.Path, schema: Schema, needed: Iterable[str], remedy:
         InputError: the file cannot be read, or does not hold what it must.
     """
     try:
-        value = json.loads(files.read_bytes(path, LARGEST))
+        value = json.loads(files.read_bytes(path, LARGEST).decode())
         wrong = ("it is nested too deeply" if _is_deeper(value, DEEPEST) else find_mistake(value, schema, needed))
     except FileNotFoundError:
         raise

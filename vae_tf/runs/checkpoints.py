@@ -182,13 +182,13 @@ def _check(path: pathlib.Path, state: State, told: State, step: int, digests: Se
         written_in, written_at = (None if told[name] is None else int(told[name]) for name in (FORMAT, STEP))
     except (TypeError, ValueError):
         raise _Unfit(DAMAGED) from None
-    if run is not None and run not in digests:
+    if run is None:
+        raise _Unfit(DAMAGED)
+    if run not in digests:
         raise _Unfit(FOREIGN)
     if (written_in or 1) > NEWEST_FORMAT:
         raise InputError(f"{path}: format {written_in} is of a newer vae_tf, this one reads {NEWEST_FORMAT}; "
                          "install the newer one, or --restart starts over in a new folder")
-    if written_in and run is None:
-        raise _Unfit(DAMAGED)
     if written_at is not None and written_at != step:
         raise _Unfit(MISPLACED)
     return state
