@@ -150,6 +150,7 @@ def test_a_version_that_cannot_be_deleted_is_left_whole_with_a_warning(folder, m
 
 def test_an_export_is_made_anew_where_the_newest_version_is_damaged(folder):
     model = build(*CASE, seed=2)
+    (folder / "3").write_text("a file")
     assert export.find_existing(folder, model, CARD) == folder / "2"
     cut(folder / "2" / "variables/variables.index")
     assert export.find_existing(folder, model, CARD) is None

@@ -108,7 +108,8 @@ def bring(config: Configuration, folder: pathlib.Path, roots: Iterable[pathlib.P
     for name in ("history.csv", *(f"checkpoints/{step:09d}.npz" for step in runs.find_checkpoints(furthest)
                                   if step <= config.steps)):
         try:
-            content = (furthest / name).read_bytes()
-        except FileNotFoundError:       # its own run has gone on, and tidied up
+            with files.open_regular(furthest / name) as file:
+                content = file.read()
+        except OSError:         # its own run has gone on, and tidied up, or it is no file
             continue
         files.write_bytes(folder / name, content)

@@ -91,7 +91,8 @@ def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any])
     It is this model if it has the same weights and its card agrees on model, data and training. Otherwise the result
     is None.
     """
-    newest_version = max(list_versions(folder), default=None)
+    versions = (version for version in list_versions(folder) if (pathlib.Path(folder) / str(version)).is_dir())
+    newest_version = max(versions, default=None)
     if newest_version is None:
         return None
     path = pathlib.Path(folder) / str(newest_version)
