@@ -49,11 +49,7 @@ class Exported:
         self._check_card()
 
     def _check_card(self) -> None:
-        """Raise InputError unless the SavedModel is a model of train.py, and the one that its card describes."""
-        lacking = [name for name in ("encode", "decode", "reconstruct") if name not in self._loaded.signatures]
-        lacking += [name for name in ("decode", "objective") if not hasattr(self._loaded, name)]
-        if lacking:
-            raise InputError(f"{self.path} has no function {lacking[0]}; expected a model that train.py exported")
+        """Raise InputError if the SavedModel takes arrays of other shapes than its card describes."""
         latents, shape = self.card.get("latents"), self.card.get("data", {}).get("shape")
         described = {"x": tuple(shape or ()), "z": (latents,) if latents else (), "u": (self.card["u_size"],)}
         for name, expected in described.items():
@@ -61,6 +57,13 @@ class Exported:
             if expected and got != expected:
                 raise InputError(f"{self.path} takes {name} of shape {got}, and {CARD} says {expected}: it is another "
                                  "model's; restore the card, or export the model again with train.py")
+
+    def _find_function(self, name: str) -> Callable[..., dict[str, Tensor]]:
+        """Return a function of the SavedModel that is no signature, or raise InputError."""
+        function = getattr(self._loaded, name, None)
+        if function is None:
+            raise InputError(f"{self.path} has no function {name}; expected a model that train.py exported")
+        return function
 
     def _call(self, name: str, **inputs: Any) -> Outputs:
         """Return a signature's outputs for arrays by name, from as many requests as their rows need."""
@@ -125,7 +128,7 @@ class Exported:
     @property
     def decoder(self) -> Callable[[Tensor], dict[str, Tensor]]:
         """`decode` as a function of tensors, of any number of rows, which gradients and `jacobians` go through."""
-        return self._loaded.decode
+        return self._find_function("decode")
 
     def reconstruct(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
         """Return the mean [B, ...] decoded from the posterior mean."""
@@ -146,7 +149,7 @@ class Exported:
     def objective(self, x: ArrayLike, seed: int = 0, u: ArrayLike | None = None) -> Outputs:
         """Return the terms of the training objective per example [B], in nats, for one z per example."""
         inputs = {"x": x, "seed": seed, **self._name_u(u)}
-        return _run("objective", self._loaded.objective,
+        return _run("objective", self._find_function("objective"),
                     {key: _convert(key, value, self._specs[key]) for key, value in inputs.items()})
 
 
