@@ -46,6 +46,7 @@ def test_all_other_variables_together_change_nothing(tmp_path):
         code, out, error = start(tmp_path, environment, *argv)
         assert code == 0, error[-3_000:]
         check_outcome(code, out, error)
+        assert "INFO" not in error      # what TensorFlow logs at that level is for --verbosity=0
     assert "mig" in out and (tmp_path / "exported/run/1/metrics.json").exists()
 
 

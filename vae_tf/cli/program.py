@@ -42,7 +42,7 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
             _fail(program, error)
 
     def run_main(argv: list[str]) -> None:
-        if flags.FLAGS["verbosity"].using_default_value:
+        if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)      # TensorFlow logs its own progress at level INFO
         _show_warnings_as_lines(program)
         if flags.FLAGS.memory_limit is not None:
@@ -79,7 +79,8 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     if len(set(lengths)) > 1:
         values[{"steps": "epochs", "epochs": "steps"}[lengths[-1]]].value = None
     for name in values:
-        if name not in outside and f"no{name}" not in outside:
+        of_absl = str(values.find_module_defining_flag(name)).startswith("absl")
+        if not of_absl and name not in outside and f"no{name}" not in outside:
             values[name].present = 0
     if "model" in outside and "beta" not in outside and values.model not in models.list_models_with_beta():
         values["beta"].value = None

@@ -125,7 +125,7 @@ def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, pr
     check_dataset(model, dataset)
     check_factors(asked.factors, dataset.factor_names)
     if asked.list_metrics_of_model():
-        check_memory(dataset, model.card["latents"], asked.around)
+        check_memory(dataset, model.card.get("latents", 0), asked.around)
     wanted = count_examples(asked.list_metrics_of_codes(), asked.examples)
     indices = np.random.default_rng(asked.seed).permutation(len(dataset))[:wanted]
     codes, terms = _encode(model, dataset, indices, asked.seed)
