@@ -1,6 +1,6 @@
 """Send a served model many requests of all signatures and sizes from eight threads: python benchmarks/serve_many.py.
 
-It raises an error unless every answer is that of a lone request, memory stays flat, and no function is traced again.
+It raises an error unless every answer is that of a lone request, wrong requests are refused, and memory stays flat.
 """
 
 import os
@@ -12,6 +12,7 @@ import concurrent.futures
 import pathlib
 import tempfile
 import time
+from collections.abc import Iterable
 
 import numpy as np
 import psutil
@@ -36,7 +37,7 @@ def serve(folder: pathlib.Path, requests: int) -> str:
     """Send the requests; return what was seen in a line.
 
     Raises:
-        AssertionError: a wrong answer, growing memory, or a function that was traced again.
+        AssertionError: a wrong answer, a wrong request that was answered, or growing memory.
     """
     loaded = tf.saved_model.load(str(export_model(folder)))
     cases = [make_case(name, size) for name in SIGNATURES for size in SIZES]
@@ -55,17 +56,24 @@ def serve(folder: pathlib.Path, requests: int) -> str:
             # Sums in another order, because TensorFlow shares the work of a large batch out over threads.
             np.testing.assert_allclose(value, expected[place][key], rtol=1e-4, atol=1e-5)
 
+    def send_all(numbers: Iterable[int]) -> None:
+        for number in numbers:
+            request(number)
+
+    def send(first: int, last: int) -> None:
+        """Send the requests of these numbers; each thread loops, because a future for each request takes memory."""
+        with concurrent.futures.ThreadPoolExecutor(THREADS) as threads:
+            shares = [range(first + thread, last, THREADS) for thread in range(THREADS)]
+            list(threads.map(send_all, shares))
+
     process, started = psutil.Process(), time.perf_counter()
-    traced = {name: count_graphs(signature) for name, signature in loaded.signatures.items()}
-    with concurrent.futures.ThreadPoolExecutor(THREADS) as threads:
-        list(threads.map(request, range(requests // 10)))
-        before = process.memory_info().rss
-        list(threads.map(request, range(requests // 10, requests)))
+    send(0, requests // 10)
+    before = process.memory_info().rss
+    send(requests // 10, requests)
     grown = process.memory_info().rss - before
     assert grown < GROWTH, f"memory grew by {grown / 2**20:.0f} MiB"
-    assert traced == {name: count_graphs(signature) for name, signature in loaded.signatures.items()}
     return (f"{requests:,} requests from {THREADS} threads in {time.perf_counter() - started:.0f} s: all answers "
-            f"right, memory grew by {grown / 2**20:.1f} MiB, nothing was traced again")
+            f"right, memory grew by {grown / 2**20:.1f} MiB")
 
 
 def export_model(folder: pathlib.Path) -> pathlib.Path:
@@ -100,11 +108,6 @@ def refuse(loaded: tf.Module, name: str, inputs: dict[str, np.ndarray]) -> None:
         assert "assertion failed" in str(error), error
         return
     raise AssertionError(f"{name} answered what it should refuse")
-
-
-def count_graphs(signature: tf.types.experimental.ConcreteFunction) -> int:
-    """Return the number of operations in a signature's graph; a function that is traced again has another graph."""
-    return len(signature.graph.get_operations())
 
 
 if __name__ == "__main__":
