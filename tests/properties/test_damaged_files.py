@@ -12,7 +12,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from outcomes import check_outcome, read_corpus
 from programs import run
@@ -115,9 +115,12 @@ def check_unharmed(found, good, folder):
         elif name == "results":
             assert value in ([], good["results"])
         else:
-            whole, = (good[each] for each in ("mine.npz", "codes.npz") if value.keys() == good[each].keys())
+            whole = [good[each] for each in ("mine.npz", "codes.npz") if value.keys() == good[each].keys()]
+            if not whole:           # a checkpoint in its place, which has neither data nor codes
+                assert not {"data", "codes"} & value.keys()
+                continue
             for array in value:
-                np.testing.assert_array_equal(value[array], whole[array])
+                np.testing.assert_array_equal(value[array], whole[0][array])
 
 
 def files_of(folder):
@@ -295,7 +298,7 @@ def test_each_case_that_was_once_a_fault(made, good, copy, case, capsys, recwarn
     check_unharmed(found, {**good, "folder": made}, folder)
 
 
-@settings(max_examples=FEW)
+@settings(max_examples=FEW, phases=[Phase.explicit, Phase.generate])        # a smaller example would take minutes
 @given(damage=damages(), which=st.floats(0, 1))
 def test_the_programs_end_well_whatever_was_damaged(made, copy, damage, which):
     folder = copy()
