@@ -9,12 +9,26 @@ import shutil
 import subprocess
 import sys
 
+import cases
 import keras
 import numpy as np
 import pytest
 import rounding
+from tensorflow_probability import distributions as tfd
 
-from vae_tf import data, extensions, metrics, models, networks, replicas, training
+from vae_tf import (
+    activity,
+    data,
+    evaluation,
+    export,
+    extensions,
+    metrics,
+    models,
+    networks,
+    replicas,
+    training,
+    verdicts,
+)
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -122,6 +136,40 @@ def test_a_subclass_inherits_nothing_that_theory_knows_of_another_objective():
     assert models.VAE.linear_theory.optimum == "diagonal"
     assert type("Other", (models.VAE,), {}).linear_theory is None
     assert models.IVAE.weigh_kl(2.0) is None and models.BetaVAE.weigh_kl(None) == 4.0
+
+
+def export_with_prior(tmp_path, prior):
+    """A linear VAE with another prior: the model, and its export as it is loaded."""
+    kind = models.register("other")(type("Other", (models.VAE,), {"prior": lambda self, u=None: prior}))
+    dataset = cases.dataset((6,))
+    model = models.build("other", dataset.shape, network="linear", latents=2)
+    assert type(model) is kind
+    card = {"model": "other", "u_size": 0, "steps": 1, "data": {"name": dataset.name, "shape": dataset.shape}}
+    return model, dataset, export.load(export.save(tmp_path, model, dataset, card))
+
+
+def test_scores_compare_the_posterior_with_the_models_own_normal_prior(registries, tmp_path):
+    prior = tfd.MultivariateNormalDiag([1.0, -2.0], [2.0, 0.5])
+    model, dataset, loaded = export_with_prior(tmp_path, prior)
+    scored = evaluation.evaluate(loaded, dataset, ["active_units"], seed=1)
+    x = dataset.images_at(np.arange(len(dataset)))
+    kl = tfd.kl_divergence(model.posterior(x), prior).numpy().mean()
+    assert scored.verdict.kl.sum() == pytest.approx(kl, rel=1e-4) and not scored.verdict.given_u
+    assert verdicts.judge_model(model, dataset).kl.sum() == pytest.approx(kl, rel=1e-4)
+    variances = np.var(model.posterior(x).mean(), axis=0) / prior.variance()
+    assert scored.results["active_units"].score == np.sum(variances > activity.VARYING_MEANS)
+
+
+def test_a_prior_that_scores_cannot_use_is_one_line(registries, tmp_path):
+    prior = tfd.MixtureSameFamily(tfd.Categorical(probs=[0.5, 0.5]),
+                                  tfd.MultivariateNormalDiag([[-3.0, 0.0], [3.0, 0.0]], [1.0, 1.0]))
+    model, dataset, loaded = export_with_prior(tmp_path, prior)
+    assert loaded.encode(dataset.images_at(np.arange(3)))["mean"].shape == (3, 2)       # it is served
+    assert verdicts.judge_model(model, dataset).kl is None
+    with pytest.raises(InputError) as error:
+        evaluation.evaluate(loaded, dataset, ["active_units"])
+    assert str(error.value) == ("model: scores compare the posterior with independent normal latents; the prior of "
+                                "other is a MixtureSameFamily; evaluate.py --codes scores its codes alone")
 
 
 @pytest.mark.parametrize(("option", "value", "message"), [

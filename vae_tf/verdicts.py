@@ -23,7 +23,8 @@ class Verdict:
 
     kl: mean over examples of KL(q(z_j|x) || p(z_j)) [d], nats; None for codes without a posterior.
     informative: bool [d]; of codes without a posterior, those that vary at all (activity.is_alive).
-    given_u: whether the prior is learned from u, so that KL counts what x says beyond u.
+    given_u: whether the prior differs between examples, as one learned from u does; KL then counts what x says beyond
+        u.
     """
 
     kl: np.ndarray | None
@@ -54,19 +55,21 @@ def judge(mean: np.ndarray, stddev: np.ndarray | None = None, prior_mean: np.nda
         return Verdict(None, activity.is_alive(np.asarray(mean, np.float64)))
     prior: Any = (0.0, 1.0) if prior_mean is None else (prior_mean, prior_stddev)
     kl = activity.kl_per_latent(mean, stddev, *prior).mean(0)
-    return Verdict(kl, activity.is_informative(kl), prior_mean is not None)
+    return Verdict(kl, activity.is_informative(kl), any(np.ptp(np.atleast_1d(array), axis=0).any() for array in prior))
 
 
 def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
     """Judge a models.Autoencoder, from 500 examples of a dataset."""
+    from tensorflow_probability import distributions as tfd  # imports TensorFlow, which scoring codes does not need
+
     indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.u_size else None
     posterior, prior = model.posterior(x / np.float32(255) if dataset.is_image else x, u), model.prior(u)
     mean = posterior.mean().numpy()
-    if prior is None:
+    if not isinstance(prior, tfd.MultivariateNormalDiag):      # KL_j is known for independent normal latents alone
         return judge(mean)
-    learned = (prior.mean().numpy(), prior.stddev().numpy()) if model.u_size else (None, None)
-    return judge(mean, posterior.stddev().numpy(), *learned)
+    given = (np.broadcast_to(array.numpy(), mean.shape) for array in (prior.mean(), prior.stddev()))
+    return judge(mean, posterior.stddev().numpy(), *given)
 
 
 def describe(verdict: Verdict) -> str:

@@ -286,10 +286,11 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed
 
 
 def check_dataset(model: Any, dataset: Any) -> None:
-    """Raise InputError for data that the model cannot take; warn of u outside of the range of training."""
+    """Raise InputError for data that a model cannot take, or a prior without scores; warn of u unlike training's."""
     from vae_tf import export  # imports TensorFlow, which scoring codes does not need
 
     card = export.read_card(model.path, ("data.shape",))
+    export.check_prior(card)
     shape, u_size = tuple(card["data"]["shape"]), card["u_size"]
     if dataset.shape != shape or u_size not in (0, dataset.u_size):
         raise InputError(f"dataset: the model takes examples of shape {shape}"

@@ -9,6 +9,7 @@ the requests that warm a server up, and the Keras weights to go on training with
     signatures      what a server offers: functions within those limits
     card            what an export says of itself, and the scale of its factors
     checksums       whether its files are still those that were exported
+    priors          the prior that scores compare the posterior with
     versions        exported/NAME/VERSION: written, found, pruned
     weights         the Keras weights beside a SavedModel
     operations      whether a stranger's graph touches files
@@ -28,9 +29,10 @@ from vae_tf.export.card import (
 )
 from vae_tf.export.exported import Exported, load
 from vae_tf.export.operations import find_suspicious
+from vae_tf.export.priors import check_prior
 from vae_tf.export.versions import find_existing, find_newest, list_versions, save
 from vae_tf.export.weights import load_weights
 
-__all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "describe_outside", "find_existing",
-           "find_newest", "find_suspicious", "list_versions", "load", "load_weights", "read_card", "save",
-           "scale_as_trained", "update_card"]
+__all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_prior", "describe_outside",
+           "find_existing", "find_newest", "find_suspicious", "list_versions", "load", "load_weights", "read_card",
+           "save", "scale_as_trained", "update_card"]

@@ -45,7 +45,7 @@ ENTRIES: schemas.Schema = {
     "steps": schemas.COUNT, "data": schemas.OBJECT, "data.name": schemas.TEXT,
     "data.shape": schemas.list_of(schemas.SIZE, "sizes"), "data.factors": schemas.list_of(schemas.OBJECT, "objects"),
     "recipe": schemas.OBJECT, **{f"recipe.{name}": kind for name, kind in configuration.SCHEMA.items()},
-    "u": schemas.or_null(schemas.OBJECT), "u.names": schemas.list_of(schemas.TEXT, "texts"),
+    "prior": schemas.TEXT, "u": schemas.or_null(schemas.OBJECT), "u.names": schemas.list_of(schemas.TEXT, "texts"),
     "u.low": schemas.list_of(schemas.NUMBER, "finite numbers"),
     "u.high": schemas.list_of(schemas.NUMBER, "finite numbers"), "limits": schemas.OBJECT, "limits.rows": schemas.SIZE,
     "limits.jacobian_rows": schemas.SIZE, "weights_sha256": schemas.TEXT, "final_terms": schemas.OBJECT,

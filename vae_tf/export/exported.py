@@ -110,7 +110,10 @@ class Exported:
         return u_at(indices) if u_at else None
 
     def encode(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
-        """Return q(z|x): mean [B, d], and stddev [B, d] or scale_tril [B, d, d]; prior_mean and prior_stddev with u."""
+        """Return q(z|x): mean [B, d], and stddev [B, d] or scale_tril [B, d, d].
+
+        If the prior is normal but not N(0, I), as the iVAE's, prior_mean and prior_stddev [B, d] are there too.
+        """
         return self._call_with("encode", u, x=x)
 
     def encode_floats(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:

@@ -12,6 +12,7 @@ import tensorflow_probability as tfp
 from vae_tf import distributions, jacobians, models
 from vae_tf.data import Dataset
 from vae_tf.export.checking import check, require
+from vae_tf.export.priors import NORMAL, describe_prior
 from vae_tf.models import Autoencoder
 from vae_tf.typing import Tensor
 
@@ -82,6 +83,8 @@ class _Inputs:
 
 def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
     # Uses loc and scale: mean() and stddev() broadcast, which other runtimes cannot convert.
+    gives_prior = describe_prior(model) == NORMAL
+
     @tf.function(input_signature=[inputs.floats, *inputs.with_u])        # traced once for all signatures that encode
     def compute_posterior(x: Tensor, u: Tensor | None = None) -> Outputs:
         posterior: Any = model.posterior(x, u)
@@ -91,8 +94,9 @@ def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
             outputs["scale_tril"] = posterior.scale_tril
         elif prior is not None:
             outputs["stddev"] = posterior.scale.diag_part()
-        if model.u_size:
-            outputs.update(prior_mean=prior.loc, prior_stddev=prior.scale.diag_part())
+        if gives_prior:     # with a row for each example, also if there is one prior for all
+            zeros = tf.zeros_like(posterior.loc)
+            outputs.update(prior_mean=prior.mean() + zeros, prior_stddev=prior.stddev() + zeros)
         return outputs
 
     def encode(x: Tensor, u: Tensor | None = None) -> Outputs:

@@ -20,6 +20,7 @@ from vae_tf.export.card import CARD, EXTRA, FORMAT, WEIGHTS, describe_scale, rea
 from vae_tf.export.checksums import check_files, compute_checksums
 from vae_tf.export.functions import Functions, has_dark
 from vae_tf.export.limits import compute_limits
+from vae_tf.export.priors import describe_prior
 from vae_tf.export.signatures import make_signatures
 from vae_tf.export.weights import compute_checksum
 from vae_tf.models import Autoencoder
@@ -39,7 +40,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
         model: a trained or untrained model.
         dataset: what it was trained on, for the input's shape and dtype, and the scale of its factors.
         card: a dict that describes model, data and recipe, kept in assets.extra/card.json with what the export itself
-            adds: limits of a request, the scale of u, a checksum of the weights and of each file.
+            adds: the kind of prior, limits of a request, the scale of u, a checksum of the weights and of each file.
         keep: how many versions to leave of this one and those before it; None leaves all.
         accept_dark: take batches of images of which no pixel is above 1. By default such a batch is refused, unless
             some training image is as dark.
@@ -52,8 +53,9 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
     refuse_dark = dataset.is_image and not accept_dark and not has_dark(dataset)
     functions, limits = Functions(model, dataset, refuse_dark), compute_limits(model)
     named = make_signatures(functions, limits)
-    whole_card = {"format": FORMAT, **card, "limits": limits, "refuses_dark_batches": refuse_dark,
-                  "u": describe_scale(dataset) if model.u_size else None, "weights_sha256": compute_checksum(model)}
+    whole_card = {"format": FORMAT, **card, "prior": describe_prior(model), "limits": limits,
+                  "refuses_dark_batches": refuse_dark, "u": describe_scale(dataset) if model.u_size else None,
+                  "weights_sha256": compute_checksum(model)}
     with files.write_folder_aside(folder) as aside:
         try:
             tf.saved_model.save(functions, str(aside), signatures=named)
