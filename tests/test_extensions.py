@@ -161,15 +161,14 @@ def test_scores_compare_the_posterior_with_the_models_own_normal_prior(registrie
 
 
 def test_a_prior_that_scores_cannot_use_is_one_line(registries, tmp_path):
-    prior = tfd.MixtureSameFamily(tfd.Categorical(probs=[0.5, 0.5]),
-                                  tfd.MultivariateNormalDiag([[-3.0, 0.0], [3.0, 0.0]], [1.0, 1.0]))
+    prior = tfd.MultivariateNormalTriL([0.0, 0.0], [[1.0, 0.0], [0.8, 0.6]])
     model, dataset, loaded = export_with_prior(tmp_path, prior)
     assert loaded.encode(dataset.images_at(np.arange(3)))["mean"].shape == (3, 2)       # it is served
     assert verdicts.judge_model(model, dataset).kl is None
     with pytest.raises(InputError) as error:
         evaluation.evaluate(loaded, dataset, ["active_units"])
     assert str(error.value) == ("model: scores compare the posterior with independent normal latents; the prior of "
-                                "other is a MixtureSameFamily; evaluate.py --codes scores its codes alone")
+                                "other is a MultivariateNormalTriL; evaluate.py --codes scores its codes alone")
 
 
 @pytest.mark.parametrize(("option", "value", "message"), [

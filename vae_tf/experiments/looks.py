@@ -18,7 +18,7 @@ SHOWN = 2               # of how many points in the plane one is kept
 
 
 def show_reconstructions(model: Any, dataset: Any) -> dict[str, Any]:
-    """Points in the plane, and what the model decodes from their posterior means (allen's Figure 2).
+    """Return points in the plane, and what the model decodes from their posterior means (allen's Figure 2).
 
     The score is the mean squared distance of a point from its reconstruction. `spread` is the variance of the
     reconstructions as a share of the variance of the data.
@@ -38,7 +38,7 @@ def show_reconstructions(model: Any, dataset: Any) -> dict[str, Any]:
 
 
 def show_histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
-    """Histograms of the clearest active and the clearest passive latent of a model (bonheme's Figures 1 to 4).
+    """Return histograms of a model's clearest active and clearest passive latent (bonheme's Figures 1 to 4).
 
     Raises:
         InputError: the model has no diagonal posterior.
@@ -56,14 +56,14 @@ def show_histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
 
 def show_latents(mean: Floats, stddev: Floats, prior_mean: Floats, prior_stddev: Floats,
                  seed: int = 0) -> dict[str, Any]:
-    """Histograms of the latents with most KL, "active", and with least, "passive".
+    """Return histograms of the latents with most KL, "active", and with least, "passive".
 
     Each has a histogram of the posterior mean; of the variances of posterior and prior; and of samples of posterior and
     prior, beside the posterior mean. The score is the number of latents that carry information.
 
     Args:
-        mean, stddev: of the posterior, [N, d].
-        prior_mean, prior_stddev: of the prior, [N, d].
+        mean, stddev: means and standard deviations of the posterior, [N, d].
+        prior_mean, prior_stddev: means and standard deviations of the prior, [N, d].
         seed: seed of the samples.
     """
     from vae_tf import activity

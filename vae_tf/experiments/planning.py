@@ -155,7 +155,7 @@ def _parse(define: Callable[[absl_flags.FlagValues], Any], program: str,
 
 
 def make_configuration(recipe: str, extra: tuple[str, ...] = (), length: str = "") -> Configuration:
-    """The configuration of a recipe's first seed.
+    """Return the configuration of a recipe's first seed.
 
     Raises:
         InputError: the flags do not go together, or the data are not there.

@@ -27,9 +27,9 @@ class Metric:
     """A number that is read out of a result.
 
     read: its path in the result, such as "metrics.dto.score"; see results.read_value.
-    better: which direction is better, of BETTER.
+    better: which direction is better, one of BETTER.
     evaluate: flags of evaluate.py with which it is measured, such as --examples=5000.
-    decimals: of the printed numbers; without a printed spread, half of the last one is the spread.
+    decimals: the number of decimals that are printed; without a printed spread, half of the last decimal is the spread.
     over_largest: parts that stand beside what `read` names. The number is then the mean of these parts, each divided by
         its largest mean over seeds in the row, as bhowal's OD-score is: a comparison of the models of a row.
     """
@@ -57,7 +57,7 @@ class Cell:
     """One model of a table: a recipe, trained with some seeds, and the numbers that the paper prints for it.
 
     recipe: flags/<recipe>.flags; None in an experiment that trains nothing, which a function measures.
-    flags: of train.py, after those of the recipe.
+    flags: flags of train.py, which come after those of the recipe.
     printed: {name of a metric: (number, its spread or None)}; empty where a figure prints no number.
     budgets: {"quick" or "standard": Budget}; a budget that is missing does not run the cell.
     needs: what must be downloaded first, and how; "" for nothing.
@@ -78,10 +78,10 @@ class Cell:
 class Figure:
     """A drawing of a table's numbers.
 
-    kind: of FIGURES.
+    kind: one of FIGURES.
     x, y: names of metrics; x may be the name of a flag, such as beta. Those of histograms and points each read
         {label: {"x": [...], "y": [...]}} of the first seed; x is then what stands below the axis.
-    series: what tells the lines or colours apart, of SERIES.
+    series: what tells the lines or colours apart, one of SERIES.
     """
 
     kind: str
@@ -97,10 +97,10 @@ class Figure:
 class Table:
     """A table or figure of a paper.
 
-    name: of its file, which names it everywhere.
+    name: the name of its file, by which it is known everywhere.
     where: where it is printed, such as "Table 2".
     shows: what it shows, in a sentence.
-    seeds: of every cell at budget "full".
+    seeds: the number of seeds of every cell at budget "full".
     spread: what the printed +- is.
     measure: "module:function" of an experiment that trains nothing, or None; the function takes no arguments and
         returns {name: {"score": number, ...}}, which becomes `metrics` of the result.

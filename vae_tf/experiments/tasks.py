@@ -82,12 +82,12 @@ def digest(config: Configuration) -> str:
 
 
 def is_same_run(config: Configuration, other: Any) -> bool:
-    """Whether the entries of another configuration are of the same run, however long.
+    """Return whether the entries of another configuration are of the same run, however long.
 
-    A beta that is left open is the model's.
+    A beta that is left open is the model's own.
 
     Args:
-        config: of a run.
+        config: the configuration of a run.
         other: what a config.json, a card or a result holds; anything else is no configuration.
     """
     own = {**_fill_in_beta(config.as_json()), "steps": 0}
@@ -103,10 +103,12 @@ def _fill_in_beta(entries: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def covers(config: Configuration, other: Any) -> bool:
-    """Whether the entries of another configuration are of the same run, at least as long; of no step, if this one is.
+    """Return whether the entries of another configuration are of the same run, and at least as long.
+
+    If the run has no steps, the other one must have none either.
 
     Args:
-        config: of a run.
-        other: as in `is_same_run`.
+        config: the configuration of a run.
+        other: what a config.json, a card or a result holds; anything else is no configuration.
     """
     return is_same_run(config, other) and (other["steps"] >= config.steps if config.steps else not other["steps"])

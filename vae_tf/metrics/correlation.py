@@ -23,9 +23,10 @@ def correlation(codes: np.ndarray, factors: np.ndarray) -> np.ndarray:
 def mcc(codes: np.ndarray, factors: np.ndarray) -> Result:
     """Mean correlation coefficient after the best one-to-one matching of latents to factors (Khemakhem 2020, 5).
 
-    In [0, 1]. 1: each factor is an affine function of a latent of its own. 0: no latent is correlated with
-    any factor. With fewer latents than factors, a factor without a partner counts 0; a constant latent
-    correlates 0 with everything. The score is Pearson's; Spearman's, for monotone relations, is a part.
+    The score is in [0, 1]. It is 1 if each factor is an affine function of a latent of its own, and 0 if no latent is
+    correlated with any factor. With fewer latents than factors, a factor without a partner counts 0. A constant
+    latent has correlation 0 with everything. The score uses Pearson's correlation; the part `spearman` is the same
+    with Spearman's, which sees monotone relations.
 
     Args:
         codes: [N, d], usually posterior means.

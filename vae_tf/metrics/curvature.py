@@ -48,10 +48,11 @@ def _optimal_precision(expansion: Expansion, context: Context) -> np.ndarray:
 def posterior_covariance_gap(covariances: np.ndarray, precisions: np.ndarray, diagonal: bool = False) -> Result:
     """Relative error of Sigma^-1 against the optimal precision (allen (7); bonheme (11)).
 
-    Mean over x of ||Sigma^-1 - P||_F / ||P||_F, P = Lambda_prior + J^T A J / beta (`theory.optimal_precision`). In
-    [0, inf). 0: every posterior is the one that maximises the deterministic ELBO. A diagonal encoder cannot follow the
-    off-diagonal part of P: `diagonal` asks how near it is to the best it can do. Signs and order of the latents do not
-    matter; their scales do, because the prior has one.
+    The score is the mean over x of ||Sigma^-1 - P||_F / ||P||_F, where P = Lambda_prior + J^T A J / beta
+    (`theory.optimal_precision`). It is 0 or more, and 0 if every posterior is the one that maximises the deterministic
+    ELBO. A diagonal encoder cannot follow the off-diagonal part of P; with `diagonal` the score says how near it is to
+    the best that it can do. Signs and order of the latents do not matter. Their scales do, because the prior has a
+    scale.
 
     Args:
         covariances: Sigma of q(z|x), [N, d, d].
@@ -83,8 +84,9 @@ def posterior_covariance_gap(covariances: np.ndarray, precisions: np.ndarray, di
 def hessian_diagonality(hessians: np.ndarray) -> Result:
     """Off-diagonal share of the log-likelihood's Hessian at the posterior mean (allen Theorems 4, 5).
 
-    Mean over x of sum_{i != j} H_ij^2 / sum_ij H_ij^2. In [0, 1]. 0: diagonal, as a diagonal posterior wants it; a
-    Hessian of zeros counts as such. Near 1 it is far from diagonal. Signs and order of the latents do not matter.
+    The score is the mean over x of sum_{i != j} H_ij^2 / sum_ij H_ij^2, in [0, 1]. It is 0 if every Hessian is
+    diagonal, which suits a diagonal posterior; a Hessian of zeros counts as diagonal. Near 1 they are far from
+    diagonal. Signs and order of the latents do not matter.
 
     Args:
         hessians: Hessians of log p(x|z) by z, [N, d, d].

@@ -18,7 +18,7 @@ DRAWS = 32              # number of draws of z per example, for the Monte Carlo 
 def deterministic_elbo_gap(expansion: Expansion, context: Context) -> Result:
     """Deterministic ELBO less the Monte Carlo ELBO, nats per example, at beta = 1 (allen (5), A.4).
 
-    0 for a linear decoder with Gaussian noise.
+    The score is 0 for a linear decoder with Gaussian noise.
 
     Args:
         expansion: the model around the posterior means.

@@ -23,10 +23,11 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
                         kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
     """Accuracy of logistic regression that predicts factors from all latents, learned from few labels.
 
-    Mean over factors of the test accuracy (Locatello 2019, section 5.4), for each number of labels; the score
-    is that at the most labels. In [0, 1]. 1: read off perfectly; chance is 1/classes. Default regularisation,
-    not the published cross-validated one, so the scale of codes counts. A size beyond the training rows is cut to
-    them; labels that happen to be of one class predict that class. A constant factor is left out, with a warning.
+    The test accuracy is averaged over factors (Locatello 2019, section 5.4), for each number of labels. The score is
+    the average at the largest number of labels, in [0, 1]. It is 1 if every factor can be read off perfectly; chance
+    is 1/classes. The regularisation is sklearn's default, not chosen by cross-validation as in the paper, so the scale
+    of the codes counts. A number of labels beyond the training rows is cut to the training rows. If all labels are of
+    one class, that class is predicted. A constant factor is left out, with a warning.
 
     Args:
         codes: [N, d].

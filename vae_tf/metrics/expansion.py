@@ -16,10 +16,13 @@ BATCH = 16              # examples whose curvature is computed at a time; the de
 class Expansion(NamedTuple):
     """A model around N posterior means, in float64.
 
-    x [N, n]: the data as the decoder makes them. mean [N, d], covariance [N, d, d] or None: of q(z|x). prior_mean,
-    prior_variance [N, d]: of p(z|u). output [N, n]: of the decoder at the means, logits or Gaussian means.
-    gauss_newton, hessian [N, d, d]: of log p(x|z) there. noise_variance: of a Gaussian likelihood, None for a
-    Bernoulli.
+    x: the data as the decoder makes them, [N, n].
+    mean: the means of q(z|x), [N, d].
+    covariance: the covariances of q(z|x), [N, d, d]; None for an autoencoder.
+    prior_mean, prior_variance: the means and variances of the prior, [N, d].
+    output: what the decoder returns at the means, logits or Gaussian means, [N, n].
+    gauss_newton, hessian: the Hessian of log p(x|z) by z at the means, approximated and exact, [N, d, d].
+    noise_variance: the variance of a Gaussian likelihood; None for a Bernoulli.
     """
 
     x: np.ndarray

@@ -22,9 +22,10 @@ def _covariance(codes: np.ndarray) -> np.ndarray:
 def total_correlation(codes: np.ndarray) -> Result:
     """Total correlation in nats of a Gaussian with the codes' covariance C: KL(N(m, C) || N(m, diag C)).
 
-    1/2 (sum_j log C_jj - log det C). From 0 up, without bound. 0: uncorrelated; it sees second moments only,
-    so 0 is not independence. Infinite, with a warning, if a latent is a linear function of others (duplicated
-    codes, or fewer rows than latents). A constant latent is independent of all others and does not count.
+    The score is 1/2 (sum_j log C_jj - log det C), which is 0 or more, without an upper bound. It is 0 if the latents
+    are uncorrelated. It sees second moments only, so 0 does not mean independence. It is infinite, with a warning, if a
+    latent is a linear function of others (duplicated codes, or fewer rows than latents). A constant latent is
+    independent of all others and does not count.
 
     Args:
         codes: [N, d], N >= 2.
@@ -86,8 +87,9 @@ def wasserstein_correlation(codes: np.ndarray) -> Result:
 def mutual_information(codes: np.ndarray, bins: int = 20) -> Result:
     """Mean mutual information in nats of two latents, from histograms.
 
-    1/(d (d - 1)) sum_{i != j} I(z_i; z_j). In [0, log bins]. 0: latents are pairwise independent (a histogram
-    of N examples gives about (bins - 1)^2 / 2N even then). One latent has no pair: 0.
+    The score is 1/(d (d - 1)) sum_{i != j} I(z_i; z_j), in [0, log bins]. It is near 0 if the latents are pairwise
+    independent; the histogram of N examples gives about (bins - 1)^2 / 2N even then. With one latent there is no pair,
+    and the score is 0.
 
     Args:
         codes: [N, d].

@@ -19,8 +19,8 @@ WEIGHTS = 256           # number of draws of z per example, for log p(x)
 def model_inference_error(expansion: Expansion, context: Context) -> Result:
     """MIE: mean over x of KL(q(z|x) || p(z|x)), nats (sikka (2)).
 
-    A linear decoder's posterior is a Gaussian, and the divergence exact. Of others p(x) is sampled, on data whose
-    true posterior is known: then it is worth the time.
+    The posterior of a linear decoder is a Gaussian, so its divergence is exact. For other decoders p(x) is sampled,
+    which takes time and is done only for data whose true posterior is known.
 
     Args:
         expansion: the model around the posterior means.

@@ -44,10 +44,10 @@ def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "
         kinds: tuple[str, ...] | str | None = None) -> Result:
     """Mutual information gap (Chen 2018, eq. 6), with disentanglement_lib's histograms.
 
-    mean over factors k of (I(z_a; v_k) - I(z_b; v_k)) / H(v_k), where z_a and z_b are the two latents that
-    know most about v_k. In [0, 1]. 1: each factor is known to one latent alone, wholly. 0: for each factor
-    two latents know equally much, or none knows anything. With one latent, z_b knows nothing. A constant
-    factor has no information to be gained; it is left out, with a warning.
+    The score is the mean over factors k of (I(z_a; v_k) - I(z_b; v_k)) / H(v_k), where z_a and z_b are the two latents
+    that know most about v_k. It is in [0, 1]. It is 1 if each factor is known wholly to one latent and to no other. It
+    is 0 if for each factor two latents know equally much, or none knows anything. With one latent, I(z_b; v_k) is 0. A
+    constant factor has no information to be gained; it is left out, with a warning.
 
     Args:
         codes: [N, d], usually posterior means; 10,000 rows are usual, and fewer raise the chance level.
@@ -81,11 +81,12 @@ def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str
             prior_stddevs: np.ndarray | float = 1.0) -> Result:
     """MIG-sup: does each latent know one factor alone? (Li 2020)
 
-    mean over active latents j of I(z_j; v_a)/H(v_a) - I(z_j; v_b)/H(v_b), the two factors of which z_j knows
-    most. In [0, 1]. 1: every active latent holds one factor, wholly, and nothing of another. 0: every active
-    latent holds two factors equally, or nothing. MIG does not see a latent that holds two factors; this does
-    not see a factor held by two latents. Active is Var(z_j) > 0.01 prior variances (`activity.is_varying`), so the
-    score depends on the scale of the codes; with no active latent it is 0, with a warning.
+    The score is the mean over active latents j of I(z_j; v_a)/H(v_a) - I(z_j; v_b)/H(v_b), where v_a and v_b are the
+    two factors of which z_j knows most. It is in [0, 1]. It is 1 if every active latent holds one factor wholly and
+    nothing of another. It is 0 if every active latent holds two factors equally, or nothing. MIG does not see a latent
+    that holds two factors; MIG-sup does not see a factor that two latents hold. A latent is active if Var(z_j) is above
+    0.01 prior variances (`activity.is_varying`), so the score depends on the scale of the codes. With no active latent
+    it is 0, with a warning.
 
     Args:
         codes: [N, d], usually posterior means.
@@ -124,11 +125,12 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
                kinds: tuple[str, ...] | str | None = None) -> Result:
     """Modularity: is each latent informative about one factor at most? (Ridgeway, Mozer 2018)
 
-    mean over latents j of 1 - sum_{k != a} I(z_j; v_k)^2 / (I(z_j; v_a)^2 (K - 1)), v_a the factor of which
-    z_j knows most. In [0, 1]. 1: every latent knows one factor alone, however little. 0: every latent knows
-    all factors equally, or nothing at all (as disentanglement_lib counts a dead latent; the part active_only
-    leaves those out). It does not ask whether a factor is known by many latents, nor how well, and noise
-    alone scores far above 0: look at the chance level.
+    The score is the mean over latents j of 1 - sum_{k != a} I(z_j; v_k)^2 / (I(z_j; v_a)^2 (K - 1)), where v_a is the
+    factor of which z_j knows most. It is in [0, 1]. It is 1 if every latent knows one factor alone, however little. It
+    is 0 if every latent knows all factors equally, or nothing at all. That a dead latent counts 0 is
+    disentanglement_lib's rule; the part active_only leaves dead latents out. The score does not say whether many
+    latents know a factor, nor how well. Noise alone scores far above 0, so a score must be compared with its chance
+    level.
 
     Args:
         codes: [N, d].
@@ -164,8 +166,8 @@ def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: in
                             seed: int = 0) -> list[tuple[int, float] | None]:
     """Return the factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
 
-    The share is I(z_j; v_k) / H(v_k), as in `mig`. None where no share is above 1 %, or more than five standard
-    deviations above the mean of what shuffled codes get.
+    The share is I(z_j; v_k) / H(v_k), as in `mig`. A latent's entry is None if no share of it is above 1 % and more
+    than five standard deviations above the mean share of shuffled codes.
 
     Args:
         codes: [N, d].

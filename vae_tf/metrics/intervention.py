@@ -26,8 +26,9 @@ def beta_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN
 
     A batch's feature is the mean over pairs, alike in one factor, of |z - z'| [d]; the score is the test accuracy of
     logistic regression from feature to which factor that was. The value that the two share is drawn anew for each
-    pair. In [0, 1]. 1: always; chance is 1/K. A rotated code can reach 1 too, and so can one that misses a factor (it
-    is told by elimination). The regression is regularised, so the scale of codes counts. Pairs are two distinct rows.
+    pair. The score is in [0, 1]. It is 1 if the factor can always be told; chance is 1/K. A rotated code can reach 1
+    too. So can a code that misses a factor, because that factor is told by elimination. The regression is regularised,
+    so the scale of the codes counts. The two rows of a pair are distinct.
 
     Args:
         sampler: what rows are drawn from.
@@ -61,11 +62,11 @@ def factor_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRA
                      threshold: float = activity.PRUNED_STDDEV, seed: int = 0) -> Result:
     """Does the latent that varies least tell the fixed factor? (Kim, Mnih 2018, section 4.)
 
-    The latent with the least variance within a batch, over its variance in all examples, votes for the batch's
-    factor; the score is the test accuracy of the majority vote. In [0, 1]. 1: each factor, held fixed, stills a
+    The latent with the least variance within a batch, over its variance in all examples, votes for the batch's factor;
+    the score is the test accuracy of the majority vote, in [0, 1]. It is 1 if each factor, when it is fixed, stills a
     latent of its own; chance is 1/K. Latents whose standard deviation in all examples is below `threshold` have no
-    vote: a latent that never varies would win every argmin. The threshold is absolute, so the scale of codes counts.
-    With no latent left the score is 0, with a warning.
+    vote, because a latent that never varies would win every argmin. The threshold is absolute, so the scale of the
+    codes counts. With no latent left the score is 0, with a warning.
 
     disentanglement_lib, where the usual 0.05 comes from, holds the standard deviation against it. For the rule that
     the variance be at least 0.05, pass `threshold=0.05**0.5`.
@@ -112,11 +113,12 @@ def irs(sampler: Sampler, quantile: float = 0.99, examples: int = TRAIN, bins: i
         ) -> Result:
     """Interventional robustness: does a latent stay put while all factors but its own vary? (Suter 2019.)
 
-    For latent j and factor k: the 0.99 quantile of |z_j - E[z_j|v_k]| within a value of v_k, averaged over its
-    values, against the largest |z_j - E z_j| of all; one less that ratio, at the best factor; mean over latents
-    weighted by that largest deviation (disentanglement_lib's way). In [0, 1]. 1: each latent is a function of
-    one factor. 0: no factor says anything about a latent. Constant latents weigh nothing; with none but those the
-    score is 0. One outlier makes its latent look robust. The weights grow with the scale of each latent.
+    For latent j and factor k, the 0.99 quantile of |z_j - E[z_j|v_k]| within a value of v_k is averaged over the values
+    of v_k and divided by the largest |z_j - E z_j| of all examples. A latent's robustness is 1 less this ratio, for the
+    factor at which it is best. The score is the mean over latents, weighted by that largest deviation, as in
+    disentanglement_lib. It is in [0, 1]. It is 1 if each latent is a function of one factor, and 0 if no factor says
+    anything about a latent. Constant latents have no weight; if all are constant, the score is 0. One outlier makes
+    its latent look robust. The weights grow with the scale of each latent.
 
     Args:
         sampler: what rows are drawn from.

@@ -42,19 +42,19 @@ def linear_optimum(x: np.ndarray, decoder: np.ndarray, bias: np.ndarray, mean: n
                    beta: float, noise_variance: float, full: bool = False, learned: bool = False) -> Result:
     """The objective of a linear network above the least that any can reach, over beta (theory.linear_beta_vae).
 
-    Over beta, because that is in nats of a VAE with likelihood variance beta s^2, whatever beta is (allen Theorem 3).
-    The measured objective is not sampled: the expansion of the ELBO is exact for linear decoders. The score is 0 or
-    more, and the sum of three parts that are so, too: decoder, how much less likely the data are with its directions
-    and lengths; turn, what a diagonal posterior loses because columns are not orthogonal; encoder, what the encoder
-    and the biases lose for this decoder.
+    The excess is divided by beta, because the quotient is in nats of a VAE with likelihood variance beta s^2, whatever
+    beta is (allen Theorem 3). The measured objective is not sampled, because the expansion of the ELBO is exact for
+    linear decoders. The score is the sum of three parts, each 0 or more: decoder, how much less likely the data are
+    with its directions and lengths; turn, what a diagonal posterior loses because columns are not orthogonal; encoder,
+    what the encoder and the biases lose for this decoder.
 
     Args:
         x: data [N, n].
         decoder, bias: D [n, k] and b [n]; the decoder's mean is D z + b.
         mean, covariance: mean and covariance of q(z|x), [N, k] and [N, k, k].
         beta, noise_variance: beta and noise variance of the model.
-        full: the posterior has a full covariance: the same least, and no turn to pay for.
-        learned: the noise variance was learned, so that another one may have a lower least.
+        full: whether the posterior has a full covariance; the least objective is the same, and a turn costs nothing.
+        learned: whether the noise variance was learned; another noise variance may then have a lower least objective.
 
     Returns:
         Result; further parts: angle, of the turn in degrees; excess, not over beta; multiplicity [k], how many

@@ -38,9 +38,9 @@ class LocalDecoders(NamedTuple):
 def local_decoder_error(fits: LocalDecoders) -> Result:
     """Errors of the linear and the non-linear local decoder (bhowal (11), (12), Table 1).
 
-    The score is relative: the mean over x of ||y - f_D(M_D eps)||^2, over the mean of ||y||^2. 0: the local decoder is
-    exact. 1: no better than 0. Compare with the part relative_linear; p_value is that of Wilcoxon's signed-rank test
-    on the paired delta and delta_linear.
+    The score is the mean over x of ||y - f_D(M_D eps)||^2, divided by the mean of ||y||^2. It is 0 if the local decoder
+    is exact, and 1 if it predicts no better than 0 does. The part relative_linear is the same for the linear model.
+    p_value is that of Wilcoxon's signed-rank test on the paired delta and delta_linear.
 
     Args:
         fits: LocalDecoders.
@@ -66,8 +66,8 @@ def stochastic_loss_error(fits: LocalDecoders, gram: np.ndarray, stddevs: np.nda
     """The stochastic loss E ||Dec(mu + eps) - Dec(mu)||^2 from J and from the local decoder (bhowal Table 2, A.8.2).
 
     E ||J eps||^2 = tr(J^T J Sigma), with J at mu, and E ||f_D(M_D eps)||^2 are held against the Monte Carlo loss, over
-    draws on which M_D was not fitted. The score is the mean squared error of the local decoder over that of J. Below 1:
-    the local decoder is nearer. Both errors contain the Monte Carlo loss's own, the part noise.
+    draws on which M_D was not fitted. The score is the mean squared error of the local decoder divided by that of J;
+    below 1 the local decoder is nearer. Both errors contain the error of the Monte Carlo loss, which is the part noise.
 
     Args:
         fits: LocalDecoders.

@@ -66,10 +66,10 @@ def align(gram: np.ndarray) -> Aligned:
 def dto(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """Distance to orthogonality (rolinek (29)): mean over x of ||V - P(V)||_F, P(V) the nearest signed permutation.
 
-    In [0, sqrt(2 d)). 0: the columns of J are orthogonal, every latent moves x its own way. The SVD leaves V open
-    where singular values coincide: columns that are orthogonal as far as float32 can tell count as such, and
-    directions that J does not stretch (d > n, ignored latents) are left out; otherwise nearly equal singular values
-    make V, and the distance, arbitrary (rolinek Proposition 1).
+    The score is in [0, sqrt(2 d)). It is 0 if the columns of J are orthogonal, so that every latent moves x in a
+    direction of its own. The SVD leaves V open where singular values coincide: columns that are orthogonal as far as
+    float32 can tell count as such, and directions that J does not stretch (d > n, ignored latents) are left out;
+    otherwise nearly equal singular values make V, and the distance, arbitrary (rolinek Proposition 1).
 
     Args:
         gram: J^T J [N, d, d].
@@ -107,8 +107,9 @@ def dto_of_active_latents(gram: np.ndarray, narrow: np.ndarray) -> Result:
 def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """mean over x of sum_j log ||c_j|| - 1/2 log det J^T J, nats (rolinek S6, bhowal Lemma 10, allen Theorem 5).
 
-    In [0, inf). 0: the columns are orthogonal. It has no SVD and none of its ambiguity, and does not depend on the
-    columns' lengths. Infinite where columns are linearly dependent: such examples are left out, with a warning.
+    The score is 0 or more, and 0 if the columns are orthogonal. It needs no SVD, so it has none of the ambiguity of
+    one, and it does not depend on the columns' lengths. It is infinite where columns are linearly dependent; such
+    examples are left out, with a warning.
 
     Args:
         gram: J^T J [N, d, d].
@@ -142,7 +143,8 @@ def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
 def column_cosine(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """mean over x of the mean |cos(c_i, c_j)| over i != j.
 
-    In [0, 1]. 0: orthogonal columns; 1: all latents move x along one line. With one latent there is no pair: 0.
+    The score is in [0, 1]. It is 0 if the columns are orthogonal, and 1 if all latents move x along one line. With one
+    latent there is no pair, and the score is 0.
 
     Args:
         gram: J^T J [N, d, d].
@@ -182,9 +184,9 @@ def variance_norm_relation_of_active_latents(gram: np.ndarray, stddevs: np.ndarr
 def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.ndarray | None = None) -> Result:
     """Return how nearly s_j^2 ||c_j||^2 is the same for all latents, per x (bhowal Theorem 1c; rolinek S5).
 
-    The score is the mean over x of the standard deviation over j of log s_j^2 + log ||c_j||^2, in nats. In [0, inf).
-    0: s_j^2 = constant / ||c_j||^2 at every x. The slope is that of log s_j^2 against -log ||c_j||^2: 1 if the
-    relation holds, 0 if the norms are all equal, when there is nothing to relate. Latents that the decoder ignores
+    The score is the mean over x of the standard deviation over j of log s_j^2 + log ||c_j||^2, in nats. It is 0 or
+    more, and 0 if s_j^2 = constant / ||c_j||^2 at every x. The slope is that of log s_j^2 against -log ||c_j||^2: 1 if
+    the relation holds, 0 if the norms are all equal, when there is nothing to relate. Latents that the decoder ignores
     at x have no norm and are left out there.
 
     Args:

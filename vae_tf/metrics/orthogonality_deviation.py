@@ -34,11 +34,12 @@ def od_score_of_local_decoders(fits: LocalDecoders) -> Result:
 def od_score(grams: dict[str, np.ndarray], active: dict[str, np.ndarray] | None = None) -> dict[str, Result]:
     """Orthogonality deviation of one or several models' M = U S V^T (bhowal 4.4, Table 6, with Lemma 4's reference).
 
-    Of the SVD in the order and signs of `align`, per x: d_V = ||V - I||_F^2, d_S = sum_j (s_j - ||c_j||)^2 and
-    d_U = ||U - M (M^T M)^{-1/2}||_F^2. The last matrix is U V^T, so d_U = ||U (I - V^T)||_F^2 = d_V: the two agree for
-    every M, and both are the square of DtO. Each is averaged over x and divided by its maximum over the models; the
-    score is the mean of the three. In [0, 1]. 0: orthogonal columns. 1: the farthest from them of these models in
-    every part, so a single model scores 1 or 0: compare the raw distances instead.
+    With the SVD in the order and signs of `align`, there are three distances per x: d_V = ||V - I||_F^2, d_S = sum_j
+    (s_j - ||c_j||)^2 and d_U = ||U - M (M^T M)^{-1/2}||_F^2. The last matrix is U V^T, so d_U = ||U (I - V^T)||_F^2 =
+    d_V: the two agree for every M, and both are the square of DtO. Each is averaged over x and divided by its maximum
+    over the models; the score is the mean of the three, in [0, 1]. It is 0 if the columns are orthogonal, and 1 for the
+    model that is farthest from that in every part. A single model therefore scores 1 or 0; its raw distances can be
+    compared instead.
 
     Args:
         grams: {model: M^T M [N, d, d]}, of fitted local decoders or of Jacobians.

@@ -47,7 +47,7 @@ def active_units(codes: np.ndarray, prior_means: np.ndarray | float = 0.0, prior
 def polarised_fraction(history: list[dict[str, float]], limit: float = 0.03) -> Result | None:
     """Return the share of training after which Delta_KL stays below 3 % to the end (rolinek Table 1).
 
-    Counted from the first measurement of those that are below the limit up to the last.
+    The share starts at the first of the measurements that are all below the limit up to the last one.
 
     Args:
         history: rows of training.fit, with step and, now and then, delta_kl.
@@ -105,9 +105,10 @@ def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarra
                      ) -> tuple[dict[str, Result], dict[str, str]]:
     """Classes by both rules and, in numbers, what bonheme claims of them: Propositions 2 and 3, Theorem 2.
 
-    Every claim is of all latents of a class, so its score is the farthest latent's; the parts have each.
-    A mixed latent's mixture is of the prior where it is passive and of the means where it is active: the print takes
-    the means over all examples, but those where the latent is passive are at the prior's mean.
+    Every claim is about all latents of a class, so its score is that of the latent that is farthest from the claim; the
+    parts have the scores of all latents. The distribution of a mixed latent is a mixture: the prior at the examples
+    where the latent is passive, and the distribution of the means at those where it is active. The paper takes the
+    means over all examples, but the means where the latent is passive are at the prior's mean.
 
     Args:
         mean, stddev: means and standard deviations of the posterior, [N, d].

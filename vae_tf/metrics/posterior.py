@@ -105,13 +105,15 @@ def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, b
                   seed: int = 0) -> Result:
     """MIG with the entropies of q(z_j) and q(z_j|v_k) by Monte Carlo from q(z|x) (Chen 2018; what bhowal reports).
 
-    `mig_from_entropies` with H(v_k) = log(number of values). In [0, 1] up to Monte Carlo error. 1: each factor is
-    known to one latent alone, wholly. 0: for each factor two latents know equally much, or none anything. Unlike
-    `mig` it counts the posterior's noise: a latent whose means follow a factor within s_j knows little of it. The
-    histogram's bias is gone, but q is the mixture over the examples given: with N of them no latent
-    can know more than log N, and few examples per value overstate. A constant factor is left out, with a warning.
+    This is `mig_from_entropies` with H(v_k) = log(number of values). Up to Monte Carlo error the score is in [0, 1]. It
+    is 1 if each factor is known wholly to one latent and to no other. It is 0 if for each factor two latents know
+    equally much, or none knows anything. Unlike `mig`, the score counts the posterior's noise: a latent whose means
+    follow a factor within s_j knows little of it. There is no bias of a histogram, but q is the mixture over the
+    examples given. With N examples no latent can know more than log N, and few examples per value make the score too
+    high. A constant factor is left out, with a warning.
+
     Chen's and bhowal's tables leave dSprites' shape out of the factors, mix over all images, and take 10,000 samples
-    per value. As they do, it takes `entropies`, but of the same samples for H(z_j) and H(z_j|v_k).
+    per value. The entropies here are theirs, but H(z_j) and H(z_j|v_k) are estimated from the same samples.
 
     Args:
         means, stddevs: means and standard deviations of q(z|x), [N, d].
@@ -145,9 +147,9 @@ def mig_sup_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarra
                       prior_stddevs: np.ndarray | float = 1.0, seed: int = 0) -> Result:
     """MIG-sup with the entropies of `mig_posterior` (Li 2020; what bhowal reports).
 
-    `mig_sup_from_entropies` over latents with Var(mean_j) > 0.01 prior variances (`activity.is_varying`). In [0, 1] up
-    to Monte Carlo error. 1: every active latent holds one factor, wholly, and nothing of another; 0: two factors
-    equally, or nothing.
+    This is `mig_sup_from_entropies` over latents with Var(mean_j) > 0.01 prior variances (`activity.is_varying`). Up to
+    Monte Carlo error the score is in [0, 1]. It is 1 if every active latent holds one factor wholly and nothing of
+    another, and 0 if every active latent holds two factors equally, or nothing.
 
     Args:
         means, stddevs: means and standard deviations of q(z|x), [N, d].
@@ -219,9 +221,8 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: int = SA
         mutual information   log q(z|x) - log q(z)             I(x; z), at most log N: a lower bound
         total correlation    log q(z) - sum_j log q(z_j)       0: latents are independent
         dimension-wise KL    sum_j log q(z_j) - log p(z)       0: each latent follows its prior
-    in nats. The score is their sum, the KL, from 0 up. 0: z says nothing about x. The three parts need as
-    many examples as q(z) has room for: what the mutual information lacks, for want of examples, the total
-    correlation has too much.
+    in nats. The score is their sum, the KL, which is 0 or more, and 0 if z says nothing about x. The mutual information
+    is at most log N, so with too few examples it is too small, and the total correlation is too large by as much.
 
     Args:
         means, stddevs: means and standard deviations of q(z|x), [N, d].

@@ -23,9 +23,9 @@ def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None, sim
     over informative latents, those with a mean KL(q(z_j|x) || p) of 0.01 nats or more (`activity.is_informative`).
     Each latent counts alike, as in the paper's formula. With average="models" each model of the pair does, as in
     disentanglement_lib: half of sum_b ... / d_b plus half of sum_a ... / d_a. They differ where d_a and d_b do.
-    A model's UDR is the median over the models it is paired with; by Lasso, as it is predicted from each of them, as
-    in disentanglement_lib. In [0, 1] for Spearman. 1: its latents are those of the others, one for one; near 0:
-    nothing in common. A model with no informative latent has UDR 0.
+    A model's UDR is the median over the models that it is paired with; by Lasso, it is predicted from each of them, as
+    in disentanglement_lib. With Spearman's correlation it is in [0, 1]. It is 1 if the model's latents are those of the
+    others, one for one, and near 0 if they have nothing in common. A model with no informative latent has UDR 0.
 
     Args:
         codes: M arrays [N, d_m] of the same N examples, M >= 2; one per model, of one recipe and several seeds.

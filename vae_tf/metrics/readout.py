@@ -21,11 +21,12 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
                  kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
     """Explicitness: can each class of each factor be read off linearly? (Ridgeway, Mozer 2018.)
 
-    Test ROC area of one class against the rest under logistic regression on all latents; mean over the
-    classes of a factor, then over factors. In [0, 1]. 1: perfectly readable. 0.5: chance. It does not ask how
-    many latents that takes. A class absent from the training or the test part has no area, and is left out; a
-    constant factor is left out, with a warning. The regression is regularised, so each latent is first brought to
-    mean 0 and standard deviation 1 on the training part, as in disentanglement_lib; its units do not count.
+    The score is the test ROC area of one class against the rest under logistic regression on all latents, averaged over
+    the classes of a factor and then over factors. It is in [0, 1]. It is 1 if every class can be read off perfectly,
+    and 0.5 by chance. It does not say how many latents that takes. A class absent from the training or the test part
+    has no area, and is left out; a constant factor is left out, with a warning. The regression is regularised, so each
+    latent is first brought to mean 0 and standard deviation 1 on the training part, as in disentanglement_lib; its
+    units do not count.
 
     Args:
         codes: [N, d].

@@ -37,7 +37,7 @@ def check_arrays(codes: np.ndarray, factors: np.ndarray | None = ..., name: str 
 
 def check_arrays(codes: np.ndarray, factors: np.ndarray | None = None, name: str = "codes",
                  ) -> tuple[np.ndarray, np.ndarray | None]:
-    """codes as finite float64 [N, d] and factors as finite [N, K], of a size that can be squared.
+    """Return codes as finite float64 [N, d] and factors as finite [N, K], of a size that can be squared.
 
     Args:
         codes: anything that NumPy takes for an array [N, d].
@@ -73,7 +73,7 @@ def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> 
 
 
 def discretise(column: np.ndarray, bins: int = 20, binning: str = "equal_width") -> np.ndarray:
-    """A column [N] in `bins` bins: integers 0..bins-1; a constant column gives 0.
+    """Return a column [N] in `bins` bins, as integers 0..bins-1; a constant column gives 0.
 
     Bins are closed below, and the last one also above.
 
@@ -97,7 +97,7 @@ def discretise(column: np.ndarray, bins: int = 20, binning: str = "equal_width")
 
 
 def find_classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None) -> np.ndarray:
-    """Factors [N, K] as classes 0, 1, ...: those of a discrete kind renumbered, others in `bins` equal-width bins.
+    """Return factors [N, K] as classes 0, 1, ...: discrete ones renumbered, others in `bins` equal-width bins.
 
     Args:
         factors: [N, K].
@@ -119,7 +119,7 @@ def find_classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | s
 
 
 def find_varying(metric: str, factors: np.ndarray) -> np.ndarray:
-    """Which factors [N, K] vary, bool [K]; warns of those that do not.
+    """Return which factors [N, K] vary, bool [K], and warn of those that do not.
 
     Raises:
         InputError: none does.

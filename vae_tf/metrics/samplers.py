@@ -42,8 +42,9 @@ def draw_fixed_factor(factors: np.ndarray, count: int, batch_size: int, rng: np.
                       ) -> tuple[np.ndarray, np.ndarray]:
     """Draw `count` batches of rows that share the value of one factor.
 
-    The factor is drawn uniformly from those with a value that recurs, the value as it occurs in the data, the
-    rows with replacement from those that have it. Values of a single row are never fixed: nothing would vary.
+    The factor is drawn uniformly from the factors with a value that recurs. Its value is drawn as often as it occurs in
+    the data, and the rows with replacement from those that have it. A value of a single row is never fixed, because
+    nothing would vary.
 
     Args:
         factors: int [N, K].

@@ -22,16 +22,16 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
                           neighbours: int = 5, seed: int = 0) -> Result:
     """rolinek's Disentanglement score (S65-S71): the gap in how well single latents predict a factor.
 
-    mean over factors i of (A_im - A_is) / M_i, with m and s the two latents that predict v_i best, by k nearest
-    neighbours from that latent alone. Regression: A = std - rmse, M = std of v_i. Classification: A = accuracy,
-    M = accuracy of the best constant, the commonest class.
+    The score is the mean over factors i of (A_im - A_is) / M_i, where m and s are the two latents that predict v_i
+    best, each by k nearest neighbours in that latent alone. For regression, A = std - rmse and M = std of v_i. For
+    classification, A is the accuracy and M that of the best constant, the commonest class.
 
-    From 0 up. 0: for each factor two latents predict equally well. 1, regression: one latent predicts the
-    factor perfectly and no other does better than a constant. The paper calls it a number between 0 and 1; as
-    printed it is not: a useless latent's kNN is worse than a constant (rmse = std sqrt(1 + 1/k)), so that a perfect
-    code scores 1.095 at k = 5; and accuracy over the accuracy of a constant reaches the number of classes. The part
-    `bounded` is in [0, 1]: A no worse than the best constant's, over what is to be gained on that.
-    With one latent, its rival is the constant. A constant factor is left out, with a warning.
+    The score is 0 or more, and 0 if for each factor two latents predict equally well. With regression it is 1 if one
+    latent predicts each factor perfectly and no other does better than a constant. The paper calls it a number between
+    0 and 1; as printed it is not: a useless latent's kNN is worse than a constant (rmse = std sqrt(1 + 1/k)), so that a
+    perfect code scores 1.095 at k = 5; and accuracy over the accuracy of a constant reaches the number of classes. The
+    part `bounded` is in [0, 1]: A no worse than the best constant's, over what is to be gained on that. With one
+    latent, its rival is the constant. A constant factor is left out, with a warning.
 
     Args:
         codes: [N, d].
@@ -92,12 +92,13 @@ def _measure_factor(codes: np.ndarray, v: np.ndarray, classify: bool, neighbours
 def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
     """Separated attribute predictability (Kumar 2018): the gap in how well single latents predict a factor linearly.
 
-    mean over factors of the gap between the two best latents. Discrete factors: test accuracy of a linear SVM
-    (C = 0.01, balanced classes) on one latent. Continuous factors: squared correlation. In [0, 1]. 0: two latents
-    predict equally well; 1: one predicts perfectly and the next not at all, which chance accuracy keeps out
-    of reach for discrete factors. The SVM regularises its weight and its intercept, so the score depends on the scale
-    of each latent, and on its mean. A constant latent predicts the commonest class, or correlates 0; so does one of
-    a variance below 1e-12 with a continuous factor. A constant factor is left out, with a warning.
+    The score is the mean over factors of the gap between the two best latents. A discrete factor is predicted by a
+    linear SVM (C = 0.01, balanced classes) on one latent, and its test accuracy counts. For a continuous factor the
+    squared correlation counts. The score is in [0, 1]. It is 0 if two latents predict equally well. It is 1 if one
+    predicts perfectly and the next not at all, which chance accuracy makes impossible for discrete factors. The SVM
+    regularises its weight and its intercept, so the score depends on the scale of each latent, and on its mean. A
+    constant latent predicts the commonest class, or correlates 0; so does one of a variance below 1e-12 with a
+    continuous factor. A constant factor is left out, with a warning.
 
     Args:
         codes: [N, d].

@@ -18,7 +18,8 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
 
     E ||Dec(mu + eps) - x||^2 = ||Dec(mu) - x||^2 + E ||Dec(mu + eps) - Dec(mu)||^2
     + 2 E (Dec(mu + eps) - Dec(mu)) . (Dec(mu) - x). The papers drop the last term: it is zero only if the decoder is
-    unbiased around mu. The score is its share of the whole, in absolute value. 0: the split is exact.
+    unbiased around mu. The score is the absolute value of the cross term's share of the whole; it is 0 if the split is
+    exact.
 
     Args:
         decoder: a function of z, as `vae_tf.jacobians` takes it.

@@ -33,9 +33,9 @@ def draw_polarised(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
                    bins: int = 50) -> None:
     """Draw what bonheme's Figures 1 to 4 show, for every latent, to a PNG.
 
-    A row is a latent: histograms of mu_j, of the posterior's and the prior's variance, and of z_j, the prior's samples
-    and mu_j together. Active latents come first, the one with most KL on top; more than 15 stand in blocks side by
-    side.
+    A row shows a latent in three histograms: of mu_j; of the variances of posterior and prior; and of z_j, the prior's
+    samples and mu_j together. Active latents come first, the one with most KL on top. More than 15 latents stand in
+    blocks side by side.
 
     Args:
         path: path of the PNG.

@@ -15,9 +15,9 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
                   reach: float = 2.0) -> None:
     """Draw an image model to a PNG: data, reconstructions, and one row per latent as it moves.
 
-    A row moves its latent from -reach to reach prior standard deviations, all else as encoded from the first
-    example. The latent that says most about x comes first, and a row names the factor that its latent knows best, if
-    it knows more of it than chance would. Of images with other than 1 or 3 channels the first 1 or 3 are shown.
+    A row moves its latent from -reach to reach prior standard deviations; all other latents stay as encoded from the
+    first example. The latent that says most about x comes first, and a row names the factor that its latent knows best,
+    if it knows more of it than chance would. Of images with other than 1 or 3 channels the first 1 or 3 are shown.
 
     Args:
         path: path of the PNG.

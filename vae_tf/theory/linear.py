@@ -1,7 +1,7 @@
 """Linear models in closed form: PPCA and the beta-VAE with affine encoder and decoder and Gaussian noise.
 
-They are one: the beta-VAE with noise variance s^2 has the decoder of PPCA with noise variance beta s^2.
-Everything acts on data minus its mean.
+The two are one model: the beta-VAE with noise variance s^2 has the decoder of PPCA with noise variance beta s^2.
+Encoders and decoders act on the data less their mean.
 """
 
 from typing import NamedTuple
@@ -40,10 +40,10 @@ class LinearOptimum(NamedTuple):
     active [k] says which latents are used. elbo is -(reconstruction + kl), whatever beta is; mie is the model
     inference error E_x KL(q(z|x) || p(z|x)).
 
-    Signs and order of the latents are open: all choices are as good. multiplicity [k] is how many eigenvalues of the
-    covariance equal that of the latent, up to rounding, with or without a latent. Above 1, more is open: any rotation
-    of the active latents that share the eigenvalue is as good, and if it has fewer latents than its multiplicity, so
-    is any choice of that many orthogonal directions in its eigenspace.
+    Signs and order of the latents are open, because all choices are as good. multiplicity [k] is how many eigenvalues
+    of the covariance equal that of the latent, up to rounding, with or without a latent. Above 1, more is open: any
+    rotation of the active latents that share the eigenvalue is as good, and if it has fewer latents than its
+    multiplicity, so is any choice of that many orthogonal directions in its eigenspace.
     """
 
     decoder: Floats

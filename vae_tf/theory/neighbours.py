@@ -69,7 +69,7 @@ def neighbour_distance(mean: ArrayLike, variance: ArrayLike, confused: Integers)
     against their posteriors' width, and rises to 2 d per neighbour where they are close.
 
     Args:
-        mean, variance: of q(z|x), [N, d].
+        mean, variance: the means and variances of q(z|x), [N, d].
         confused: indices [N, k], for instance `nearest_neighbours` of the data.
     """
     check_positive(variance=variance)

@@ -65,7 +65,7 @@ def deterministic_elbo(log_likelihood: Floats | float, hessian: Floats, mean: Fl
                        beta: float = 1.0, prior_mean: ArrayLike = 0.0, prior_variance: ArrayLike = 1.0) -> Floats:
     """log p(x|mu) + tr(H Sigma) / 2 - beta KL(N(mu, Sigma) || p(z)) [...] (allen (5), (16), A.4).
 
-    Exact for a linear decoder with Gaussian noise; otherwise its error vanishes with Sigma, as Sigma^2.
+    This is exact for a linear decoder with Gaussian noise. Otherwise its error vanishes as Sigma^2 when Sigma does.
 
     Args:
         log_likelihood: log p(x|mu) [...].
@@ -134,7 +134,7 @@ def jacobian_cost(singular_values: ArrayLike, beta: float = 1.0, noise_variance:
 
     Args:
         singular_values: of the Jacobian of the decoder's mean, s_j [..., d]: norms of its columns.
-        beta, noise_variance: of the model, s^2 the likelihood's variance.
+        beta, noise_variance: the weight of the KL, and s^2, the likelihood's variance.
     """
     check_positive(beta=beta, noise_variance=noise_variance)
     return beta / 2 * np.log1p(np.asarray(singular_values, np.float64) ** 2 / (beta * noise_variance)).sum(-1)
@@ -173,7 +173,7 @@ def posterior_eigenvalue_bounds(jacobian: ArrayLike, prior_variance: ArrayLike, 
     Args:
         jacobian: J [n, d].
         prior_variance: variances of p(z|u), broadcast to [d].
-        gamma: noise variance.
+        gamma: the noise variance.
 
     Returns:
         (lower [d], upper [d]).
