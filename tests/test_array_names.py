@@ -9,7 +9,7 @@ from vae_tf import array_names, replicas
 
 def names(case, optimizer):
     program = replicas.Single(build(*case), optimizer, 0)
-    return {name: array.shape for name, array in program.state()[0].items()}
+    return {name: array.shape for name, array in program.collect_state()[0].items()}
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)

@@ -82,10 +82,10 @@ def test_a_mistake_in_a_table_is_one_line_that_names_the_entry(tmp_path, old, ne
 def test_a_table_says_how_long_and_with_how_many_seeds_a_budget_trains(tmp_path):
     made = table(tmp_path, TABLE.replace('paper =', 'seeds = 10\npaper ='))
     cell, = made.cells
-    assert made.length(cell, "quick") == ("--epochs=2", 3)
-    assert made.length(cell, "standard") is None
-    assert made.length(cell, "full") == ("", 10)
-    assert made.length(cell, "full", seeds=1) == ("", 1)
+    assert made.choose_length(cell, "quick") == ("--epochs=2", 3)
+    assert made.choose_length(cell, "standard") is None
+    assert made.choose_length(cell, "full") == ("", 10)
+    assert made.choose_length(cell, "full", seeds=1) == ("", 1)
 
 
 def test_a_recipe_is_what_its_flagfiles_say_whatever_the_folder(tmp_path, monkeypatch):

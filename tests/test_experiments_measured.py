@@ -119,6 +119,7 @@ def test_tables_read_numbers_and_curves_that_are_measured(name):
     table = tables.load(name)
     module, function = table.measure.split(":")
     found = {"metrics": getattr(importlib.import_module(module), function)()}
-    values = [results.read_value(found, table.metric(cell, metric)) for cell in table.cells for metric in table.metrics]
+    values = [results.read_value(found, table.get_metric(cell, metric))
+              for cell in table.cells for metric in table.metrics]
     assert all(isinstance(value, float) or len(value) > 5 for value in values)
     assert any(isinstance(value, list) for value in values)

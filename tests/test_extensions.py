@@ -67,7 +67,7 @@ def test_each_optimizer_moves_its_own_network(extension):
     before = {name: [v.numpy() for v in network.variables] for name, network in
               (("encoder", model.encoder), ("decoder", model.decoder), ("discriminator", model.discriminator))}
     program = replicas.Single(model, keras.optimizers.SGD(0.0), 0)       # which moves nothing
-    names = set(program.state()[0])
+    names = set(program.collect_state()[0])
     assert {"encoder/dense/kernel", "discriminator/dense_1/bias", "optimizer/iteration",
             "optimizer_1/discriminator/dense/kernel/momentum"} <= names
     training.fit(model, data.load("bars"), keras.optimizers.SGD(0.0), steps=2, batch_size=16)

@@ -94,7 +94,7 @@ def test_an_od_score_is_relative_to_the_other_models_of_its_row():
         assert np.mean(of) == pytest.approx(wanted) and len(of) == 3
         assert listing.read_values(table, cell, "d_v", found) == [each["d_v"] for each in raw[column]]
     assert listing.read_values(table, cells["VAE"], "od_score", found[3:]) == [None] * 3      # a model is missing
-    assert summaries.Summary(table, found).number(cells["VAE"], "od_score").mean == pytest.approx(
+    assert summaries.Summary(table, found).get_number(cells["VAE"], "od_score").mean == pytest.approx(
         np.mean(listing.read_values(table, cells["VAE"], "od_score", found)))
 
 

@@ -35,7 +35,7 @@ class Program:
     optimizer: Optimizer
     updates: tuple[Update, ...]
 
-    def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
         """Return the means of the objective's terms {name: [S]} over this device's examples.
 
         Args:
@@ -52,14 +52,14 @@ class Program:
 
     def train_step(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
                    clip_gradients: float = 0) -> Terms:
-        """Make the updates of one step, all from gradients at the same weights; returns `terms`.
+        """Make the updates of one step, all from gradients at the same weights; returns what `compute_terms` does.
 
         Args:
-            step, x, u, warmup: the arguments of `terms`.
+            step, x, u, warmup: the arguments of `compute_terms`.
             clip_gradients: the largest norm of each update's gradient, see `clip`; 0 for any.
         """
         with tf.GradientTape(persistent=len(self.updates) > 1) as tape:
-            terms = self.terms(step, x, u, warmup)
+            terms = self.compute_terms(step, x, u, warmup)
             losses = [update.optimizer.scale_loss(tf.reduce_sum(terms[update.term]) / _count_devices())
                       for update in self.updates]
         gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self.updates, strict=True)]
@@ -91,17 +91,17 @@ class Program:
     def publish(self) -> None:
         """Bring the models up to date."""
 
-    def state(self) -> list[dict[str, Array]]:
+    def collect_state(self) -> list[dict[str, Array]]:
         """Return what a checkpoint of each replica holds: every variable by its name, see array_names."""
         raise NotImplementedError
 
     def assign(self, states: Sequence[Mapping[str, Array]]) -> None:
-        """Set every variable to what `state` gave.
+        """Set every variable to what `collect_state` gave.
 
         Raises:
             InputError: a state lacks an array, as checkpoints of an older vae_tf do, or has one of another shape.
         """
-        for now, state in zip(self.state(), states, strict=True):
+        for now, state in zip(self.collect_state(), states, strict=True):
             for name, array in now.items():
                 got = np.asarray(state[name]) if name in state else None
                 if got is None or (got.shape, got.dtype) != (array.shape, array.dtype):
@@ -140,7 +140,7 @@ class Single(Program):
         self.updates = model.updates(optimizer)
         _build_optimizers(self.updates)
 
-    def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
         """Return the means of the objective's terms {name: [1]}."""
         model, = self.models
         noise = distributions.draw_noise(_derive_seed(self.seeds[0], step), tf.shape(x)[0], model.noise_size)
@@ -156,7 +156,7 @@ class Single(Program):
         """Clip all gradients by one global norm."""
         return tf.clip_by_global_norm(gradients, limit)[0]
 
-    def state(self) -> list[dict[str, Array]]:
+    def collect_state(self) -> list[dict[str, Array]]:
         """Return the state of the only replica."""
         return [{name: variable.numpy() for name, variable in self._name_variables().items()}]
 
@@ -189,7 +189,7 @@ class Stacked(Program):
         self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
         _build_optimizers(self.updates)
 
-    def terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
         """Return the means of the objective's terms {name: [S]}."""
         count = len(self.models)
         model = self.models[0]
@@ -240,7 +240,7 @@ class Stacked(Program):
             for variable, array in zip(model.variables, arrays, strict=True):
                 variable.assign(array[i])
 
-    def state(self) -> list[dict[str, Array]]:
+    def collect_state(self) -> list[dict[str, Array]]:
         """Return the state of each replica, as if it had been trained alone."""
         arrays = {name: variable.numpy() for name, variable in self._name_variables().items()}
         # Variables that are no stacks belong to the optimizer, such as its step count and its learning rate.

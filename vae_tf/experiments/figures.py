@@ -113,15 +113,15 @@ def collect_series(summary: Summary, figure: tables.Figure, y: str) -> Series:
     bar chart x is the position of the bars and `name` the label below them. printed is (x, y, spread) as far as the
     paper prints them, else None.
     """
-    cells = [cell for cell in summary.table.cells if summary.number(cell, y).values]
+    cells = [cell for cell in summary.table.cells if summary.get_number(cell, y).values]
     names = list(dict.fromkeys(_group(cell, "column" if figure.series == "row" else "row") for cell in cells))
     series: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
         name = _group(cell, "column" if figure.series == "row" else "row")
         if figure.kind != "bars" and figure.x in summary.table.metrics:
-            xs, ys = summary.pairs(cell, figure.x, y)
+            xs, ys = summary.list_pairs(cell, figure.x, y)
         else:
-            ys = list(summary.number(cell, y).values)
+            ys = list(summary.get_number(cell, y).values)
             xs = [names.index(name) if figure.kind == "bars" else _read_flag(cell, figure.x)] * len(ys)
         if xs:
             printed = (cell.printed.get(figure.x, (xs[0], None))[0], *cell.printed[y]) if y in cell.printed else None
@@ -138,7 +138,7 @@ def collect_pictures(summary: Summary, figure: tables.Figure) -> list[tuple[tabl
     A panel is (metric, {label: points}), with points as `collect_series` returns them. If there are several cells, each
     metric has its cell as its label.
     """
-    found = [(cell, summary.table.metrics[y], summary.number(cell, y).values)
+    found = [(cell, summary.table.metrics[y], summary.get_number(cell, y).values)
              for cell in summary.table.cells for y in figure.y]
     cells = len({id(cell) for cell, _, values in found if values})
     return [(metric if cells == 1 else dataclasses.replace(metric, label=_group(cell, figure.series)),

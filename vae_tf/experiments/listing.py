@@ -15,7 +15,7 @@ def list_tables(found: Sequence[results.Result]) -> list[str]:
     """Return lines that say of every table what it shows, how much is measured, and its cost at budget "full"."""
     lines = []
     for name, table in tables.load_readable().items():
-        numbers = table.numbers()
+        numbers = table.list_numbers()
         measured = sum(any(value is not None for value in read_values(table, cell, metric, found))
                        for cell, metric in numbers)
         runs = sum(len(find_of_cell(table, cell, found)) for cell in table.cells)
@@ -89,7 +89,7 @@ def list_numbers(table: tables.Table, found: Sequence[results.Result]) -> list[s
     """Return a table's numbers beside the printed ones as lines: mean and deviation over seeds, seeds, length."""
     head = ("", "", "", "paper", "here", "seeds", "length")
     rows = [head]
-    for cell, name in table.numbers():
+    for cell, name in table.list_numbers():
         metric = table.metrics[name]
         of = [value for value in read_values(table, cell, name, found) if isinstance(value, int | float)]
         shown = find_of_cell(table, cell, found)

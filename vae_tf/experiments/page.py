@@ -68,7 +68,7 @@ def write_overview(summaries: Sequence[Summary]) -> str:
              "|---|---|---|---|---|---|---|---|"]
     for summary in summaries:
         numbers = [each[1:] for each in printed if each[0] is summary]
-        verdicts = [summary.verdict(*number) for number in numbers]
+        verdicts = [summary.judge(*number) for number in numbers]
         counts = [len(numbers), sum(summary.is_measured(*number) for number in numbers),
                   *(verdicts.count(verdict) for verdict in VERDICTS)]
         states = [summary.check(check)[0] for check in summary.table.checks]
@@ -97,7 +97,7 @@ def write_section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]]) -
              f"    {COMMAND} {table.name}\n"]
     for name, metric in table.metrics.items():
         if any(name in cell.printed for cell in table.cells) or (name not in list_shown_metrics(table) and any(
-                summary.number(cell, name).is_scalar for cell in table.cells)):
+                summary.get_number(cell, name).is_scalar for cell in table.cells)):
             lines += [f"**{metric.label}**" + (f" ({metric.better} is better)" if metric.better != "neither" else "")
                       + "\n", *write_matrix(summary, name), ""]
     lines += [f"![{html.escape(title)}]({file.parent.name}/{file.name})\n" for title, file in drawn]
@@ -128,13 +128,13 @@ def write_matrix(summary: Summary, name: str) -> list[str]:
 
 def write_entry(summary: Summary, cell: tables.Cell, name: str) -> str:
     """Return one cell: our number, the paper's number with the verdict, seeds and length of training."""
-    number, decimals = summary.number(cell, name), summary.table.metrics[name].decimals
+    number, decimals = summary.get_number(cell, name), summary.table.metrics[name].decimals
     if number.mean is not None:
         ours = f"**{format_with_spread(number.mean, number.spread, decimals)}**"
     else:
         ours = ("not run" if not number.runs else "**dead**" if number.dead == number.runs
                 else f"no score: {summary.explain_none(cell, name)}")
-    verdict = summary.verdict(cell, name)
+    verdict = summary.judge(cell, name)
     lines = [ours]
     if name in cell.printed:
         lines.append(f"paper {format_with_spread(*cell.printed[name], decimals)}" + (f": {verdict}" if verdict else ""))

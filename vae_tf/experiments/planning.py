@@ -57,7 +57,7 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
     Raises:
         InputError: a recipe or a metric that does not exist.
     """
-    places = places.absolute()
+    places = places.make_absolute()
     if table.measure:
         task = Task(name=table.name, function=table.measure, places=places)
         there = [result for result in results.find_of_experiment(found, table.name)
@@ -95,7 +95,7 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
     """Return (cell, length as a flag, number of seeds) of the cells to run; cells that share their runs count once."""
     cells: dict[str, tuple[tables.Cell, str, int]] = {}
     for cell in table.cells:
-        if chosen := table.length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
+        if chosen := table.choose_length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
             flags = recipes.read(cell.recipe, cell.flags).flags
             cells.setdefault(json.dumps([flags, chosen[0]]), (cell, *chosen))
     return list(cells.values())
@@ -181,7 +181,7 @@ def list_wanted(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
     for each in among:
         for other in each.cells:
             if other.recipe and flags == recipes.read_flags_if_possible(other.recipe, other.flags):
-                for key in filter(None, (results.find_key(each.metric(other, name)) for name in each.metrics)):
+                for key in filter(None, (results.find_key(each.get_metric(other, name)) for name in each.metrics)):
                     metric, *given = key.split(" ")
                     wanted.setdefault(tuple(given), set()).add(metric)
     return tuple((given, tuple(sorted(names))) for given, names in sorted(wanted.items()))
@@ -189,7 +189,7 @@ def list_wanted(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
 
 def check_metrics(table: tables.Table) -> None:
     """Raise InputError for metrics or flags of evaluate.py that do not exist, before hours of training."""
-    for metric in {table.metric(cell, name) for cell in table.cells for name in table.metrics}:
+    for metric in {table.get_metric(cell, name) for cell in table.cells for name in table.metrics}:
         read_evaluate_flags(metric.evaluate)
         key = results.find_key(metric)
         if key and key.split(" ")[0] not in (known := (*ALWAYS, *metrics.METRICS, *looks.LOOKS)):

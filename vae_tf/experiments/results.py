@@ -145,7 +145,7 @@ def read_values(table: Table, cell: Cell, name: str, of: Callable[[Cell], list[R
         table, cell, name: the table, its cell, and the name of its metric.
         of: a function that returns the results of a cell, ordered by seed.
     """
-    metric = table.metric(cell, name)
+    metric = table.get_metric(cell, name)
     if not metric.over_largest:
         return [read_value(result, metric) for result in of(cell)]
     shares = []

@@ -55,14 +55,14 @@ class Summary:
         self.table = table
         self.of = {(cell.row, cell.column): listing.find_of_cell(table, cell, found) for cell in table.cells}
 
-    def number(self, cell: tables.Cell, name: str) -> Number:
+    def get_number(self, cell: tables.Cell, name: str) -> Number:
         """Return a metric of a cell over seeds."""
         there = self.of[cell.row, cell.column]
         values = self._list_values(cell, name)
         dead = sum((result.get("verdict") or {}).get("state") in DEAD for result in there)
         return Number(tuple(value for value in values if value is not None), dead, len(there))
 
-    def pairs(self, cell: tables.Cell, x: str, y: str) -> tuple[list[Any], list[Any]]:
+    def list_pairs(self, cell: tables.Cell, x: str, y: str) -> tuple[list[Any], list[Any]]:
         """Return two metrics of a cell, of each seed that has both."""
         both = [pair for pair in zip(self._list_values(cell, x), self._list_values(cell, y), strict=True)
                 if None not in pair]
@@ -74,22 +74,22 @@ class Summary:
 
     def is_measured(self, cell: tables.Cell, name: str) -> bool:
         """Say whether a number was measured, if only to say that the models are dead."""
-        number = self.number(cell, name)
+        number = self.get_number(cell, name)
         return bool(number.values or number.dead)
 
     def explain_none(self, cell: tables.Cell, name: str) -> str:
         """Say why the runs of a cell have no value of a metric."""
-        key = results.find_key(self.table.metric(cell, name))
+        key = results.find_key(self.table.get_metric(cell, name))
         entries = [result["metrics"].get(key) or {} for result in self.of[cell.row, cell.column]]
         told = [why for entry in entries if (why := entry.get("no_meaning") or entry.get("skipped"))]
         return told[0] if told else "it was not measured"
 
-    def verdict(self, cell: tables.Cell, name: str) -> str | None:
+    def judge(self, cell: tables.Cell, name: str) -> str | None:
         """Return INSIDE, ORDER, NEITHER or ALONE for a number that is printed and measured, else None.
 
         page.RULE says what they mean.
         """
-        mean = self.number(cell, name).mean
+        mean = self.get_number(cell, name).mean
         if name not in cell.printed or mean is None:
             return None
         printed, spread = cell.printed[name]
@@ -104,7 +104,7 @@ class Summary:
         """Return (printed number, Number) of the models in a cell's row, or else in its column."""
         others = [each for each in self.table.cells if each is not cell and name in each.printed]
         row = [each for each in others if each.row == cell.row]
-        return [(each.printed[name][0], self.number(each, name))
+        return [(each.printed[name][0], self.get_number(each, name))
                 for each in row or [each for each in others if each.column == cell.column]]
 
     def check(self, check: claims.Check) -> tuple[str, list[str]]:
@@ -121,7 +121,7 @@ class Summary:
 
     def _check_bounds(self, check: claims.Check, cell: tables.Cell) -> tuple[bool | None, bool, str]:
         """Return whether a number is within bounds (None if not measured), whether it was measured, and a line."""
-        mean = self.number(cell, check.metric).mean
+        mean = self.get_number(cell, check.metric).mean
         if mean is None:
             return None, False, ""
         inside = (-math.inf if check.low is None else check.low) <= mean <= (
@@ -133,7 +133,7 @@ class Summary:
         """Return whether a row's columns rise from group to group, or None; whether all are measured; and a line."""
         decimals, groups, complete = self.table.metrics[check.metric].decimals, [], True
         for group in check.rising:
-            means = [(cell.column, self.number(cell, check.metric).mean) for cell in self.table.cells
+            means = [(cell.column, self.get_number(cell, check.metric).mean) for cell in self.table.cells
                      if cell.row == row and cell.column in group]
             complete &= all(mean is not None for _, mean in means)
             groups.append([(column, mean) for column, mean in means if mean is not None])

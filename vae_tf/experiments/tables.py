@@ -120,11 +120,11 @@ class Table:
     checks: tuple[claims.Check, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def numbers(self) -> list[tuple[Cell, str]]:
+    def list_numbers(self) -> list[tuple[Cell, str]]:
         """Return (cell, name of a metric) of every number to measure: the printed ones, or all if none is."""
         return [(cell, name) for cell in self.cells for name in (cell.printed or self.metrics)]
 
-    def length(self, cell: Cell, budget: str, seeds: int | None = None) -> tuple[str, int] | None:
+    def choose_length(self, cell: Cell, budget: str, seeds: int | None = None) -> tuple[str, int] | None:
         """Return a cell's length as a flag ("" for the recipe's own) and its number of seeds; None if it is not run."""
         chosen = Budget() if budget == "full" else cell.budgets.get(budget)
         if chosen is None:
@@ -132,7 +132,7 @@ class Table:
         flag = (f"--epochs={chosen.epochs:g}" if chosen.epochs else f"--steps={chosen.steps}" if chosen.steps else "")
         return flag, seeds or chosen.seeds or self.seeds
 
-    def metric(self, cell: Cell, name: str) -> Metric:
+    def get_metric(self, cell: Cell, name: str) -> Metric:
         """Return a metric with the path from which a cell reads it."""
         return dataclasses.replace(self.metrics[name], read=cell.read.get(name, self.metrics[name].read))
 

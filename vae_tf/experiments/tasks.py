@@ -18,7 +18,7 @@ class Places(NamedTuple):
     results: str = "results"
     adopt: tuple[str, ...] = ()
 
-    def absolute(self) -> "Places":
+    def make_absolute(self) -> "Places":
         """Return the same places as absolute paths, for a process in any folder."""
         def absolute(path: str) -> str:
             return str(pathlib.Path(path).absolute())

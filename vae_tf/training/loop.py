@@ -181,10 +181,10 @@ class Loop:
 
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
         """Write the checkpoint of every replica."""
-        states = self.program.state()
+        states = self.program.collect_state()
         failures.check_weights(self.program, self.step, terms, self.folders, states)
         for i, (run, state, history) in enumerate(zip(self.written, states, self.histories, strict=False)):
-            runs.save(run, self.step, {**state, **self.row.state(i)}, history)
+            runs.save(run, self.step, {**state, **self.row.collect_state(i)}, history)
 
 
 def _check_data(program: replicas.Program, dataset: data.Dataset) -> None:

@@ -58,7 +58,7 @@ class Row:
         return [{"step": step, "examples_per_second": rate, **{name: float(mean[i]) for name, mean in means.items()}}
                 for i in range(self.replicas)]
 
-    def state(self, replica: int) -> dict[str, Any]:
+    def collect_state(self, replica: int) -> dict[str, Any]:
         """Return what the checkpoint of a replica keeps of an unfinished row."""
         if not self.steps:
             return {}
