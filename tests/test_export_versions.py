@@ -71,7 +71,7 @@ def files_in(path):
 
 
 # What is seen in the folder before the process is killed: each step of an export, and one of the next.
-STEPS = ("{aside}", "{aside}/variables/*", "{aside}/saved_model.pb", "{aside}/assets.extra/card.json",
+STEPS = ("{aside}", "{aside}/variables/*", "{aside}/saved_model.pb", "{aside}/assets.extra/model.weights.h5",
          "{aside}/assets.extra/tf_serving_warmup_requests", "[0-9]*/saved_model.pb")
 
 
