@@ -96,3 +96,18 @@ def test_the_corpus_is_refused_by_name(tmp_path, case):
     code, error, _ = attempt(read[case["what"]], tmp_path / "any.npz")
     assert code == 2
     check_outcome(code, "", error, names=case["names"])
+
+
+@pytest.mark.parametrize(("given", "message"), [
+    ({"x": [[1.0]]}, "x: expected uint8 images .*; got list"),
+    ({"x": np.ones((3, 2), int)}, "x: .* got int64 of shape"),
+    ({"x": np.ones((0, 2), np.float32)}, "x: expected"), ({"x": np.ones((3, 4, 4), np.uint8)}, "x: expected"),
+    ({"x": np.float32([[1, np.nan], [1, 1]])}, "x: expected finite numbers; got nan in row 0"),
+    ({"values": np.ones((2, 1))}, r"values: expected 3 rows, .*; got shape \(2, 1\)"),
+    ({"values": np.ones((3, 0))}, "values: expected 3 rows, one for each example, of at least one column"),
+    ({"values": np.ones(3)}, "values: expected an array of real numbers"), ({"u": "u"}, "u: expected an array of real"),
+    ({"u": np.full((3, 1), np.inf, np.float32)}, "u: expected finite numbers; got inf in row 0"),
+])
+def test_arrays_of_a_dataset_are_checked_where_they_enter(given, message):
+    with pytest.raises(InputError, match=f"^{message}"):
+        data.from_arrays("any", **{"x": np.ones((3, 2), np.float32), **given})
