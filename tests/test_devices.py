@@ -18,7 +18,8 @@ from vae_tf.data import batches
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parent.parent
-CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tcvae", {"tc_estimator": "stratified"})]
+CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tcvae", {"tc_estimator": "stratified"}),
+         ("factor_vae", {}), ("dip_vae_ii", {}), ("annealed_vae", {})]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,8 @@ def mirrored():
 
 
 @pytest.mark.parametrize(("name", "more"), CASES,
-                         ids=["vae", "full_covariance_vae", "beta_tcvae", "beta_tcvae stratified"])
+                         ids=["vae", "full_covariance_vae", "beta_tcvae", "beta_tcvae stratified", "factor_vae",
+                                             "dip_vae_ii", "annealed_vae"])
 def test_two_devices_give_the_result_of_one(mirrored, name, more):
     case = (name, "mlp_synthetic", (3,), "gaussian", more)
     one, history = rounding.train(case, 0)

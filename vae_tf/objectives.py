@@ -4,6 +4,7 @@ All models share one objective, `reconstruction + beta * kl`; beta-TCVAE splits 
 """
 
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
@@ -117,3 +118,54 @@ def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: tf
     return {"mutual_information": posterior.log_prob(z) - log_q,
             "total_correlation": log_q - log_prod,
             "dimension_wise_kl": log_prod - prior.log_prob(z)}
+
+
+def mean_over_batch(values: tf.Tensor) -> tf.Tensor:
+    """Return the mean of values [B] over the batch of all devices."""
+    return tf.reduce_mean(devices.gather_batch(values))
+
+
+def covariance(mean: tf.Tensor, variance: tf.Tensor | None = None) -> tf.Tensor:
+    """Return the covariance [d, d] over a batch of what has these means and variances (Kumar 2018, eq. 4).
+
+    It is E[mu mu^T] - E[mu] E[mu]^T + diag E[s^2], with means over the B examples of all devices.
+
+    Args:
+        mean: [B, d].
+        variance: [B, d]; None stands for 0.
+    """
+    mean = devices.gather_batch(mean)
+    centred = mean - tf.reduce_mean(mean, 0)
+    of_means = tf.matmul(centred, centred, transpose_a=True) / tf.cast(tf.shape(mean)[0], mean.dtype)
+    if variance is None:
+        return of_means
+    return of_means + tf.linalg.diag(tf.reduce_mean(devices.gather_batch(variance), 0))
+
+
+def distance_to_identity(matrix: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return (sum_{i != j} C_ij^2, sum_i (C_ii - 1)^2) of a matrix C [d, d] (Kumar 2018, eq. 5)."""
+    diagonal = tf.linalg.diag_part(matrix)
+    return tf.reduce_sum(matrix ** 2) - tf.reduce_sum(diagonal ** 2), tf.reduce_sum((diagonal - 1) ** 2)
+
+
+def permute_columns(z: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+    """Return z [B, d] with each column in an order of its own: that of the noise's column [B, d] (Kim, Mnih 2018).
+
+    The columns are those of the whole batch, also where several devices share it. Gradients do not pass.
+    """
+    rows = tf.shape(z)[0]
+    z, order = tf.stop_gradient(devices.gather_batch(z)), tf.argsort(devices.gather_batch(noise), axis=0)
+    device, _ = devices.locate_device()
+    order = order[device * rows:(device + 1) * rows]
+    return tf.stack([tf.gather(z[:, j], order[:, j]) for j in range(z.shape[1])], -1)
+
+
+def discriminator_loss(discriminator: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, permuted: tf.Tensor
+                       ) -> tf.Tensor:
+    """Return the cross-entropy [B] of a discriminator that tells z from permuted z, both [B, d], in nats.
+
+    Its gradient goes to the discriminator alone, which gives the logit [B, 1] of "z". At the optimum the logit is
+    log q(z) - log prod_j q(z_j) (Kim, Mnih 2018, algorithm 2).
+    """
+    own, other = (discriminator(tf.stop_gradient(each))[:, 0] for each in (z, permuted))
+    return tf.nn.softplus(-own) + tf.nn.softplus(other)

@@ -1,4 +1,4 @@
-"""The models: AE, VAE, beta-VAE, full covariance, beta-TCVAE and iVAE; and those that `register` adds.
+"""The models of the five papers, those that people compare them with, and those that `register` adds.
 
     z ~ q(z|x, u)     posterior
     z ~ p(z|u)        prior
@@ -18,30 +18,14 @@ from vae_tf.models.ae import AE  # isort: skip
 from vae_tf.models.vae import VAE, BetaVAE, FullCovarianceVAE  # isort: skip
 from vae_tf.models.beta_tcvae import BetaTCVAE  # isort: skip
 from vae_tf.models.ivae import IVAE  # isort: skip
+from vae_tf.models.factor_vae import FactorVAE  # isort: skip
+from vae_tf.models.dip_vae import DIPVAEI, DIPVAEII  # isort: skip
+from vae_tf.models.annealed_vae import AnnealedVAE  # isort: skip
 from vae_tf.models.building import build  # isort: skip
 
 DEFAULT = "ivae"        # what train.py trains unless --model says otherwise
 
-__all__ = [
-           "AE",
-           "DEFAULT",
-           "IVAE",
-           "KL",
-           "MODELS",
-           "VAE",
-           "Autoencoder",
-           "BetaTCVAE",
-           "BetaVAE",
-           "FullCovarianceVAE",
-           "LinearTheory",
-           "Option",
-           "Setting",
-           "Update",
-           "build",
-           "find",
-           "find_declared",
-           "list_models_with_beta",
-           "list_options",
-           "register",
-           "scale_to_unit_range",
-]
+__all__ = ["AE", "DEFAULT", "DIPVAEI", "DIPVAEII", "IVAE", "KL", "MODELS", "VAE", "AnnealedVAE", "Autoencoder",
+           "BetaTCVAE", "BetaVAE", "FactorVAE", "FullCovarianceVAE", "LinearTheory", "Option", "Setting",
+           "Update", "build", "find", "find_declared", "list_models_with_beta", "list_options", "register",
+           "scale_to_unit_range"]
