@@ -94,5 +94,5 @@ def test_udr_and_linear_optimum_mean_the_same_limit():
 
 
 def test_bad_means_are_named():
-    with pytest.raises(InputError, match=r"mean: expected finite values of shape \[N, d\]; got shape \(3,\)"):
+    with pytest.raises(InputError, match=r"mean: expected an array \[N, d\]; got shape \(3,\)"):
         activity.kl_per_latent(np.zeros(3), 1.0)

@@ -71,7 +71,7 @@ def test_bad_arguments_name_themselves():
         metrics.downstream_logistic(codes, factors, sizes=())
     with pytest.raises(InputError, match="neighbours: expected at most 48"):
         metrics.disentanglement_score(codes, factors, neighbours=50)
-    with pytest.raises(InputError, match=r"conditional: expected entropies \[d, K\]"):
+    with pytest.raises(InputError, match=r"of_factor: expected an array \[K\] where K is 2, as in conditional"):
         metrics.mig_from_entropies([1.0], [[1.0, 2.0]], [1.0])
     with pytest.raises(InputError, match="modularity expects at least two"):
         metrics.modularity(codes, factors[:, :1])

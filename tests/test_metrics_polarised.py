@@ -186,11 +186,11 @@ def test_few_latents_and_few_examples():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    ((np.full((3, 2), np.nan), 1.0), r"mean: expected finite values .*\(3, 2\), 6 of them NaN or infinite"),
-    ((np.zeros((3, 2)), np.ones((3, 5))), r"stddev: expected .* broadcasts to \(3, 2\), as mean; got \(3, 5\)"),
-    ((np.zeros((3, 2)), 0.0), "stddev: expected finite positive values; got 0 to 0"),
-    ((np.zeros((3, 2)), 1.0, np.inf), "prior_mean: expected finite values; got inf to inf"),
-    ((np.zeros((3, 2)), 1.0, 0.0, [1.0, -1.0]), "prior_stddev: expected finite positive values; got -1 to 1"),
+    ((np.full((3, 2), np.nan), 1.0), "mean: expected finite numbers; got nan"),
+    ((np.zeros((3, 2)), np.ones((3, 5))), r"stddev: expected an array \[N, d\] where d is 2, as in mean"),
+    ((np.zeros((3, 2)), 0.0), "stddev: expected finite numbers above 0; got 0.0"),
+    ((np.zeros((3, 2)), 1.0, np.inf), "prior_mean: expected finite numbers; got inf"),
+    ((np.zeros((3, 2)), 1.0, 0.0, [1.0, -1.0]), "prior_stddev: expected finite numbers above 0; got -1.0"),
 ])
 def test_bad_arrays_are_named(arguments, message):
     for function in (metrics.classify, metrics.polarised_regime):

@@ -90,7 +90,7 @@ def test_samples_per_value_of_the_factor_with_most_values():
     assert by_value.score == metrics.mig_posterior(means, stddevs, two, samples=300).score
     assert metrics.mig_sup_posterior(means, stddevs, two, samples_per_value=50).parts["samples"] == 300
     for argument in ("samples", "samples_per_value"):
-        with pytest.raises(InputError, match=f"{argument}: expected at least 1; got 0"):
+        with pytest.raises(InputError, match=f"{argument}: expected a whole number, 1 to 10,000,000; got 0"):
             metrics.mig_posterior(means, stddevs, two, **{argument: 0})
 
 

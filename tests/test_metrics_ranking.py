@@ -77,7 +77,7 @@ def test_bad_arguments_name_themselves():
     codes = np.random.default_rng(0).standard_normal((20, 2))
     with pytest.raises(InputError, match="at least two models"):
         metrics.udr([codes])
-    with pytest.raises(InputError, match="similarity: expected spearman or lasso"):
+    with pytest.raises(InputError, match="similarity: expected one of spearman, lasso"):
         metrics.udr([codes, codes], similarity="pearson")
-    with pytest.raises(InputError, match="average: expected latents or models; got 'median'"):
+    with pytest.raises(InputError, match="average: expected one of latents, models; got 'median'"):
         metrics.udr([codes, codes], average="median")

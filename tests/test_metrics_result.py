@@ -19,13 +19,13 @@ def test_bins_and_binnings():
     np.testing.assert_array_equal(result.discretise(column, 2), [0, 0, 0, 0, 0, 1])
     np.testing.assert_array_equal(result.discretise(column, 2, "quantile"), [0, 0, 0, 1, 1, 1])
     np.testing.assert_array_equal(result.discretise(np.ones(3)), [0, 0, 0])
-    with pytest.raises(InputError, match="binning: expected equal_width or quantile; got 'log'"):
+    with pytest.raises(InputError, match="binning: expected one of equal_width, quantile; got 'log'"):
         metrics.mig(np.zeros((4, 1)), grid(2, copies=2), binning="log")
-    with pytest.raises(InputError, match="bins: expected at least 1; got 0"):
-        result.discretise(column, 0)
+    with pytest.raises(InputError, match="bins: expected a whole number, 1 to 1,000; got 0"):
+        metrics.mig(np.zeros((4, 1)), grid(2, copies=2), bins=0)
 
 
 @pytest.mark.parametrize("codes", [[1.0, 2.0], np.zeros((0, 3)), [["a"]], np.zeros((2, 2), complex)])
 def test_codes_of_another_kind_are_refused(codes):
-    with pytest.raises(InputError, match=r"codes: expected a non-empty array of real numbers \[N, columns\]"):
+    with pytest.raises(InputError, match=r"codes: expected a(n| non-empty) array of (real )?numbers"):
         metrics.mig(codes, [[0], [1]])

@@ -50,7 +50,7 @@ def test_a_bernoulli_has_no_such_member_at_other_betas():
         theory.dispersed_log_likelihood("bernoulli", 1.0, 0.5, beta=2.0)
     with pytest.raises(InputError, match="beta: expected 1, 1/2, 1/3"):
         theory.dispersed_log_likelihood("bernoulli", 1.0, 0.5, beta=0.4)
-    with pytest.raises(InputError, match="family: expected gaussian, gamma or bernoulli; got 'poisson'"):
+    with pytest.raises(InputError, match="family: expected one of gaussian, gamma, bernoulli; got 'poisson'"):
         theory.dispersed_log_likelihood("poisson", 1.0, 0.5)
     powers = np.stack([MEANS, 1 - MEANS]) ** 0.5
     weights = np.linalg.lstsq(powers.T, np.ones(4), rcond=None)[0]

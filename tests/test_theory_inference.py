@@ -32,13 +32,13 @@ def test_inference_errors_against_the_printed_formula_and_monte_carlo():
     A = np.random.default_rng(7).standard_normal((6, 2))
     C = of_mixture(A)
     o, (F, E) = theory.linear_beta_vae(C, 2, 3.0), theory.linear_posterior(A)
-    closed = theory.linear_inference_error(C, o.encoder, o.variances, (F, E))
+    closed = theory.linear_inference_error(C, o.encoder, o.variances, theory.LinearPosterior(F, E))
     assert closed == pytest.approx(reference.inference_error(C, o.encoder, np.zeros((2, 6)), np.log(o.variances), E, F))
     x = np.random.default_rng(0).multivariate_normal(np.zeros(6), C, 40_000)
     printed, matched, P = theory.true_inference_error(
         x @ o.encoder.T, np.broadcast_to(np.diag(o.variances), (len(x), 2, 2)), x @ F.T, E)
     assert abs(printed.mean() - closed) < 5 * printed.std() / np.sqrt(len(x))
-    exact = theory.linear_inference_error(C, o.encoder, o.variances, (F, E), matched=True)
+    exact = theory.linear_inference_error(C, o.encoder, o.variances, theory.LinearPosterior(F, E), matched=True)
     assert abs(matched.mean() - exact) < 5 * matched.std() / np.sqrt(len(x))
     np.testing.assert_array_equal(P @ P.T, np.eye(2))
 

@@ -12,6 +12,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     files           files that appear whole or not at all, and locks
     schemas         what a file that is read back must hold
     checks          checks of arguments, one line for each mistake
+    arguments       annotations that say what a function takes, and the decorator that checks calls by them
     kinds           whether a factor is categorical, ordinal, cyclic or continuous
     extensions      code from outside that adds models, networks, datasets and metrics
     configuration   everything that a run depends on

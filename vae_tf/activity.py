@@ -9,11 +9,13 @@ p(z) = N(0, I), and the rules for codes without a posterior.
 RULES lists the rules. Code that calls a latent active names the rule it uses.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from vae_tf.errors import InputError
+from vae_tf import arguments
+from vae_tf.arguments import Choice, NotNegative, Sizes
+from vae_tf.typing import Booleans, Floats
 
 PASSIVE_KL = 0.01           # nats at an example
 INFORMATIVE_KL = 0.01       # nats, mean over examples
@@ -24,6 +26,10 @@ ROUNDING = 1e-8             # share of the mean square; a code that varies less 
 NEARLY_ALL = 0.95           # share of the examples that makes a latent passive or active
 CLASSES = ("active", "mixed", "passive")
 CLASSIFICATIONS = ("prior", "standard_prior")
+
+Means = Annotated[np.ndarray, Sizes("N d")]
+Widths = Annotated[np.ndarray | float, Sizes("N d", above=0, broadcasts=True)]       # standard deviations
+PriorMeans = Annotated[np.ndarray | float, Sizes("N d", broadcasts=True)]
 
 
 class Rule(NamedTuple):
@@ -53,8 +59,9 @@ RULES = {
 }
 
 
-def kl_per_latent(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
-                  prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
+@arguments.check
+def kl_per_latent(mean: Means, stddev: Widths, prior_mean: PriorMeans = 0.0,
+                  prior_stddev: Widths = 1.0) -> np.ndarray:
     """Return KL_j(q(z_j|x) || p(z_j)) [N, d] in nats; the module's docstring describes the arrays.
 
     Raises:
@@ -64,14 +71,16 @@ def kl_per_latent(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray |
     return np.log(b / s) + (s ** 2 + (m - a) ** 2) / (2 * b ** 2) - 0.5
 
 
-def is_passive(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
-               prior_stddev: np.ndarray | float = 1.0, passive_kl: float = PASSIVE_KL) -> np.ndarray:
+@arguments.check
+def is_passive(mean: Means, stddev: Widths, prior_mean: PriorMeans = 0.0,
+               prior_stddev: Widths = 1.0, passive_kl: NotNegative = PASSIVE_KL) -> np.ndarray:
     """Return where latents are passive, bool [N, d]: KL_j(q || p(z_j|u)) < passive_kl at that example (bonheme 2.1)."""
     return kl_per_latent(mean, stddev, prior_mean, prior_stddev) < passive_kl
 
 
-def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
-             prior_stddev: np.ndarray | float = 1.0, *, rule: str = "prior", passive_kl: float = PASSIVE_KL,
+@arguments.check
+def classify(mean: Means, stddev: Widths, prior_mean: PriorMeans = 0.0, prior_stddev: Widths = 1.0, *,
+             rule: Annotated[str, Choice(CLASSIFICATIONS)] = "prior", passive_kl: NotNegative = PASSIVE_KL,
              ) -> np.ndarray:
     """Return the class of each latent, [d]: "active", "mixed" or "passive" (bonheme 2.2; Bonheme, Grzes 2021).
 
@@ -89,8 +98,6 @@ def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | floa
     Raises:
         InputError: no such rule, or arrays that are not finite or do not fit together.
     """
-    if rule not in CLASSIFICATIONS:
-        raise InputError(f"rule: expected one of {', '.join(CLASSIFICATIONS)}; got {rule!r}")
     if rule == "prior":
         share = is_passive(mean, stddev, prior_mean, prior_stddev, passive_kl).mean(0)
         return np.select([share >= NEARLY_ALL, share <= 1 - NEARLY_ALL], ["passive", "active"], "mixed")
@@ -99,72 +106,68 @@ def classify(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | floa
     return np.select([steady & (average <= 0.1), steady & (abs(average - 1) <= 0.1)], ["active", "passive"], "mixed")
 
 
-def is_informative(kl: np.ndarray) -> np.ndarray:
+@arguments.check
+def is_informative(kl: Annotated[np.ndarray, Sizes("d")]) -> Booleans:
     """Return which latents carry information about x, bool [d]: those whose mean KL_j, kl [d], is 0.01 nats or more."""
     return np.asarray(kl) >= INFORMATIVE_KL
 
 
-def variance_of_means(mean: np.ndarray, prior_mean: np.ndarray | float = 0.0,
-                      prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
+@arguments.check
+def variance_of_means(mean: Means, prior_mean: PriorMeans = 0.0, prior_stddev: Widths = 1.0) -> np.ndarray:
     """Return the variance [d] over examples of (mean - prior_mean) / prior_stddev."""
     return ((mean - np.asarray(prior_mean)) / prior_stddev).var(0)
 
 
-def is_varying(mean: np.ndarray, prior_mean: np.ndarray | float = 0.0, prior_stddev: np.ndarray | float = 1.0,
-               threshold: float = VARYING_MEANS) -> np.ndarray:
+@arguments.check
+def is_varying(mean: Means, prior_mean: PriorMeans = 0.0, prior_stddev: Widths = 1.0,
+               threshold: NotNegative = VARYING_MEANS) -> np.ndarray:
     """Return which latents' means [N, d] have a variance above 0.01 prior variances, bool [d] (Burda 2016, 5.2)."""
     return variance_of_means(mean, prior_mean, prior_stddev) > threshold
 
 
-def is_narrow(stddevs: np.ndarray, prior_stddev: np.ndarray | float = 1.0) -> np.ndarray:
+@arguments.check
+def is_narrow(stddevs: Annotated[np.ndarray, Sizes()], prior_stddev: Widths = 1.0) -> np.ndarray:
     """Return which latents have a mean posterior variance below 0.5 prior variances, bool [d] (rolinek 3.2).
 
     stddevs are standard deviations [N, d], or Cholesky factors [N, d, d] of a full covariance.
     """
-    stddevs = np.asarray(stddevs, np.float64)
-    variance = stddevs ** 2 if stddevs.ndim == 2 else (stddevs ** 2).sum(2)
-    return (variance / np.square(prior_stddev)).mean(0) < NARROW_VARIANCE
+    squared = np.asarray(stddevs, np.float64) ** 2
+    return _is_variance_narrow(squared.sum(2) if squared.ndim == 3 else squared, prior_stddev)
 
 
-def is_alive(codes: np.ndarray) -> np.ndarray:
+@arguments.check
+def _is_variance_narrow(stddevs: Means, prior_stddev: Widths) -> np.ndarray:
+    return (stddevs / np.square(prior_stddev)).mean(0) < NARROW_VARIANCE
+
+
+@arguments.check
+def is_alive(codes: Means) -> Booleans:
     """Return which latents of codes [N, d] without a posterior vary by more than float32's rounding, bool [d]."""
     return codes.var(0) > ROUNDING * np.square(codes).mean(0)
 
 
-def is_moving(codes: np.ndarray) -> np.ndarray:
+@arguments.check
+def is_moving(codes: Means) -> Booleans:
     """Return which latents of codes [N, d] differ between at least two examples, bool [d], by any amount."""
     return (codes != codes[:1]).any(0)
 
 
-def has_a_vote(variance: np.ndarray, threshold: float = PRUNED_STDDEV) -> np.ndarray:
+@arguments.check
+def has_a_vote(variance: Annotated[np.ndarray, Sizes("d", low=0)],
+               threshold: NotNegative = PRUNED_STDDEV) -> np.ndarray:
     """Return which latents have a standard deviation of at least 0.05 in units of z, bool [d]; variance is [d]."""
     return np.sqrt(variance) >= threshold
 
 
-def check_arrays(mean: np.ndarray, stddev: np.ndarray | float, prior_mean: np.ndarray | float,
-                 prior_stddev: np.ndarray | float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+@arguments.check
+def check_arrays(mean: Means, stddev: Widths, prior_mean: PriorMeans, prior_stddev: Widths,
+            ) -> tuple[Floats, Floats, Floats, Floats]:
     """Return the four arrays as finite float64 [N, d], after checking that the standard deviations are positive.
 
     Raises:
         InputError: which array, what was expected, what came.
     """
-    mean = np.asarray(mean, np.float64)
-    if mean.ndim != 2 or not mean.size or not np.isfinite(mean).all():
-        raise InputError(f"mean: expected finite values of shape [N, d]; got shape {mean.shape}, "
-                         f"{np.count_nonzero(~np.isfinite(mean))} of them NaN or infinite")
-    return (mean, _widen(mean, "stddev", stddev), _widen(mean, "prior_mean", prior_mean),
-            _widen(mean, "prior_stddev", prior_stddev))
-
-
-def _widen(mean: np.ndarray, name: str, array: np.ndarray | float) -> np.ndarray:
-    array = np.asarray(array, np.float64)
-    try:
-        array = np.broadcast_to(array, mean.shape)
-    except ValueError:
-        raise InputError(f"{name}: expected an array that broadcasts to {mean.shape}, as mean; got {array.shape}"
-                         ) from None
-    low = 0 if name.endswith("stddev") else -np.inf
-    if not (np.isfinite(array) & (array > low)).all():
-        raise InputError(f"{name}: expected finite {'positive ' if low == 0 else ''}values; "
-                         f"got {array.min():g} to {array.max():g}")
-    return array
+    shape = np.shape(mean)
+    m, s, a, b = (np.broadcast_to(np.asarray(array, np.float64), shape)
+                  for array in (mean, stddev, prior_mean, prior_stddev))
+    return m, s, a, b

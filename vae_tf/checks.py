@@ -8,10 +8,22 @@ from typing import Any
 from vae_tf.errors import InputError
 
 
+def describe(value: Any) -> str:
+    """Return a value in a few words, however long it is: its text, an array's shape, or its class."""
+    shape = getattr(value, "shape", None)
+    if shape is not None and shape != ():
+        return f"{type(value).__name__} of shape {tuple(shape)}"
+    try:
+        text = repr(value)
+    except ValueError:          # a whole number of more than 4,300 digits
+        text = "..."
+    return text if len(text) <= 100 and text.isprintable() else f"a {type(value).__name__} of {len(text)} characters"
+
+
 def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
     """Check that a value is one of the names in `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{name}: expected one of {', '.join(choices)}; got {value!r}")
+        raise InputError(f"{name}: expected one of {', '.join(choices)}; got {describe(value)}")
     return value
 
 
@@ -20,22 +32,33 @@ def check_whole(name: str, value: Any, low: float, high: float = math.inf) -> An
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high:
         to = f"to {high:,}" if high < math.inf else "or more"
-        raise InputError(f"{name}: expected a whole number, {low:,} {to}; got {value!r}")
+        raise InputError(f"{name}: expected a whole number, {low:,} {to}; got {describe(value)}")
     return value
 
 
-def check_number(name: str, value: Any, low: float = -math.inf, above: float = -math.inf) -> float:
-    """Check that a value is a finite number, at least `low` and more than `above`."""
-    finite = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not finite or value < low or value <= above:
+def check_number(name: str, value: Any, low: float = -math.inf, above: float = -math.inf,
+                 high: float = math.inf) -> float:
+    """Check that a value is a finite number, at least `low`, more than `above` and at most `high`."""
+    finite = isinstance(value, numbers.Real) and not isinstance(value, bool) and _is_finite(value)
+    if not finite or value < low or value <= above or value > high:
         bound = f", {low:g} or more" if low > -math.inf else f" above {above:g}" if above > -math.inf else ""
-        raise InputError(f"{name}: expected a finite number{bound}; got {value!r}")
+        bound += f", at most {high:g}" if high < math.inf else ""
+        raise InputError(f"{name}: expected a finite number{bound}; got {describe(value)}")
     return value
+
+
+def _is_finite(value: numbers.Real) -> bool:
+    """Return whether a number is finite as a float, which a whole number of 400 digits is not."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:
     """Check that a value is the shape of an example, (H, W, C) or (n,)."""
     sizes = tuple(value) if isinstance(value, tuple | list) else ()
     if len(sizes) not in (1, 3) or not all(isinstance(size, numbers.Integral) and int(size) > 0 for size in sizes):
-        raise InputError(f"{name}: expected the sizes of an example, (height, width, channels) or (n,); got {value!r}")
+        raise InputError(f"{name}: expected the sizes of an example, (height, width, channels) or (n,); "
+                         f"got {describe(value)}")
     return sizes

@@ -26,11 +26,14 @@ def decide(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tup
     """
     if kinds is None:
         return tuple("categorical" if one else "continuous" for one in find_discrete(factors))
-    kinds = (kinds,) * factors.shape[1] if isinstance(kinds, str) else tuple(str(kind) for kind in kinds)
-    if len(kinds) != factors.shape[1] or not set(kinds) <= set(KINDS):
+    if isinstance(kinds, str):
+        kinds = (kinds,) * factors.shape[1]
+    named = tuple(map(str, kinds)) if isinstance(kinds, list | tuple) or np.ndim(kinds) == 1 else (str(kinds),)
+    if len(named) != factors.shape[1] or not set(named) <= set(KINDS):
+        got = ", ".join(named) or "none"
         raise InputError(f"kinds: expected one of {', '.join(KINDS)} for each of {factors.shape[1]} factors; "
-                         f"got {', '.join(kinds) or 'none'}")
-    return kinds
+                         f"got {got if len(got) < 100 and got.isprintable() else type(kinds).__name__}")
+    return named
 
 
 def find_discrete(factors: np.ndarray) -> np.ndarray:

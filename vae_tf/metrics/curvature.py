@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vae_tf import theory
+from vae_tf import arguments, theory
 from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
 from vae_tf.metrics.expansion import Expansion, posterior_covariance
@@ -45,6 +45,7 @@ def _optimal_precision(expansion: Expansion, context: Context) -> np.ndarray:
     return theory.optimal_precision(expansion.gauss_newton, card["beta"], expansion.prior_variance)
 
 
+@arguments.check
 def posterior_covariance_gap(covariances: np.ndarray, precisions: np.ndarray, diagonal: bool = False) -> Result:
     """Relative error of Sigma^-1 against the optimal precision (allen (7); bonheme (11)).
 

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from vae_tf import checks
+from vae_tf.arguments import Bins, Seed
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.importance import fit_boosted
@@ -19,8 +21,8 @@ SIZES = (10, 100, 1_000, 10_000)
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=(),
           nearly_unchanged_by=("permutation", "sign", "relabelling"),
           meaning="accuracy of predicting factors from few labels by logistic regression")
-def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: int = 20,
-                        kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
+def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: Bins = 20,
+                        kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
     """Accuracy of logistic regression that predicts factors from all latents, learned from few labels.
 
     The test accuracy is averaged over factors (Locatello 2019, section 5.4), for each number of labels. The score is
@@ -49,8 +51,8 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1), unchanged_by=(),
           nearly_unchanged_by=("permutation", "sign", "scale", "warping", "relabelling"),
           meaning="accuracy of predicting factors from few labels by gradient boosted trees")
-def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: int = 20,
-                   kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
+def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: Bins = 20,
+                   kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
     """Accuracy of gradient boosted trees that predict factors from all latents, learned from few labels.
 
     This is `downstream_logistic` with sklearn's GradientBoostingClassifier at its defaults. It takes
@@ -75,10 +77,11 @@ def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] 
 
 
 def _measure(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int], bins: int,
-             kinds: tuple[str, ...] | str | None, seed: int, fit: Callable[[np.ndarray, np.ndarray], Any]) -> Result:
+                kinds: tuple[str, ...] | str | None, seed: int, fit: Callable[[np.ndarray, np.ndarray], Any]) -> Result:
     codes, factors = check_arrays(codes, factors)
-    if not len(sizes) or min(sizes) < 2:
-        raise InputError(f"sizes: expected numbers of labels, at least 2; got {tuple(sizes)}")
+    if not (isinstance(sizes, list | tuple) or np.ndim(sizes) == 1) or not len(sizes):
+        raise InputError(f"sizes: expected numbers of labels, at least 2; got {checks.describe(sizes)}")
+    sizes = [checks.check_whole("sizes", size, 2) for size in sizes]
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)

@@ -7,6 +7,7 @@ from scipy.stats import entropy
 from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
 from threadpoolctl import threadpool_limits
 
+from vae_tf.arguments import Bins, Seed
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
@@ -16,8 +17,8 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
           meaning="`dci` with histogram gradient boosting, whose numbers differ")
-def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None,
-             seed: int = 0) -> Result:
+def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
+             seed: Seed = 0) -> Result:
     """`dci` with histogram gradient boosting: the same depth, rate and number of trees, on 255 quantile bins.
 
     The importance of a latent is the total gain of its splits. This is another metric than `dci`: the scores of the two
@@ -43,8 +44,8 @@ def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tupl
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1),
           nearly_unchanged_by=("permutation", "sign", "scale", "warping", "relabelling"), unchanged_by=(),
           meaning="whether each latent serves one factor, by the importances of gradient boosted trees")
-def dci(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None,
-        seed: int = 0) -> Result:
+def dci(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
+        seed: Seed = 0) -> Result:
     """Disentanglement, completeness, informativeness (Eastwood, Williams 2018) with gradient boosted trees.
 
     R [d, K] is the importance of latent j to the trees that predict factor k from all latents; the importances for

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 
+from vae_tf.arguments import Bins
 from vae_tf.errors import InputError
 from vae_tf.metrics.information import pair_information
 from vae_tf.metrics.registry import register
@@ -84,7 +85,7 @@ def wasserstein_correlation(codes: np.ndarray) -> Result:
 
 @register(needs=("codes",), range=(0, math.log(20)), unchanged_by=("permutation", "sign", "scale", "relabelling"),
           meaning="mean mutual information of two latents in nats, from histograms")
-def mutual_information(codes: np.ndarray, bins: int = 20) -> Result:
+def mutual_information(codes: np.ndarray, bins: Bins = 20) -> Result:
     """Mean mutual information in nats of two latents, from histograms.
 
     The score is 1/(d (d - 1)) sum_{i != j} I(z_i; z_j), in [0, log bins]. It is near 0 if the latents are pairwise

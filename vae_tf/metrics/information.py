@@ -6,14 +6,15 @@ import numpy as np
 from scipy.stats import entropy
 from sklearn.metrics import mutual_info_score
 
-from vae_tf import activity
+from vae_tf import activity, arguments
+from vae_tf.arguments import Bins, Count, Seed, Share
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, discretise, find_classes, find_varying
 
 
-def factor_information(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
+def factor_information(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, binning: str = "equal_width",
                        kinds: tuple[str, ...] | str | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Return I(z_j; v_k) [d, K] and H(v_k) [K] in nats, from histograms.
 
@@ -40,7 +41,7 @@ def gaps(table: np.ndarray) -> np.ndarray:
 
 @register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "sign", "scale", "relabelling"),
           meaning="whether each factor is known to one latent alone, by mutual information")
-def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
+def mig(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, binning: str = "equal_width",
         kinds: tuple[str, ...] | str | None = None) -> Result:
     """Mutual information gap (Chen 2018, eq. 6), with disentanglement_lib's histograms.
 
@@ -76,9 +77,9 @@ def mig(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "
 @register(needs=("codes", "factors"), active="is_varying", range=(0, 1),
           unchanged_by=("permutation", "sign", "relabelling"),
           meaning="whether each active latent knows one factor alone, by mutual information")
-def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str = "equal_width",
-            kinds: tuple[str, ...] | str | None = None, prior_means: np.ndarray | float = 0.0,
-            prior_stddevs: np.ndarray | float = 1.0) -> Result:
+def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, binning: str = "equal_width",
+            kinds: tuple[str, ...] | str | None = None, prior_means: activity.PriorMeans = 0.0,
+            prior_stddevs: activity.Widths = 1.0) -> Result:
     """MIG-sup: does each latent know one factor alone? (Li 2020)
 
     The score is the mean over active latents j of I(z_j; v_a)/H(v_a) - I(z_j; v_b)/H(v_b), where v_a and v_b are the
@@ -121,7 +122,7 @@ def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: int = 20, binning: str
 
 @register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "sign", "scale", "relabelling"),
           meaning="whether each latent knows one factor at most, however little")
-def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
+def modularity(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
                kinds: tuple[str, ...] | str | None = None) -> Result:
     """Modularity: is each latent informative about one factor at most? (Ridgeway, Mozer 2018)
 
@@ -162,8 +163,9 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
                   "0: latents know all factors equally, or nothing; 1: each latent knows one factor alone")
 
 
-def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: int = 20, least: float = 0.01,
-                            seed: int = 0) -> list[tuple[int, float] | None]:
+@arguments.check
+def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: Count = 20, least: Share = 0.01,
+                       seed: Seed = 0) -> list[tuple[int, float] | None]:
     """Return the factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
 
     The share is I(z_j; v_k) / H(v_k), as in `mig`. A latent's entry is None if no share of it is above 1 % and more

@@ -2,12 +2,14 @@
 
 import warnings
 from collections.abc import Iterator
+from typing import Annotated
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from vae_tf import activity
+from vae_tf.arguments import Bins, Count, NotNegative, Seed, Share, Whole
 from vae_tf.errors import InputError
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, discretise, find_varying
@@ -15,13 +17,14 @@ from vae_tf.metrics.samplers import Sampler, draw_alike_pairs, draw_fixed_factor
 
 BATCH = 64
 TRAIN, TEST = 10_000, 5_000
+BatchSize = Annotated[int, Whole(1, 10_000)]
 CHUNK = 1_000               # number of batches whose codes are in memory at a time
 
 
 @register(needs=("sampler",), range=(0, 1), unchanged_by=("sign", "relabelling"), nearly_unchanged_by=("permutation",),
           meaning="how often the factor that 64 pairs share is told from how little their codes differ")
-def beta_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN, test: int = TEST, seed: int = 0,
-                   ) -> Result:
+def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count = TRAIN, test: Count = TEST,
+                   seed: Seed = 0) -> Result:
     """Can the fixed factor be told from how little codes differ? (Higgins 2017, section 3.)
 
     A batch's feature is the mean over pairs, alike in one factor, of |z - z'| [d]; the score is the test accuracy of
@@ -58,8 +61,8 @@ def beta_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN
 
 @register(needs=("sampler",), active="has_a_vote", range=(0, 1), unchanged_by=("permutation", "sign", "relabelling"),
           meaning="how often the latent that varies least tells the factor that 64 rows share")
-def factor_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRAIN, test: int = TEST,
-                     threshold: float = activity.PRUNED_STDDEV, seed: int = 0) -> Result:
+def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count = TRAIN, test: Count = TEST,
+                     threshold: NotNegative = activity.PRUNED_STDDEV, seed: Seed = 0) -> Result:
     """Does the latent that varies least tell the fixed factor? (Kim, Mnih 2018, section 4.)
 
     The latent with the least variance within a batch, over its variance in all examples, votes for the batch's factor;
@@ -109,7 +112,7 @@ def factor_vae_score(sampler: Sampler, batch_size: int = BATCH, train: int = TRA
 @register(needs=("sampler",), extremes=True, active="is_moving", range=(0, 1),
           unchanged_by=("permutation", "sign", "relabelling"),
           meaning="whether each latent stays put while all factors but its own vary")
-def irs(sampler: Sampler, quantile: float = 0.99, examples: int = TRAIN, bins: int | None = 20, seed: int = 0,
+def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins: Bins | None = 20, seed: Seed = 0,
         ) -> Result:
     """Interventional robustness: does a latent stay put while all factors but its own vary? (Suter 2019.)
 

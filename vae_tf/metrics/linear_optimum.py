@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import activity, theory
+from vae_tf import activity, arguments, theory
 from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
 from vae_tf.metrics.expansion import Expansion, covariance_of, encode, take_linear_decoder
@@ -38,6 +38,7 @@ def linear_optimum_of_model(expansion: Expansion, context: Context) -> Result:
                           learned=card["likelihood"] == "gaussian_learned")
 
 
+@arguments.check
 def linear_optimum(x: np.ndarray, decoder: np.ndarray, bias: np.ndarray, mean: np.ndarray, covariance: np.ndarray, *,
                    beta: float, noise_variance: float, full: bool = False, learned: bool = False) -> Result:
     """The objective of a linear network above the least that any can reach, over beta (theory.linear_beta_vae).

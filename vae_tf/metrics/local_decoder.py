@@ -15,7 +15,8 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import jacobians
+from vae_tf import arguments, jacobians
+from vae_tf.arguments import Count, Seed
 from vae_tf.errors import InputError
 from vae_tf.metrics.local_decoder_errors import LocalDecoders, check_posterior
 
@@ -34,8 +35,9 @@ NODES, NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 NODE_WEIGHTS = NODE_WEIGHTS / NODE_WEIGHTS.sum()
 
 
-def fit_local_decoders(decoder: Callable, means: np.ndarray, stddevs: np.ndarray, *, draws: int | None = None,
-                       seed: int = 0, keep_matrices: bool = False,
+@arguments.check
+def fit_local_decoders(decoder: Callable, means: np.ndarray, stddevs: np.ndarray, *, draws: Count | None = None,
+                       seed: Seed = 0, keep_matrices: bool = False,
                        progress: Callable[[int, int], None] | None = None) -> LocalDecoders:
     """Fit a local decoder around each of N posterior means.
 

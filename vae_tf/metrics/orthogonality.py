@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from threadpoolctl import threadpool_limits
 
-from vae_tf import activity
+from vae_tf import activity, arguments, checks
 from vae_tf.errors import InputError
 from vae_tf.metrics.registry import NOT_OF_ONE_LATENT, register
 from vae_tf.metrics.result import Result
@@ -181,6 +181,7 @@ def variance_norm_relation_of_active_latents(gram: np.ndarray, stddevs: np.ndarr
     return _say_which_latents(variance_norm_relation(gram, stddevs, narrow), narrow)
 
 
+@arguments.check
 def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.ndarray | None = None) -> Result:
     """Return how nearly s_j^2 ||c_j||^2 is the same for all latents, per x (bhowal Theorem 1c; rolinek S5).
 
@@ -249,10 +250,18 @@ def check_gram(gram: np.ndarray, active: np.ndarray | None) -> tuple[np.ndarray,
     if not np.isfinite(gram).all():
         raise InputError(f"gram: expected finite values; got {np.count_nonzero(~np.isfinite(gram))} NaN or infinite: "
                          "the decoder's weights or the codes hold some")
-    active = np.ones(gram.shape[1], bool) if active is None else np.asarray(active)
-    if active.dtype != bool or active.shape != gram.shape[1:2] or not active.any():
+    active = np.ones(gram.shape[1], bool) if active is None else _check_booleans("active", active, gram.shape[1])
+    if not active.any():
         raise InputError(f"active: expected {gram.shape[1]} booleans, one of them true at least; got {active}")
     return gram[:, active][:, :, active], active
+
+
+def _check_booleans(name: str, value: np.ndarray, size: int) -> np.ndarray:
+    """Return an array of booleans [d], of this size."""
+    booleans = np.asarray(value)
+    if booleans.dtype != bool or booleans.shape != (size,):
+        raise InputError(f"{name}: expected {size} booleans, one for each latent; got {checks.describe(value)}")
+    return booleans
 
 
 def _make_result(name: str, per_example: np.ndarray, active: np.ndarray, meaning: str) -> Result:
@@ -263,8 +272,9 @@ def _make_result(name: str, per_example: np.ndarray, active: np.ndarray, meaning
 
 
 def _check_two_columns(gram: np.ndarray, narrow: np.ndarray) -> None:
-    count = narrow.sum()
-    if count < 2 and np.isfinite(gram).all():
+    gram, _ = check_gram(gram, None)
+    count = _check_booleans("narrow", narrow, gram.shape[1]).sum()
+    if count < 2:
         raise InputError(f"{count} of {len(narrow)} latents {'has' if count == 1 else 'have'} "
                          f"{activity.RULES['is_narrow'].condition}; orthogonality needs two columns")
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from vae_tf import arguments
 from vae_tf.errors import InputError
 from vae_tf.metrics.local_decoder_errors import LocalDecoders
 from vae_tf.metrics.orthogonality import align, check_gram, squared_distance
@@ -31,6 +32,7 @@ def od_score_of_local_decoders(fits: LocalDecoders) -> Result:
     return od_score({"model": fits.gram})["model"]
 
 
+@arguments.check
 def od_score(grams: dict[str, np.ndarray], active: dict[str, np.ndarray] | None = None) -> dict[str, Result]:
     """Orthogonality deviation of one or several models' M = U S V^T (bhowal 4.4, Table 6, with Lemma 4's reference).
 
@@ -53,6 +55,8 @@ def od_score(grams: dict[str, np.ndarray], active: dict[str, np.ndarray] | None 
     """
     if not grams:
         raise InputError("grams: expected a dict of at least one model; got none")
+    if active is not None and set(active) != set(grams):
+        raise InputError(f"active: expected the names of grams, {', '.join(grams)}; got {', '.join(map(str, active))}")
     raw = {}
     for model, gram in grams.items():
         gram, _ = check_gram(gram, None if active is None else active[model])

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import ks_2samp, kstwobign
 
-from vae_tf import activity
+from vae_tf import activity, arguments
 from vae_tf.activity import CLASSES, NEARLY_ALL, PASSIVE_KL, classify, is_passive, kl_per_latent
+from vae_tf.arguments import NotNegative, Positive, Seed
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result, check_arrays
 
@@ -21,7 +22,7 @@ NOISE_LEVEL = 0.01          # probability that two samples of one distribution a
 
 @register(needs=("codes",), no_meaning_for=ANY_MODEL, active="is_varying", range=(0, math.inf),
           unchanged_by=("permutation", "sign", "relabelling"), meaning="number of latents whose mean varies over x")
-def active_units(codes: np.ndarray, prior_means: np.ndarray | float = 0.0, prior_stddevs: np.ndarray | float = 1.0,
+def active_units(codes: np.ndarray, prior_means: activity.PriorMeans = 0.0, prior_stddevs: activity.Widths = 1.0,
                  ) -> Result:
     """The number of latents whose means vary by more than 0.01 prior variances (Burda 2016, section 5.2).
 
@@ -44,7 +45,8 @@ def active_units(codes: np.ndarray, prior_means: np.ndarray | float = 0.0, prior
                   f"of {len(active)} latents, those whose mean varies over x: {activity.RULES['is_varying'].condition}")
 
 
-def polarised_fraction(history: list[dict[str, float]], limit: float = 0.03) -> Result | None:
+@arguments.check
+def polarised_fraction(history: list[dict[str, float]], limit: Positive = 0.03) -> Result | None:
     """Return the share of training after which Delta_KL stays below 3 % to the end (rolinek Table 1).
 
     The share starts at the first of the measurements that are all below the limit up to the last one.
@@ -70,8 +72,9 @@ def polarised_fraction(history: list[dict[str, float]], limit: float = 0.03) -> 
                   f"share of training after which |L_KL - L~KL| / L_KL stays below {limit:.0%} to the end")
 
 
-def draw_samples(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
-                 prior_stddev: np.ndarray | float = 1.0, *, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+@arguments.check
+def draw_samples(mean: np.ndarray, stddev: np.ndarray, prior_mean: activity.PriorMeans = 0.0,
+                 prior_stddev: activity.Widths = 1.0, *, seed: Seed = 0) -> tuple[np.ndarray, np.ndarray]:
     """Draw one z ~ q(z|x) and one from the prior per example, both [N, d], with independent noise."""
     m, s, a, b = activity.check_arrays(mean, stddev, prior_mean, prior_stddev)
     noise = np.random.default_rng(seed).standard_normal((2, *m.shape))
@@ -100,8 +103,9 @@ def mixing_weight(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> float:
     return float(np.clip((F - M) @ (P - M) / apart, 0, 1)) if apart else float("nan")
 
 
-def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: np.ndarray | float = 0.0,
-                     prior_stddev: np.ndarray | float = 1.0, *, passive_kl: float = PASSIVE_KL, seed: int = 0,
+@arguments.check
+def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: activity.PriorMeans = 0.0,
+                     prior_stddev: activity.Widths = 1.0, *, passive_kl: NotNegative = PASSIVE_KL, seed: Seed = 0,
                      ) -> tuple[dict[str, Result], dict[str, str]]:
     """Classes by both rules and, in numbers, what bonheme claims of them: Propositions 2 and 3, Theorem 2.
 

@@ -6,20 +6,28 @@ The aggregate posterior q(z) is the mixture over the examples given.
 import dataclasses
 import math
 import warnings
+from typing import Annotated
 
 import numpy as np
 
-from vae_tf import activity
+from vae_tf import activity, arguments
+from vae_tf.arguments import Bins, Count, Seed, Sizes
 from vae_tf.errors import InputError
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.mixtures import HALF_LOG_2PI, draw_owners, entropies, log_joint_mixture, log_mixture
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
+from vae_tf.typing import ArrayLike
 
 SAMPLES = 10_000
 
+Marginal = Annotated[ArrayLike, Sizes("d")]
+Conditional = Annotated[ArrayLike, Sizes("d K")]
+OfFactor = Annotated[ArrayLike, Sizes("K")]
 
-def information_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor: np.ndarray) -> np.ndarray:
+
+@arguments.check
+def information_from_entropies(marginal: Marginal, conditional: Conditional, of_factor: OfFactor) -> np.ndarray:
     """Return (H(z_j) - H(z_j|v_k)) / H(v_k) [d, K] from entropies in nats; a constant factor gives 0.
 
     Monte Carlo error may leave a value below 0. It is not cut off, because that would bias the others' mean upwards.
@@ -32,17 +40,12 @@ def information_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of
     Raises:
         InputError: shapes that disagree, or NaN.
     """
-    marginal, conditional, of_factor = (np.asarray(array, np.float64) for array in (marginal, conditional, of_factor))
-    if conditional.ndim != 2 or conditional.shape != (*marginal.shape, *of_factor.shape):
-        raise InputError("conditional: expected entropies [d, K] for marginal [d] and of_factor [K]; got "
-                         f"{conditional.shape}, {marginal.shape}, {of_factor.shape}")
-    if not all(np.isfinite(array).all() for array in (marginal, conditional, of_factor)):
-        raise InputError("entropies: expected finite values; got NaN or infinite")
-    information = marginal[:, np.newaxis] - conditional
-    return np.divide(information, of_factor, where=of_factor > 0, out=np.zeros_like(information))
+    information = np.asarray(marginal, np.float64)[:, np.newaxis] - np.asarray(conditional, np.float64)
+    return np.divide(information, of_factor, where=np.asarray(of_factor) > 0, out=np.zeros_like(information))
 
 
-def mig_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor: np.ndarray) -> Result:
+@arguments.check
+def mig_from_entropies(marginal: Marginal, conditional: Conditional, of_factor: OfFactor) -> Result:
     """MIG (Chen 2018, eq. 6) from stored entropies: mean over factors of the gap of I(z_j; v_k) / H(v_k).
 
     I(z_j; v_k) = H(z_j) - H(z_j|v_k). The range and the meaning are those of `mig_posterior`.
@@ -68,8 +71,9 @@ def mig_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor:
                   "0: no factor has a latent of its own; 1: every factor is known to exactly one latent")
 
 
-def mig_sup_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_factor: np.ndarray,
-                           active: np.ndarray | None = None) -> Result:
+@arguments.check
+def mig_sup_from_entropies(marginal: Marginal, conditional: Conditional, of_factor: OfFactor,
+                           active: Annotated[ArrayLike, Sizes("d")] | None = None) -> Result:
     """MIG-sup (Li 2020) from stored entropies: mean over active latents of the gap over factors.
 
     Args:
@@ -100,9 +104,9 @@ def mig_sup_from_entropies(marginal: np.ndarray, conditional: np.ndarray, of_fac
 @register(needs=("codes", "stddevs", "factors"), cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "relabelling"),
           meaning="`mig` of the whole posterior, whose noise counts")
-def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: int = 20, samples: int = SAMPLES,
-                  samples_per_value: int | None = None, kinds: tuple[str, ...] | str | None = None,
-                  seed: int = 0) -> Result:
+def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: Bins = 20,
+                  samples: Count = SAMPLES, samples_per_value: Count | None = None,
+                  kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
     """MIG with the entropies of q(z_j) and q(z_j|v_k) by Monte Carlo from q(z|x) (Chen 2018; what bhowal reports).
 
     This is `mig_from_entropies` with H(v_k) = log(number of values). Up to Monte Carlo error the score is in [0, 1]. It
@@ -141,10 +145,10 @@ def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, b
 @register(needs=("codes", "stddevs", "factors"), cost="seconds", active="is_varying", range=(0, 1), unchanged_by=(),
           nearly_unchanged_by=("permutation", "sign", "relabelling"),
           meaning="`mig_sup` of the whole posterior, whose noise counts")
-def mig_sup_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: int = 20,
-                      samples: int = SAMPLES, samples_per_value: int | None = None,
-                      kinds: tuple[str, ...] | str | None = None, prior_means: np.ndarray | float = 0.0,
-                      prior_stddevs: np.ndarray | float = 1.0, seed: int = 0) -> Result:
+def mig_sup_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: Bins = 20,
+                      samples: Count = SAMPLES, samples_per_value: Count | None = None,
+                      kinds: tuple[str, ...] | str | None = None, prior_means: activity.PriorMeans = 0.0,
+                      prior_stddevs: activity.Widths = 1.0, seed: Seed = 0) -> Result:
     """MIG-sup with the entropies of `mig_posterior` (Li 2020; what bhowal reports).
 
     This is `mig_sup_from_entropies` over latents with Var(mean_j) > 0.01 prior variances (`activity.is_varying`). Up to
@@ -184,9 +188,6 @@ def _entropies(name: str, means: np.ndarray, stddevs: np.ndarray, factors: np.nd
     """Return (H(z_j), H(z_j|v_k), log number of values of v_k, number of samples), and the checked means."""
     means, stddevs = _check_posterior(means, stddevs)
     means, factors = check_arrays(means, factors)
-    for argument, count in (("samples", samples), ("samples_per_value", samples_per_value)):
-        if count is not None and count < 1:
-            raise InputError(f"{argument}: expected at least 1; got {count}")
     find_varying(name, factors)
     v = find_classes(factors, bins, kinds)
     values = v.max(0) + 1
@@ -212,9 +213,9 @@ def _check_posterior(means: np.ndarray, stddevs: np.ndarray) -> tuple[np.ndarray
 @register(needs=("codes", "independent_stddevs"), cost="seconds", no_meaning_for=ANY_MODEL, range=(0, math.inf),
           unchanged_by=("relabelling",), nearly_unchanged_by=("permutation", "sign"),
           meaning="the KL in nats, in the three parts that beta-TCVAE weighs")
-def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: int = SAMPLES,
-                       prior_means: np.ndarray | float = 0.0, prior_stddevs: np.ndarray | float = 1.0,
-                       seed: int = 0) -> Result:
+def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: Count = SAMPLES,
+                       prior_means: activity.PriorMeans = 0.0, prior_stddevs: activity.Widths = 1.0,
+                       seed: Seed = 0) -> Result:
     """KL(q(z|x) || p(z)), mean over x, in the three parts that beta-TCVAE weighs (Chen 2018, eq. 2).
 
     With z_s ~ q(z|x_s), and q(z) the mixture over the N examples given, means over s of
@@ -237,8 +238,7 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: int = SA
         InputError: shapes that disagree, NaN, or a standard deviation not above 0.
     """
     means, stddevs = _check_posterior(means, stddevs)
-    prior_means, prior_stddevs = _check_posterior(*(np.broadcast_to(array, means.shape)
-                                                       for array in (prior_means, prior_stddevs)))
+    _, _, prior_means, prior_stddevs = activity.check_arrays(means, stddevs, prior_means, prior_stddevs)
     rng = np.random.default_rng(seed)
     owner = draw_owners(len(means), samples, rng)
     noise = rng.standard_normal((samples, means.shape[1]))

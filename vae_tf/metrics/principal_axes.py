@@ -1,13 +1,20 @@
 """Reconstruct data from some of its principal axes."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
+from vae_tf import arguments
+from vae_tf.arguments import Sizes
 from vae_tf.errors import InputError
 
+Ranges = Sequence[tuple[int, int]]
 
-def principal_axes(x: np.ndarray, ranges: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+
+@arguments.check
+def principal_axes(x: Annotated[np.ndarray, Sizes()], ranges: Annotated[Ranges, Sizes("R ends", low=0, integers=True)],
+                   ) -> tuple[np.ndarray, np.ndarray]:
     """Data rebuilt from ranges of principal axes, largest variance first (bhowal A.8.6, Table 7, Figure 5).
 
     Args:
@@ -22,9 +29,10 @@ def principal_axes(x: np.ndarray, ranges: Sequence[tuple[int, int]]) -> tuple[np
         InputError: a range beyond the axes, or x with fewer than two rows or not finite.
     """
     x = np.asarray(x, np.float64)
-    if x.ndim < 2 or len(x) < 2 or not np.isfinite(x).all():
-        raise InputError(f"x: expected finite values of shape [N, ...], N at least 2; got shape {x.shape}"
-                         + ("" if np.isfinite(x).all() else ", NaN or infinite among them"))
+    if x.ndim < 2 or len(x) < 2:
+        raise InputError(f"x: expected finite values of shape [N, ...], N at least 2; got shape {x.shape}")
+    if np.shape(ranges)[1] != 2:
+        raise InputError(f"ranges: expected pairs (first, last); got shape {np.shape(ranges)}")
     flat = x.reshape(len(x), -1)
     axes, mean = min(flat.shape), flat.mean(0)
     for first, last in ranges:

@@ -2,19 +2,23 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.linear_model import Lasso
 
-from vae_tf import activity
+from vae_tf import activity, arguments
+from vae_tf.arguments import Choice, Positive
 from vae_tf.errors import InputError
 from vae_tf.metrics.correlation import correlation
 from vae_tf.metrics.result import Result, check_arrays
 
 
-def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None, similarity: str = "spearman",
-        average: str = "latents", alpha: float = 0.1) -> Result:
+@arguments.check
+def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None,
+        similarity: Annotated[str, Choice(("spearman", "lasso"))] = "spearman",
+        average: Annotated[str, Choice(("latents", "models"))] = "latents", alpha: Positive = 0.1) -> Result:
     """UDR: models that disentangle agree, up to order and sign of latents, whatever their seed.
 
     R_ab is how similar latent a of one model is to latent b of another: |Spearman correlation|, or |Lasso weight| in
@@ -44,10 +48,6 @@ def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None, sim
     """
     if len(codes) < 2:
         raise InputError(f"codes: expected those of at least two models; got {len(codes)}")
-    if similarity not in ("spearman", "lasso"):
-        raise InputError(f"similarity: expected spearman or lasso; got {similarity!r}")
-    if average not in ("latents", "models"):
-        raise InputError(f"average: expected latents or models; got {average!r}")
     codes = [check_arrays(z)[0] for z in codes]
     if len({len(z) for z in codes}) > 1:
         raise InputError(f"codes: expected as many rows for every model; got {', '.join(str(len(z)) for z in codes)}")

@@ -7,6 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from vae_tf.arguments import Bins, Seed
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
@@ -17,8 +18,8 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "relabelling"),
           meaning="how well each class of each factor can be read off linearly, as an area under the ROC curve")
-def explicitness(codes: np.ndarray, factors: np.ndarray, bins: int = 20,
-                 kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
+def explicitness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
+                 kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
     """Explicitness: can each class of each factor be read off linearly? (Ridgeway, Mozer 2018.)
 
     The score is the test ROC area of one class against the rest under logistic regression on all latents, averaged over

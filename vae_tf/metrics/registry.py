@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from vae_tf import arguments
 from vae_tf.errors import InputError
 from vae_tf.metrics.context import NEEDS, OPTIONS, Context
 from vae_tf.metrics.result import Result
@@ -99,7 +100,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
              active: str | None = None, range: tuple[float, float] | None = None,
              unchanged_by: tuple[str, ...] | None = None, nearly_unchanged_by: tuple[str, ...] = (),
              ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
-    """Declare a metric: a decorator of its function, which it returns unchanged.
+    """Declare a metric: a decorator of its function, whose calls it has checked by `vae_tf.arguments`.
 
     The function is called with the values of its needs, in their order. Keyword arguments of these names are filled in
     too, if the function has them: kinds (of the factors), prior_means and prior_stddevs (of a learned prior),
@@ -120,7 +121,8 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
         nearly_unchanged_by: those that leave it but for ties, a solver's tolerance or Monte Carlo noise.
 
     Raises:
-        InputError: a name that is taken or cannot be a flag's value, or arguments other than these.
+        InputError: a name that is taken or cannot be a flag's value, or arguments other than these. Calls of the
+            function raise it for arguments that their annotations do not allow, and for a score that is NaN.
     """
     for argument, given, known in (("needs", needs, NEEDS), ("cost", (cost,), COSTS),
                                    ("no_meaning_for", no_meaning_for, NOT_OF_ONE_LATENT),
@@ -133,6 +135,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
         raise InputError("needs: expected the name of something to look at; got none")
 
     def declare(function: Callable[..., Result]) -> Callable[..., Result]:
+        function = arguments.check(function)
         metric = Metric(name or function.__name__, function, needs, meaning, learns, extremes, cost, no_meaning_for,
                         active, range, unchanged_by, nearly_unchanged_by)
         _add(metric)

@@ -6,11 +6,12 @@ from typing import Any, overload
 
 import numpy as np
 
+from vae_tf import checks
 from vae_tf import kinds as factor_kinds
+from vae_tf.arguments import LARGEST, Bins
 from vae_tf.errors import InputError
 
-# Fourth powers of numbers of this size, and of their rounding errors, stay within the range of float64.
-LARGEST, SMALLEST = 1e60, 1e-60
+SMALLEST = 1e-60        # the fourth power of a number of this size stays within the range of float64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,11 @@ def check_arrays(codes: np.ndarray, factors: np.ndarray | None = None, name: str
 
 
 def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> np.ndarray:
-    array = np.asarray(array)
+    try:
+        array = np.asarray(array)
+    except ValueError:
+        raise InputError(f"{name}: expected a non-empty array of real numbers [N, columns]; got rows of unequal length"
+                         ) from None
     array = array.astype(np.int64) if array.dtype == bool else array
     if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise InputError(f"{name}: expected a non-empty array of real numbers [N, columns]; "
@@ -72,7 +77,7 @@ def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> 
     return array if keep_integers and np.issubdtype(array.dtype, np.integer) else array.astype(np.float64)
 
 
-def discretise(column: np.ndarray, bins: int = 20, binning: str = "equal_width") -> np.ndarray:
+def discretise(column: np.ndarray, bins: Bins = 20, binning: str = "equal_width") -> np.ndarray:
     """Return a column [N] in `bins` bins, as integers 0..bins-1; a constant column gives 0.
 
     Bins are closed below, and the last one also above.
@@ -85,10 +90,7 @@ def discretise(column: np.ndarray, bins: int = 20, binning: str = "equal_width")
     Raises:
         InputError: no such binning, or fewer than one bin.
     """
-    if binning not in ("equal_width", "quantile"):
-        raise InputError(f"binning: expected equal_width or quantile; got {binning!r}")
-    if bins < 1:
-        raise InputError(f"bins: expected at least 1; got {bins}")
+    checks.check_choice("binning", binning, ("equal_width", "quantile"))
     if column.min() == column.max():
         return np.zeros(len(column), np.int64)
     edges = (np.linspace(column.min(), column.max(), bins + 1) if binning == "equal_width"
@@ -96,7 +98,7 @@ def discretise(column: np.ndarray, bins: int = 20, binning: str = "equal_width")
     return np.digitize(column, edges[1:-1])
 
 
-def find_classes(factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None) -> np.ndarray:
+def find_classes(factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None) -> np.ndarray:
     """Return factors [N, K] as classes 0, 1, ...: discrete ones renumbered, others in `bins` equal-width bins.
 
     Args:

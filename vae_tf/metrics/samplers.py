@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vae_tf import arguments
+from vae_tf.arguments import Bins
 from vae_tf.errors import InputError
 from vae_tf.metrics.result import check_arrays, find_classes
 
@@ -24,8 +26,9 @@ class Sampler(NamedTuple):
     factors: np.ndarray
 
 
-def make_sampler(codes: np.ndarray, factors: np.ndarray, bins: int = 20, kinds: tuple[str, ...] | str | None = None,
-                 ) -> Sampler:
+@arguments.check
+def make_sampler(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
+            ) -> Sampler:
     """Make a Sampler of arrays: codes [N, d], factors [N, K].
 
     Discrete factors are classes, continuous ones are put into `bins` equal-width bins; `vae_tf.kinds.decide` has what

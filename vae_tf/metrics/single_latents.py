@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.svm import LinearSVC
 
+from vae_tf.arguments import Count, Seed
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.information import gaps
@@ -19,7 +20,7 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 @register(needs=("codes", "factors"), learns=True, range=(0, math.inf), unchanged_by=("permutation", "sign", "scale"),
           meaning="the gap in how well the two best latents, each alone, predict a factor from its nearest neighbours")
 def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None,
-                          neighbours: int = 5, seed: int = 0) -> Result:
+                          neighbours: Count = 5, seed: Seed = 0) -> Result:
     """rolinek's Disentanglement score (S65-S71): the gap in how well single latents predict a factor.
 
     The score is the mean over factors i of (A_im - A_is) / M_i, where m and s are the two latents that predict v_i
@@ -89,7 +90,7 @@ def _measure_factor(codes: np.ndarray, v: np.ndarray, classify: bool, neighbours
 @register(needs=("codes", "factors"), learns=True, range=(0, 1), unchanged_by=("permutation", "sign"),
           nearly_unchanged_by=("relabelling",),
           meaning="the gap in how well the two best latents, each alone, predict a factor linearly")
-def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None, seed: int = 0) -> Result:
+def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
     """Separated attribute predictability (Kumar 2018): the gap in how well single latents predict a factor linearly.
 
     The score is the mean over factors of the gap between the two best latents. A discrete factor is predicted by a

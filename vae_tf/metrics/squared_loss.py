@@ -1,9 +1,11 @@
 """Split the squared reconstruction loss into what the posterior mean causes and what the posterior's noise causes."""
 
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 
+from vae_tf.arguments import Seed, Whole
 from vae_tf.errors import InputError
 from vae_tf.metrics.local_decoder_errors import check_posterior, ratio
 from vae_tf.metrics.registry import NOT_IF_DEAD, register
@@ -12,8 +14,8 @@ from vae_tf.metrics.result import Result
 
 @register(needs=("decoder", "x", "codes", "widths"), no_meaning_for=NOT_IF_DEAD,
           meaning="share of the cross term that the split of the squared loss leaves out")
-def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.ndarray, *, draws: int = 256,
-               seed: int = 0) -> Result:
+def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.ndarray, *,
+               draws: Annotated[int, Whole(2, 1_000_000)] = 256, seed: Seed = 0) -> Result:
     """Split the squared loss: it is deterministic + stochastic + cross term (rolinek (13)-(15), bhowal (7)).
 
     E ||Dec(mu + eps) - x||^2 = ||Dec(mu) - x||^2 + E ||Dec(mu + eps) - Dec(mu)||^2

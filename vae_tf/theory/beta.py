@@ -1,14 +1,19 @@
 """What beta does: it acts as the variance of the likelihood, as a temperature, and as the price of the KL."""
 
+from typing import Annotated
+
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from vae_tf import arguments
+from vae_tf.arguments import Choice, Count, Positive, Sizes
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import check_covariance, check_positive
+from vae_tf.theory.checks import Covariance, check_covariance, check_positive
 from vae_tf.typing import ArrayLike, Floats, Integers
 
 
-def beta_as_noise_variance(size: int, beta: float, noise_variance: float) -> tuple[float, float]:
+@arguments.check
+def beta_as_noise_variance(size: Count, beta: Positive, noise_variance: Positive) -> tuple[float, float]:
     """beta is likelihood variance: objective(beta, s^2) / beta = objective(1, beta s^2) + constant (allen Theorem 3).
 
     This is for a Gaussian likelihood; `dispersed_log_likelihood` covers the other families for which the theorem holds.
@@ -25,8 +30,10 @@ def beta_as_noise_variance(size: int, beta: float, noise_variance: float) -> tup
     return scaled, size / 2 * (np.log(2 * np.pi * noise_variance) / beta - np.log(2 * np.pi * scaled))
 
 
-def dispersed_log_likelihood(family: str, x: ArrayLike, mean: ArrayLike, beta: float = 1.0,
-                             dispersion: float = 1.0) -> Floats:
+@arguments.check
+def dispersed_log_likelihood(family: Annotated[str, Choice(("gaussian", "gamma", "bernoulli"))],
+                             x: Annotated[ArrayLike, Sizes()], mean: Annotated[ArrayLike, Sizes()],
+                             beta: Positive = 1.0, dispersion: Positive = 1.0) -> Floats:
     """log p(x; mean) under the member of a family whose variance is beta times as large (allen Theorem 3), nats.
 
     p(x; mean)^{1/beta} is that member's density times a factor without the mean, so that a beta-VAE with the one
@@ -45,15 +52,12 @@ def dispersed_log_likelihood(family: str, x: ArrayLike, mean: ArrayLike, beta: f
     Raises:
         InputError: another family, or a Bernoulli whose beta is not 1/k.
     """
-    check_positive(beta=beta, dispersion=dispersion)
     x, mean, scaled = np.asarray(x, np.float64), np.asarray(mean, np.float64), beta * dispersion
     if family == "gaussian":
         return -((x - mean) ** 2) / (2 * scaled) - np.log(2 * np.pi * scaled) / 2
     if family == "gamma":
         shape = 1 / scaled
         return (shape - 1) * np.log(x) - shape * x / mean - shape * np.log(mean * scaled) - gammaln(shape)
-    if family != "bernoulli":
-        raise InputError(f"family: expected gaussian, gamma or bernoulli; got {family!r}")
     draws = round(1 / scaled)
     if draws < 1 or not np.isclose(scaled * draws, 1):
         raise InputError(f"beta: expected 1, 1/2, 1/3, ... for a Bernoulli; got {scaled:g}. No distribution has its "
@@ -63,7 +67,9 @@ def dispersed_log_likelihood(family: str, x: ArrayLike, mean: ArrayLike, beta: f
     return ways + ones * np.log(mean) + (draws - ones) * np.log1p(-mean)
 
 
-def tempered_posterior(log_likelihood: ArrayLike, log_prior: ArrayLike, beta: float = 1.0) -> tuple[Floats, Floats]:
+@arguments.check
+def tempered_posterior(log_likelihood: Annotated[ArrayLike, Sizes("... Z")],
+                       log_prior: Annotated[ArrayLike, Sizes("Z")], beta: Positive = 1.0) -> tuple[Floats, Floats]:
     """The best q(z|x) of all distributions for the beta-ELBO: p(x|z)^{1/beta} p(z), normalised (allen 3.3).
 
     beta is a temperature: as it grows the posterior goes to the prior, and as it shrinks to the best z. Here z is in a
@@ -77,13 +83,13 @@ def tempered_posterior(log_likelihood: ArrayLike, log_prior: ArrayLike, beta: fl
     Returns:
         (log q(z|x) [..., Z], the beta-ELBO there [...]: beta log sum_z p(z) p(x|z)^{1/beta}), nats.
     """
-    check_positive(beta=beta)
     joint = np.asarray(log_likelihood, np.float64) / beta + np.asarray(log_prior, np.float64)
     evidence = logsumexp(joint, axis=-1)
     return joint - evidence[..., np.newaxis], beta * evidence
 
 
-def collapse_beta(covariance: ArrayLike, noise_variance: float | None = None) -> float:
+@arguments.check
+def collapse_beta(covariance: Covariance, noise_variance: Positive | None = None) -> float:
     """The beta from which on every latent of the linear beta-VAE's optimum is passive (allen Corollary 3.1).
 
     It is l_1 / s^2 for a fixed noise variance s^2. For a learned one it is n l_1 / tr C, which is at least 1, so that
@@ -106,7 +112,9 @@ def collapse_beta(covariance: ArrayLike, noise_variance: float | None = None) ->
     return float(np.linalg.eigvalsh(C)[-1] / noise_variance)
 
 
-def best_trade_off(reward: ArrayLike, cost: ArrayLike, betas: ArrayLike) -> Integers:
+@arguments.check
+def best_trade_off(reward: Annotated[ArrayLike, Sizes("M")], cost: Annotated[ArrayLike, Sizes("M")],
+                   betas: Annotated[ArrayLike, Sizes("K")]) -> Integers:
     """Which of M choices maximises reward - beta cost, for each beta (sikka Proposition 4).
 
     The cost of the best choice never rises with beta, whatever the choices are. So the KL of models that are each at

@@ -2,20 +2,23 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
-from vae_tf.errors import InputError
-from vae_tf.theory.checks import check_covariance, check_positive_definite
+from vae_tf import arguments
+from vae_tf.arguments import Sizes
+from vae_tf.theory.checks import Covariance, Latents, Matrices, PriorMean, check_covariance, check_positive_definite
 from vae_tf.typing import ArrayLike, Floats, Integers
 
 # Up to this many latents every signed permutation is tried: 5! 2^5 = 3,840.
 EXHAUSTIVE = 5
 
 
-def gaussian_kl(mean: Floats, covariance: ArrayLike, other_mean: ArrayLike, other_covariance: ArrayLike) -> Floats:
+@arguments.check
+def gaussian_kl(mean: Latents, covariance: Matrices, other_mean: PriorMean, other_covariance: Matrices) -> Floats:
     """KL(N(mean, covariance) || N(other_mean, other_covariance)) [...], in nats.
 
     Args:
@@ -28,14 +31,15 @@ def gaussian_kl(mean: Floats, covariance: ArrayLike, other_mean: ArrayLike, othe
     covariance = check_positive_definite("covariance", covariance)
     other_covariance = check_positive_definite("other_covariance", other_covariance)
     precision = np.linalg.inv(other_covariance)
-    difference = np.asarray(other_mean, np.float64) - mean
+    difference = np.asarray(other_mean, np.float64) - np.asarray(mean, np.float64)
     trace = np.einsum("...ij,...ji->...", precision, covariance)
     distance = np.einsum("...i,...ij,...j->...", difference, precision, difference)
     log_det = np.linalg.slogdet(other_covariance)[1] - np.linalg.slogdet(covariance)[1]
     return (trace + distance + log_det - difference.shape[-1]) / 2
 
 
-def model_inference_error(log_weights: ArrayLike) -> tuple[Floats, Floats, Floats]:
+@arguments.check
+def model_inference_error(log_weights: Annotated[ArrayLike, Sizes("N S")]) -> tuple[Floats, Floats, Floats]:
     """MIE = E_x [log p(x) - ELBO(x)] (sikka (2), (4)) by importance sampling of p(x).
 
     log p(x) is estimated by the logarithm of the mean weight. On average that is too low, and so is the error: to first
@@ -56,8 +60,10 @@ def model_inference_error(log_weights: ArrayLike) -> tuple[Floats, Floats, Float
     return error, effective, (1 / effective - 1 / draws) / 2
 
 
-def true_inference_error(mean: ArrayLike, covariance: ArrayLike, true_mean: ArrayLike,
-                         true_covariance: ArrayLike) -> tuple[Floats, Floats, Floats]:
+@arguments.check
+def true_inference_error(mean: Annotated[ArrayLike, Sizes("N k")], covariance: Annotated[ArrayLike, Sizes("N k k")],
+                         true_mean: Annotated[ArrayLike, Sizes("N k")],
+                         true_covariance: Annotated[ArrayLike, Sizes("k k")]) -> tuple[Floats, Floats, Floats]:
     """TIE = E_x KL(q(z|x) || p(s|x)) (sikka (3)), as printed and after the best signed permutation of the latents.
 
     The printed formula compares latent j with source j, but a model cannot know the order and the signs of the sources.
@@ -74,9 +80,7 @@ def true_inference_error(mean: ArrayLike, covariance: ArrayLike, true_mean: Arra
         InputError: the number of latents is not that of the sources, or a covariance is not positive definite.
     """
     mean, covariance, true_mean = (np.asarray(array, np.float64) for array in (mean, covariance, true_mean))
-    if mean.shape != true_mean.shape:
-        raise InputError(f"mean: expected as many latents as there are sources, {true_mean.shape[-1]}; "
-                         f"got {mean.shape[-1]}")
+    check_positive_definite("covariance", covariance)
     true_covariance = check_positive_definite("true_covariance", true_covariance)
     second = (covariance + mean[:, :, np.newaxis] * mean[:, np.newaxis]).mean(0)
     P = best_signed_permutation(second, mean.T @ true_mean / len(mean), np.linalg.inv(true_covariance))
@@ -85,7 +89,8 @@ def true_inference_error(mean: ArrayLike, covariance: ArrayLike, true_mean: Arra
     return printed, matched, P
 
 
-def best_signed_permutation(second_moment: ArrayLike, cross_moment: ArrayLike, precision: ArrayLike) -> Floats:
+@arguments.check
+def best_signed_permutation(second_moment: Covariance, cross_moment: Covariance, precision: Covariance) -> Floats:
     """The signed permutation P of latents z that minimises E KL(q(P z|x) || p(s|x)) for a fixed posterior precision.
 
     The part that depends on P is tr(Lambda P S P^T) / 2 - tr(Lambda P C). For uncorrelated latents (S diagonal) it is a

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vae_tf import arguments
+from vae_tf.arguments import Count, Positive
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import check_covariance, check_positive, check_positive_definite
+from vae_tf.theory.checks import Covariance, Decoder, Encoder, Variances, check_covariance, check_positive_definite
 from vae_tf.theory.inference import best_signed_permutation
 from vae_tf.typing import ArrayLike, Booleans, Floats, Integers
 
@@ -57,7 +59,8 @@ class LinearOptimum(NamedTuple):
     mie: float
 
 
-def ppca(covariance: ArrayLike, latents: int, noise_variance: float | None = None) -> PPCA:
+@arguments.check
+def ppca(covariance: Covariance, latents: Count, noise_variance: Positive | None = None) -> PPCA:
     """Probabilistic PCA by maximum likelihood (Tipping, Bishop 1999; allen (2)-(4)), with the rotation R = I.
 
     W = Q_k (diag(l) - s^2 I)_+^{1/2} for data covariance C = Q diag(l) Q^T; s^2 is the mean of the eigenvalues left
@@ -75,7 +78,7 @@ def ppca(covariance: ArrayLike, latents: int, noise_variance: float | None = Non
         InputError: not a covariance, or latents or a noise variance out of range; or a noise variance is to be found
             and k latents explain the data whole, so that the likelihood grows without bound as it goes to 0.
     """
-    C = _check(covariance, latents, noise_variance=noise_variance)
+    C = _check(covariance, latents)
     eigenvalues, Q, rounding = _decompose(C)
     if noise_variance is None:
         if latents == len(C):
@@ -91,26 +94,27 @@ def ppca(covariance: ArrayLike, latents: int, noise_variance: float | None = Non
     return PPCA(W, noise_variance, linear_log_likelihood(C, W, noise_variance))
 
 
-def linear_log_likelihood(covariance: ArrayLike, weights: Floats, noise_variance: float = 1.0) -> float:
+@arguments.check
+def linear_log_likelihood(covariance: Covariance, weights: Decoder, noise_variance: Positive = 1.0) -> float:
     """E log N(x; 0, W W^T + s^2 I) over data with a covariance [n, n], in nats (Tipping, Bishop 1999; sikka (57))."""
     covariance = check_covariance("covariance", covariance)
-    check_positive(noise_variance=noise_variance)
     model = weights @ weights.T + noise_variance * np.eye(len(weights))
     return float(-(len(model) * np.log(2 * np.pi) + np.linalg.slogdet(model)[1]
                    + np.trace(np.linalg.solve(model, covariance))) / 2)
 
 
-def linear_posterior(weights: Floats, noise_variance: float = 1.0) -> LinearPosterior:
+@arguments.check
+def linear_posterior(weights: Decoder, noise_variance: Positive = 1.0) -> LinearPosterior:
     """p(z|x) of x = W z + noise, z ~ N(0, I): F = M^-1 W^T and E = s^2 M^-1, M = W^T W + s^2 I (allen (3)).
 
     With W = A it is the true posterior of mixed sources (sikka (19)), with W = D a linear decoder's own (sikka (24)).
     """
-    check_positive(noise_variance=noise_variance)
     inverse = np.linalg.inv(weights.T @ weights + noise_variance * np.eye(weights.shape[1]))
     return LinearPosterior(inverse @ weights.T, noise_variance * inverse)
 
 
-def linear_encoder(decoder: Floats, beta: float = 1.0, noise_variance: float = 1.0) -> tuple[Floats, Floats]:
+@arguments.check
+def linear_encoder(decoder: Decoder, beta: Positive = 1.0, noise_variance: Positive = 1.0) -> tuple[Floats, Floats]:
     """The best diagonal Gaussian encoder for a fixed linear decoder D [n, k] (sikka IV.A; (23), lines 1 and 4).
 
     W = (D^T D + beta s^2 I)^-1 D^T and variances beta s^2 / (||d_j||^2 + beta s^2), whatever the data.
@@ -118,13 +122,13 @@ def linear_encoder(decoder: Floats, beta: float = 1.0, noise_variance: float = 1
     Returns:
         (W [k, n], variances [k]).
     """
-    check_positive(beta=beta, noise_variance=noise_variance)
     noise = beta * noise_variance
     return linear_posterior(decoder, noise).matrix, noise / ((decoder**2).sum(0) + noise)
 
 
-def linear_terms(covariance: ArrayLike, decoder: Floats, encoder: Floats, variances: Floats,
-                 noise_variance: float = 1.0) -> tuple[float, float]:
+@arguments.check
+def linear_terms(covariance: Covariance, decoder: Decoder, encoder: Encoder, variances: Variances,
+                 noise_variance: Positive = 1.0) -> tuple[float, float]:
     """E reconstruction and E KL of a linear VAE without biases, in nats per example (sikka (21), W_sigma = 0).
 
     Args:
@@ -139,7 +143,6 @@ def linear_terms(covariance: ArrayLike, decoder: Floats, encoder: Floats, varian
         InputError: not a covariance, or variances that are not above 0.
     """
     covariance = check_covariance("covariance", covariance)
-    check_positive(variances=variances, noise_variance=noise_variance)
     n = len(covariance)
     residual = np.eye(n) - decoder @ encoder
     squared = np.sum((residual @ covariance) * residual) + (decoder**2).sum(0) @ variances
@@ -147,7 +150,8 @@ def linear_terms(covariance: ArrayLike, decoder: Floats, encoder: Floats, varian
     return float(n / 2 * np.log(2 * np.pi * noise_variance) + squared / (2 * noise_variance)), float(kl)
 
 
-def linear_inference_error(covariance: ArrayLike, encoder: Floats, variances: Floats, posterior: LinearPosterior,
+@arguments.check
+def linear_inference_error(covariance: Covariance, encoder: Encoder, variances: Variances, posterior: LinearPosterior,
                            matched: bool = False) -> float:
     """E_x KL(N(W x, diag v) || N(F x, E)), nats (sikka (25), W_sigma = 0).
 
@@ -163,9 +167,10 @@ def linear_inference_error(covariance: ArrayLike, encoder: Floats, variances: Fl
         InputError: not a covariance, variances that are not above 0, or a posterior that is not positive definite.
     """
     covariance = check_covariance("covariance", covariance)
-    check_positive(variances=variances)
-    F, E = posterior
-    E = check_positive_definite("posterior", E)
+    F, E = np.asarray(posterior.matrix), check_positive_definite("posterior", posterior.covariance)
+    if F.shape != encoder.shape or E.shape != (len(encoder), len(encoder)):
+        raise InputError(f"posterior: expected a matrix {encoder.shape}, as encoder, and a covariance that suits it; "
+                         f"got {F.shape} and {E.shape}")
     precision = np.linalg.inv(E)
     second = encoder @ covariance @ encoder.T + np.diag(variances)
     cross = encoder @ covariance @ F.T
@@ -174,17 +179,19 @@ def linear_inference_error(covariance: ArrayLike, encoder: Floats, variances: Fl
     return float((np.sum(precision * quadratic) - np.log(variances).sum() + np.linalg.slogdet(E)[1] - len(E)) / 2)
 
 
-def critical_betas(covariance: ArrayLike, latents: int, noise_variance: float = 1.0) -> Floats:
+@arguments.check
+def critical_betas(covariance: Covariance, latents: Count, noise_variance: Positive = 1.0) -> Floats:
     """The beta [k] at which each latent of the linear beta-VAE becomes passive: l_j / s^2, the largest first.
 
     At beta >= l_j / s^2, up to rounding, latent j is passive: its column is 0, its posterior the prior.
     """
-    C = _check(covariance, latents, noise_variance=noise_variance)
+    C = _check(covariance, latents)
     return _decompose(C)[0][:latents] / noise_variance
 
 
-def linear_beta_vae(covariance: ArrayLike, latents: int, beta: float = 1.0,
-                    noise_variance: float = 1.0) -> LinearOptimum:
+@arguments.check
+def linear_beta_vae(covariance: Covariance, latents: Count, beta: Positive = 1.0, noise_variance: Positive = 1.0,
+                    ) -> LinearOptimum:
     """The optimum of the linear beta-VAE (sikka (21)-(26) and allen Theorem 3 together).
 
     With covariance C = Q diag(l) Q^T and noise variance s^2 the optimum is that of PPCA with noise beta s^2:
@@ -204,7 +211,7 @@ def linear_beta_vae(covariance: ArrayLike, latents: int, beta: float = 1.0,
     Raises:
         InputError: not a covariance, or an argument out of range.
     """
-    C = _check(covariance, latents, beta=beta, noise_variance=noise_variance)
+    C = _check(covariance, latents)
     D = ppca(C, latents, beta * noise_variance).weights
     W, v = linear_encoder(D, beta, noise_variance)
     reconstruction, kl = linear_terms(C, D, W, v, noise_variance)
@@ -215,7 +222,8 @@ def linear_beta_vae(covariance: ArrayLike, latents: int, beta: float = 1.0,
                          -reconstruction - kl, mie)
 
 
-def linear_noise_variance(covariance: ArrayLike, latents: int, beta: float = 1.0) -> float:
+@arguments.check
+def linear_noise_variance(covariance: Covariance, latents: Count, beta: Positive = 1.0) -> float:
     """The noise variance s^2 at which the optimum of the linear beta-VAE is least: a learned variance ends there.
 
     With a active latents it is R_a / (n - a beta), R_a the sum of the eigenvalues beyond the first a. There is one
@@ -231,7 +239,7 @@ def linear_noise_variance(covariance: ArrayLike, latents: int, beta: float = 1.0
         InputError: not a covariance, or an argument out of range; or the objective falls without bound as s^2 goes to
             0, which needs k latents that explain the data whole and k beta < n.
     """
-    C = _check(covariance, latents, beta=beta)
+    C = _check(covariance, latents)
     eigenvalues, _, rounding = _decompose(C)
     n, rank = len(C), np.count_nonzero(eigenvalues > rounding)
     if latents >= rank and rank * beta < n:
@@ -244,7 +252,8 @@ def linear_noise_variance(covariance: ArrayLike, latents: int, beta: float = 1.0
     return float(eigenvalues[active:].sum() / (n - active * beta))
 
 
-def turn_angle(covariance: ArrayLike, decoder: Floats, beta: float = 1.0, noise_variance: float = 1.0) -> float:
+@arguments.check
+def turn_angle(covariance: Covariance, decoder: Decoder, beta: Positive = 1.0, noise_variance: Positive = 1.0) -> float:
     """The angle by which the latents of a linear decoder are turned from the optimum's, in degrees: 0 to 90.
 
     At the optimum each active latent moves x within one eigenspace of the covariance, and an eigenspace belongs to as
@@ -258,7 +267,7 @@ def turn_angle(covariance: ArrayLike, decoder: Floats, beta: float = 1.0, noise_
         beta, noise_variance: the weight of the KL and the likelihood's variance of the linear beta-VAE.
     """
     k = decoder.shape[1]
-    C = _check(covariance, k, beta=beta, noise_variance=noise_variance)
+    C = _check(covariance, k)
     eigenvalues, Q, rounding = _decompose(C)
     group, excess = _group(eigenvalues, rounding), eigenvalues - beta * noise_variance
     angle = 0.0
@@ -282,10 +291,9 @@ def _decompose(C: Floats) -> tuple[Floats, Floats, float]:
     return eigenvalues[::-1], Q[:, ::-1], rounding
 
 
-def _check(covariance: ArrayLike, latents: int, **positive: float | None) -> Floats:
-    """Return the covariance in float64; raise InputError if it is none, or if a number is out of range."""
+def _check(covariance: ArrayLike, latents: int) -> Floats:
+    """Return the covariance in float64; raise InputError if it is none, or if there are more latents than data."""
     C = check_covariance("covariance", covariance)
     if not 1 <= latents <= len(C):
         raise InputError(f"latents: expected 1 to {len(C)}, the size of the data; got {latents}")
-    check_positive(**{name: value for name, value in positive.items() if value is not None})
     return C

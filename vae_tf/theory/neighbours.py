@@ -1,15 +1,23 @@
 """The local decoder and its neighbours: bhowal's Lemma 1, Theorem 2 and Proposition 6."""
 
+from typing import Annotated
+
 import numpy as np
 from scipy.spatial import cKDTree
 
+from vae_tf import arguments
+from vae_tf.arguments import Count, Sizes
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import check_positive
+from vae_tf.theory.checks import Jacobian, Rows
 from vae_tf.typing import ArrayLike, Floats, Integers
 
+Data = Annotated[ArrayLike, Sizes("N n")]
+OfOutputs = Annotated[ArrayLike, Sizes("... n", broadcasts=True)]
 
-def stochastic_loss(matrix: ArrayLike, variances: ArrayLike, value: ArrayLike, slope: ArrayLike,
-                    curvature: ArrayLike) -> Floats:
+
+@arguments.check
+def stochastic_loss(matrix: Jacobian, variances: Annotated[ArrayLike, Sizes("... d", above=0)], value: OfOutputs,
+                    slope: OfOutputs, curvature: OfOutputs) -> Floats:
     """E ||f(M eps)||^2 to first order in the variances [...] (bhowal Lemma 1 (9), (49), (50)), squared data units.
 
     sum_j f_j(0)^2 + (f_j'(0)^2 + f_j(0) f_j''(0)) sum_k M_jk^2 s_k^2, for eps_k ~ N(0, s_k^2) and one function f_j per
@@ -22,12 +30,12 @@ def stochastic_loss(matrix: ArrayLike, variances: ArrayLike, value: ArrayLike, s
         variances: s_k^2 [..., d].
         value, slope, curvature: f_j(0), f_j'(0), f_j''(0) [..., n], or numbers for one f.
     """
-    check_positive(variances=variances)
     spread = ((np.asarray(matrix, np.float64) ** 2) @ np.asarray(variances, np.float64)[..., np.newaxis])[..., 0]
     return (np.square(value) + (np.square(slope) + np.multiply(value, curvature)) * spread).sum(-1)
 
 
-def nearest_neighbours(x: ArrayLike, neighbours: int) -> Integers:
+@arguments.check
+def nearest_neighbours(x: Data, neighbours: Count) -> Integers:
     """Find the indices [N, k] of the nearest examples, nearest first; no example is its own neighbour.
 
     Args:
@@ -46,7 +54,8 @@ def nearest_neighbours(x: ArrayLike, neighbours: int) -> Integers:
     return found[~own].reshape(len(x), neighbours)
 
 
-def confusion_loss(x: ArrayLike, confused: Integers) -> Floats:
+@arguments.check
+def confusion_loss(x: Data, confused: Rows) -> Floats:
     """sum_k ||x_k - x_i||^2 [N]: the cost of rebuilding x_i as the examples that it is confused with (bhowal (59)).
 
     This holds for an ideal encoder and decoder, which err only where posteriors overlap. The cost is least for the
@@ -57,11 +66,14 @@ def confusion_loss(x: ArrayLike, confused: Integers) -> Floats:
         x: data [N, n].
         confused: indices [N, k], for instance `nearest_neighbours`.
     """
+    _check_rows(confused)
     x = np.asarray(x, np.float64)
     return ((x[confused] - x[:, np.newaxis]) ** 2).sum((1, 2))
 
 
-def neighbour_distance(mean: ArrayLike, variance: ArrayLike, confused: Integers) -> Floats:
+@arguments.check
+def neighbour_distance(mean: Annotated[ArrayLike, Sizes("N d")],
+                       variance: Annotated[ArrayLike, Sizes("N d", above=0)], confused: Rows) -> Floats:
     """E sum_k ||z_i - z_k||^2 [N] for independent samples z ~ q(z|x): Dist of bhowal Theorem 2.
 
     sum_k ||mu_i - mu_k||^2 + sum_j (s_ij^2 + s_kj^2). Theorem 2 (b) says that it falls with the KL. That holds for the
@@ -72,7 +84,14 @@ def neighbour_distance(mean: ArrayLike, variance: ArrayLike, confused: Integers)
         mean, variance: the means and variances of q(z|x), [N, d].
         confused: indices [N, k], for instance `nearest_neighbours` of the data.
     """
-    check_positive(variance=variance)
+    _check_rows(confused)
     mean, variance = np.asarray(mean, np.float64), np.asarray(variance, np.float64)
     between = ((mean[confused] - mean[:, np.newaxis]) ** 2).sum((1, 2))
     return between + (variance[confused] + variance[:, np.newaxis]).sum((1, 2))
+
+
+def _check_rows(confused: Integers) -> None:
+    """Raise InputError for indices [N, k] that are not below N."""
+    if confused.max() >= len(confused):
+        raise InputError(f"confused: expected indices below {len(confused)}, the number of examples; "
+                         f"got {confused.max()}")

@@ -3,13 +3,15 @@
 J [..., n, d] is a decoder's Jacobian, with columns c_j.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from vae_tf import arguments
+from vae_tf.arguments import Sizes
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import check_positive_definite
+from vae_tf.theory.checks import Jacobian, OneJacobian, check_positive_definite
 from vae_tf.typing import ArrayLike, Booleans, Floats
 
 
@@ -26,7 +28,8 @@ class Components(NamedTuple):
     identified: Booleans
 
 
-def precision_allocation(jacobian: ArrayLike, budget: float) -> tuple[Floats, Floats]:
+@arguments.check
+def precision_allocation(jacobian: Jacobian, budget: float) -> tuple[Floats, Floats]:
     """Variances that minimise E ||J eps||^2 under a budget sum_j -log s_j^2 = C (rolinek (22), (23), S5).
 
     s_j^2 = minimum / (d ||c_j||^2); the minimum is d (prod_j ||c_j||^2)^{1/d} e^{-C/d}. With d = 2 the exponent is
@@ -44,7 +47,9 @@ def precision_allocation(jacobian: ArrayLike, budget: float) -> tuple[Floats, Fl
     return each[..., np.newaxis] / squared, squared.shape[-1] * each
 
 
-def joint_precision_allocation(jacobians: ArrayLike, budget: float) -> tuple[Floats, Floats, float]:
+@arguments.check
+def joint_precision_allocation(jacobians: Annotated[ArrayLike, Sizes("N n d")], budget: float,
+                               ) -> tuple[Floats, Floats, float]:
     """The minimum of the joint problem over rotations and variances, and where it is (rolinek Theorem 2, S40).
 
     (18), (19): min sum_i log E ||J_i V_i eps_i||^2 over rotations V_i and variances with sum_ij -log s_ij^2 = C. It is
@@ -59,7 +64,7 @@ def joint_precision_allocation(jacobians: ArrayLike, budget: float) -> tuple[Flo
     Returns:
         (V [N, d, d], variances [N, d], minimum).
     """
-    J = _check_full_rank(jacobians)
+    J = _check_full_rank(jacobians, "jacobians")
     examples, _, d = J.shape
     _, s, Vt = np.linalg.svd(J, full_matrices=False)
     log_volume = np.log(s).sum(-1)
@@ -68,7 +73,8 @@ def joint_precision_allocation(jacobians: ArrayLike, budget: float) -> tuple[Flo
     return np.swapaxes(Vt, -1, -2), each[:, np.newaxis] / s**2, float(minimum)
 
 
-def kl_saving(jacobian: ArrayLike) -> Floats:
+@arguments.check
+def kl_saving(jacobian: Jacobian) -> Floats:
     """How much less KL orthogonal columns need for the same stochastic loss [...], nats (bhowal Lemma 5).
 
     sum_j log ||c_j|| - 1/2 log det J^T J >= 0: the polarised KL, -1/2 sum_j log s_j^2, that the best variances need for
@@ -83,7 +89,9 @@ def kl_saving(jacobian: ArrayLike) -> Floats:
     return np.log((J**2).sum(-2)).sum(-1) / 2 - np.log(np.linalg.svd(J, compute_uv=False)).sum(-1)
 
 
-def rotate(mean: Floats, covariance: Floats, jacobian: Floats, rotation: Floats,
+@arguments.check
+def rotate(mean: Annotated[Floats, Sizes("... d")], covariance: Annotated[Floats, Sizes("... d d")],
+           jacobian: Annotated[Floats, Sizes("... n d")], rotation: Annotated[Floats, Sizes("d d")],
            diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
     """Posterior and Jacobian when the encoder is followed by U and the decoder preceded by U^T (rolinek (8), (9)).
 
@@ -104,7 +112,8 @@ def rotate(mean: Floats, covariance: Floats, jacobian: Floats, rotation: Floats,
     return mean @ U.T, turned * np.eye(len(U)) if diagonal else turned, jacobian @ U.T
 
 
-def components(jacobian: ArrayLike) -> Components:
+@arguments.check
+def components(jacobian: Jacobian) -> Components:
     """The independent components of a push-forward density at a point (allen Theorems 1, 2, Corollaries 1.1, 2.1).
 
     For data x = W z + noise they are what a linear VAE identifies, with J = W: its decoder at beta 1 and the right
@@ -125,7 +134,8 @@ def components(jacobian: ArrayLike) -> Components:
     return Components(U, s, apart[..., :-1] & apart[..., 1:])
 
 
-def match_components(jacobian: ArrayLike, other: ArrayLike) -> tuple[Floats, float]:
+@arguments.check
+def match_components(jacobian: OneJacobian, other: OneJacobian) -> tuple[Floats, float]:
     """Whether two decoders have the same components at a point of their manifold (allen Corollary 2.1).
 
     Then the columns of their Jacobians, at z and z' with f(z) = g(z'), are the same up to signs and order. For linear
@@ -147,9 +157,9 @@ def match_components(jacobian: ArrayLike, other: ArrayLike) -> tuple[Floats, flo
     return P, float(np.linalg.norm(J @ P - G) / np.linalg.norm(G))
 
 
-def _check_full_rank(jacobian: ArrayLike) -> Floats:
+def _check_full_rank(jacobian: ArrayLike, name: str = "jacobian") -> Floats:
     J = np.asarray(jacobian, np.float64)
     if J.ndim < 2 or (np.linalg.matrix_rank(J) < J.shape[-1]).any():
-        raise InputError(f"jacobian: expected full column rank [..., n, d]; got shape {J.shape} and rank "
+        raise InputError(f"{name}: expected full column rank [..., n, d]; got shape {J.shape} and rank "
                          f"{np.min(np.linalg.matrix_rank(J))}: leave passive latents out")
     return J

@@ -1,15 +1,20 @@
 """PCA around the VAE: the linear autoencoder, which leaves the latents' rotation open, and PPCA by EM."""
 
+from typing import Annotated
+
 import numpy as np
 
+from vae_tf import arguments
+from vae_tf.arguments import Count, NotNegative, Seed, Sizes
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import check_covariance, check_positive
+from vae_tf.theory.checks import Covariance, Decoder, Encoder, check_covariance, check_positive
 from vae_tf.theory.linear import PPCA, linear_log_likelihood
 from vae_tf.typing import ArrayLike, Floats
 
 
-def linear_autoencoder(covariance: ArrayLike, latents: int, mixing: ArrayLike | None = None) -> tuple[Floats, Floats,
-                       float]:
+@arguments.check
+def linear_autoencoder(covariance: Covariance, latents: Count,
+                       mixing: Annotated[ArrayLike, Sizes("d d")] | None = None) -> tuple[Floats, Floats, float]:
     """A minimiser of E ||x - Y Y' x||^2: the PCA of the data, latents mixed by any G (rolinek (6), (7), Example 1).
 
     With P_d the d leading eigenvectors as rows, Y' = G^-1 P_d and Y = P_d^T G for any invertible G: the decoder undoes
@@ -38,7 +43,8 @@ def linear_autoencoder(covariance: ArrayLike, latents: int, mixing: ArrayLike | 
     return P.T @ G, np.linalg.solve(G, P), float(np.maximum(eigenvalues[:len(C) - latents], 0).sum())
 
 
-def autoencoder_loss(covariance: ArrayLike, decoder: Floats, encoder: Floats) -> float:
+@arguments.check
+def autoencoder_loss(covariance: Covariance, decoder: Decoder, encoder: Encoder) -> float:
     """E ||x - Y Y' x||^2 of a linear autoencoder without noise, squared data units (rolinek (6)).
 
     Args:
@@ -50,8 +56,9 @@ def autoencoder_loss(covariance: ArrayLike, decoder: Floats, encoder: Floats) ->
     return float(np.sum((residual @ C) * residual))
 
 
-def ppca_by_em(covariance: ArrayLike, latents: int, steps: int = 10_000, tolerance: float = 1e-12,
-               seed: int = 0) -> tuple[PPCA, Floats]:
+@arguments.check
+def ppca_by_em(covariance: Covariance, latents: Count, steps: Count = 10_000, tolerance: NotNegative = 1e-12,
+               seed: Seed = 0) -> tuple[PPCA, Floats]:
     """PPCA by expectation maximisation from random weights (Tipping, Bishop 1999, A.2; allen 2, PPCA^EM).
 
     E: p(z|x) = N(M^-1 W^T x, s^2 M^-1), M = W^T W + s^2 I. M: W' = C W (s^2 I + M^-1 W^T C W)^-1 and

@@ -5,10 +5,13 @@ J [..., n, d] is the Jacobian of the decoder's mean, with columns c_j.
 
 import numpy as np
 
+from vae_tf import arguments
+from vae_tf.theory.checks import Jacobian, Latents
 from vae_tf.typing import ArrayLike, Floats
 
 
-def push_forward_log_density(z: ArrayLike, jacobian: ArrayLike) -> Floats:
+@arguments.check
+def push_forward_log_density(z: Latents, jacobian: Jacobian) -> Floats:
     """log p(f(z)) = log N(z; 0, I) - 1/2 log det J^T J [...] on the decoder's manifold, nats (allen (9), (12)).
 
     |J| of the print is the product of the singular values: J is not square.
@@ -21,7 +24,8 @@ def push_forward_log_density(z: ArrayLike, jacobian: ArrayLike) -> Floats:
     return _log_normal(z).sum(-1) - np.linalg.slogdet(np.swapaxes(J, -1, -2) @ J)[1] / 2
 
 
-def push_forward_factors(z: ArrayLike, jacobian: ArrayLike) -> Floats:
+@arguments.check
+def push_forward_factors(z: Latents, jacobian: Jacobian) -> Floats:
     """log p_j = log N(z_j; 0, 1) - log ||c_j|| [..., d]: densities along the image of each latent (allen (10), (12)).
 
     Their sum is the push-forward log density iff the columns are orthogonal; else it falls short of it by
@@ -34,7 +38,8 @@ def push_forward_factors(z: ArrayLike, jacobian: ArrayLike) -> Floats:
     return _log_normal(z) - np.log((np.asarray(jacobian, np.float64) ** 2).sum(-2)) / 2
 
 
-def split_error(z: ArrayLike, jacobian: ArrayLike) -> Floats:
+@arguments.check
+def split_error(z: Latents, jacobian: Jacobian) -> Floats:
     """Push-forward log density less the sum of its factors [...] >= 0, nats: sum_j log ||c_j|| - 1/2 log det J^T J.
 
     It is 0 if and only if the columns are orthogonal, and the same at every z for a linear decoder.

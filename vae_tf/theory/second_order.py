@@ -5,16 +5,31 @@ noise_variance is given, else the logits of a Bernoulli. J is the Jacobian of th
 nats.
 """
 
+from typing import Annotated
+
 import numpy as np
 from scipy.special import expit
 
+from vae_tf import arguments
+from vae_tf.arguments import NotNegative, Positive, Sizes
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import check_positive, check_positive_definite
+from vae_tf.theory.checks import (
+    Jacobian,
+    Matrices,
+    OneJacobian,
+    OnePriorVariance,
+    Outputs,
+    PriorMean,
+    PriorVariance,
+    check_positive_definite,
+    check_symmetric,
+)
 from vae_tf.theory.inference import gaussian_kl
 from vae_tf.typing import ArrayLike, Floats
 
 
-def log_likelihood(x: ArrayLike, output: ArrayLike, noise_variance: float | None = None) -> Floats:
+@arguments.check
+def log_likelihood(x: Outputs, output: Outputs, noise_variance: Positive | None = None) -> Floats:
     """log p(x|z) [...] of data [..., n], nats: Gaussian, or Bernoulli (x . theta - sum log(1 + e^theta)).
 
     The Bernoulli is x log s(theta) + (1 - x) log(1 - s(theta)), of which allen A.4 prints the first half alone.
@@ -25,14 +40,16 @@ def log_likelihood(x: ArrayLike, output: ArrayLike, noise_variance: float | None
     return -np.sum((x - output) ** 2, -1) / (2 * noise_variance) - x.shape[-1] / 2 * np.log(2 * np.pi * noise_variance)
 
 
-def curvature(output: ArrayLike, noise_variance: float | None = None) -> Floats:
+@arguments.check
+def curvature(output: Outputs, noise_variance: Positive | None = None) -> Floats:
     """A [..., n], minus the second derivative of log p(x|z) by the output: p (1 - p), or 1 / s^2 (allen (6))."""
     if noise_variance is None:
         return expit(output) * expit(-np.asarray(output, np.float64))
     return np.full(np.shape(output), 1 / noise_variance)
 
 
-def gauss_newton_hessian(jacobian: ArrayLike, output: ArrayLike, noise_variance: float | None = None) -> Floats:
+@arguments.check
+def gauss_newton_hessian(jacobian: Jacobian, output: Outputs, noise_variance: Positive | None = None) -> Floats:
     """-J^T A J [..., d, d]: the Hessian of log p(x|z) by z but for the decoder's own curvature (allen (6), A.4).
 
     Args:
@@ -44,8 +61,9 @@ def gauss_newton_hessian(jacobian: ArrayLike, output: ArrayLike, noise_variance:
     return -np.einsum("...ni,...n,...nj->...ij", J, curvature(output, noise_variance), J, optimize=True)
 
 
-def hessian(jacobian: ArrayLike, second: Floats, x: Floats, output: Floats,
-            noise_variance: float | None = None) -> Floats:
+@arguments.check
+def hessian(jacobian: Jacobian, second: Annotated[Floats, Sizes("... n d d")], x: Annotated[Floats, Sizes("... n")],
+            output: Annotated[Floats, Sizes("... n")], noise_variance: Positive | None = None) -> Floats:
     """The Hessian of log p(x|z) by z [..., d, d], exact: -J^T A J + sum_k (x_k - xhat_k) d^2 theta_k (allen (6)).
 
     For a Gaussian the last term is over s^2, because its natural parameter is the mean over the variance.
@@ -61,8 +79,11 @@ def hessian(jacobian: ArrayLike, second: Floats, x: Floats, output: Floats,
     return gauss_newton_hessian(jacobian, output, noise_variance) + np.einsum("...n,...nij->...ij", residual, second)
 
 
-def deterministic_elbo(log_likelihood: Floats | float, hessian: Floats, mean: Floats, covariance: Floats,
-                       beta: float = 1.0, prior_mean: ArrayLike = 0.0, prior_variance: ArrayLike = 1.0) -> Floats:
+@arguments.check
+def deterministic_elbo(log_likelihood: Annotated[Floats | float, Sizes()],
+                       hessian: Annotated[Floats, Sizes("... d d")], mean: Annotated[Floats, Sizes("... d")],
+                       covariance: Annotated[Floats, Sizes("... d d")], beta: NotNegative = 1.0,
+                       prior_mean: PriorMean = 0.0, prior_variance: PriorVariance = 1.0) -> Floats:
     """log p(x|mu) + tr(H Sigma) / 2 - beta KL(N(mu, Sigma) || p(z)) [...] (allen (5), (16), A.4).
 
     This is exact for a linear decoder with Gaussian noise. Otherwise its error vanishes as Sigma^2 when Sigma does.
@@ -77,14 +98,14 @@ def deterministic_elbo(log_likelihood: Floats | float, hessian: Floats, mean: Fl
     Raises:
         InputError: the covariance is not positive definite, or the prior variance not above 0.
     """
-    check_positive(prior_variance=prior_variance)
     d = np.shape(mean)[-1]
-    prior_variance = np.broadcast_to(prior_variance, np.shape(mean))
+    prior_variance = np.broadcast_to(prior_variance, np.broadcast_shapes(np.shape(prior_variance), np.shape(mean)))
     kl = gaussian_kl(mean, covariance, prior_mean, prior_variance[..., np.newaxis] * np.eye(d))
     return log_likelihood + np.einsum("...ij,...ji->...", hessian, covariance) / 2 - beta * kl
 
 
-def optimal_precision(hessian: ArrayLike, beta: float = 1.0, prior_variance: ArrayLike = 1.0) -> Floats:
+@arguments.check
+def optimal_precision(hessian: Matrices, beta: Positive = 1.0, prior_variance: PriorVariance = 1.0) -> Floats:
     """Sigma^-1 [..., d, d] that maximises the deterministic ELBO: Lambda_prior - H / beta (allen (7); bonheme (11)).
 
     The best diagonal posterior has the variances 1 / diag of it.
@@ -98,8 +119,7 @@ def optimal_precision(hessian: ArrayLike, beta: float = 1.0, prior_variance: Arr
         InputError: beta or the prior variance is not above 0; or an exact Hessian curves upwards more than the prior
             holds it, so that the deterministic ELBO has no maximum.
     """
-    check_positive(beta=beta, prior_variance=prior_variance)
-    H = np.asarray(hessian, np.float64)
+    H, _ = check_symmetric("hessian", hessian, "[..., d, d]")
     precision = 1 / np.broadcast_to(prior_variance, H.shape[:-1])
     P = precision[..., np.newaxis] * np.eye(H.shape[-1]) - H / beta
     least = np.linalg.eigvalsh(P)[..., 0]
@@ -109,7 +129,8 @@ def optimal_precision(hessian: ArrayLike, beta: float = 1.0, prior_variance: Arr
     return P
 
 
-def diagonal_cost(precision: ArrayLike) -> Floats:
+@arguments.check
+def diagonal_cost(precision: Matrices) -> Floats:
     """What the best diagonal posterior costs [...], nats: (sum_j log P_jj - log det P) / 2 >= 0 (allen Theorem 5).
 
     The deterministic ELBO stays below that of the full covariance P^-1 by beta times this cost, which is 0 if and only
@@ -123,7 +144,9 @@ def diagonal_cost(precision: ArrayLike) -> Floats:
     return (np.log(diagonal).sum(-1) - np.linalg.slogdet(precision)[1]) / 2
 
 
-def jacobian_cost(singular_values: ArrayLike, beta: float = 1.0, noise_variance: float = 1.0) -> Floats:
+@arguments.check
+def jacobian_cost(singular_values: Annotated[ArrayLike, Sizes("... d", low=0)], beta: Positive = 1.0,
+                  noise_variance: Positive = 1.0) -> Floats:
     """What the decoder's slopes cost an optimal posterior [...], nats: beta / 2 sum_j log(1 + s_j^2 / (beta s^2)).
 
     The deterministic ELBO of a Gaussian likelihood with orthogonal columns and the posterior that is best for them is
@@ -136,11 +159,11 @@ def jacobian_cost(singular_values: ArrayLike, beta: float = 1.0, noise_variance:
         singular_values: of the Jacobian of the decoder's mean, s_j [..., d]: norms of its columns.
         beta, noise_variance: the weight of the KL, and s^2, the likelihood's variance.
     """
-    check_positive(beta=beta, noise_variance=noise_variance)
     return beta / 2 * np.log1p(np.asarray(singular_values, np.float64) ** 2 / (beta * noise_variance)).sum(-1)
 
 
-def precise_limit(jacobian: ArrayLike, prior_variance: ArrayLike = 1.0) -> tuple[Floats, Floats]:
+@arguments.check
+def precise_limit(jacobian: OneJacobian, prior_variance: OnePriorVariance = 1.0) -> tuple[Floats, Floats]:
     """What the optimal posterior covariance becomes as the noise variance gamma goes to 0 (bonheme Theorem 1, (11)).
 
     Sigma = (Lambda_prior + J^T J / gamma)^-1. Along the r directions of z that the decoder sees it goes to 0 as gamma
@@ -156,7 +179,6 @@ def precise_limit(jacobian: ArrayLike, prior_variance: ArrayLike = 1.0) -> tuple
     """
     J = np.asarray(jacobian, np.float64)
     prior_variance = np.broadcast_to(np.asarray(prior_variance, np.float64), J.shape[-1:])
-    check_positive(prior_variance=prior_variance)
     _, s, Vt = np.linalg.svd(J)
     rank = np.count_nonzero(s > max(J.shape) * np.finfo(np.float64).eps * s.max(initial=0))
     unseen = Vt[rank:].T
@@ -164,7 +186,9 @@ def precise_limit(jacobian: ArrayLike, prior_variance: ArrayLike = 1.0) -> tuple
     return Vt[:rank].T / s[:rank] ** 2 @ Vt[:rank], limit
 
 
-def posterior_eigenvalue_bounds(jacobian: ArrayLike, prior_variance: ArrayLike, gamma: float) -> tuple[Floats, Floats]:
+@arguments.check
+def posterior_eigenvalue_bounds(jacobian: OneJacobian, prior_variance: OnePriorVariance, gamma: Positive,
+                                ) -> tuple[Floats, Floats]:
     """Bounds of the eigenvalues of the optimal posterior covariance, the smallest first (bonheme (12)).
 
     1 / (1 / min prior + m_i / gamma) <= l_i <= 1 / (1 / max prior + m_i / gamma), m_i the eigenvalues of J^T J. Both
@@ -178,7 +202,6 @@ def posterior_eigenvalue_bounds(jacobian: ArrayLike, prior_variance: ArrayLike, 
     Returns:
         (lower [d], upper [d]).
     """
-    check_positive(prior_variance=prior_variance, gamma=gamma)
     J = np.asarray(jacobian, np.float64)
     seen = np.maximum(np.linalg.eigvalsh(J.T @ J)[::-1], 0) / gamma
     return 1 / (1 / np.min(prior_variance) + seen), 1 / (1 / np.max(prior_variance) + seen)
