@@ -28,6 +28,7 @@ def main(flags):
     # Data: the test part of what it was trained on, unless flags say otherwise.
     dataset, settings, part = choose_test_part(card, asked.data)
     evaluation.check_factors(options.factors, dataset.factor_names)
+    check_results(model.path, *(model.path / name for name in ("metrics.json", "polarised.png", "overview.png")))
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{format(card['steps'], ',') + ' steps' if card['steps'] else 'untrained'} on {card['data']['name']}), "
           f"scored on {min(evaluation.count_examples(options.names, options.examples), len(dataset)):,} {part}"
@@ -35,7 +36,8 @@ def main(flags):
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
-    scored = evaluation.evaluate(model, dataset, progress=report.show_progress, **vars(options))
+    scored = evaluation.evaluate(model, dataset, progress=report.show_progress, keep=model.path / evaluation.FILE,
+                                 **vars(options))
     print(report.write_table(scored))
     if scored.verdict and scored.verdict.state != "alive":
         print(f"  {verdicts.advise(card)}")
@@ -44,6 +46,7 @@ def main(flags):
 
     # Report: numbers and pictures beside the model.
     write_numbers(scored, model, settings, options)
+    evaluation.forget(model.path / evaluation.FILE)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     if scored.polarised:
         report.draw_polarised(model.path / "polarised.png", f"{report.make_title(card)}: posterior and prior, "
@@ -64,6 +67,17 @@ def write_numbers(scored, model, settings, options):
                                          if "no_meaning" not in score},
                     evaluated={**settings, "examples": len(scored.codes), "seed": options.seed,
                                "factors": scored.factors})
+
+
+def check_results(folder, *paths):
+    """Raise InputError unless results could be written to a folder, before hours go into computing them."""
+    try:
+        files.check_writable(folder)
+    except InputError as error:
+        raise InputError(f"results: {error}") from None
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"results: expected a file or nothing at {path}; got a folder")
 
 
 def name_factors(factors):
@@ -125,15 +139,18 @@ def compare(asked):
 def score_codes(path, options):
     """Score codes without a model: print the table, and write the numbers beside the file."""
     started = time.perf_counter()
+    numbers = pathlib.Path(path).with_suffix(".metrics.json")
+    check_results(numbers.parent, numbers)
     codes = evaluation.read_codes(path, options.examples, options.seed)
     codes = evaluation.select_factors(codes, options.factors)
     print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
     of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
-    scored = evaluation.score(codes, progress=report.show_progress, **of_codes)
+    keep = numbers.with_suffix(".scores")
+    scored = evaluation.score(codes, progress=report.show_progress, keep=keep, **of_codes)
     print(report.write_table(scored))
-    numbers = pathlib.Path(path).with_suffix(".metrics.json")
     text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
     files.write_text(numbers, text)
+    evaluation.forget(keep)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
 
 

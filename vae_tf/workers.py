@@ -1,21 +1,86 @@
-"""Prepare the worker processes of an evaluation."""
+"""Worker processes, which end when the program does, and whose death costs no more than what killed them."""
 
+import contextlib
+import ctypes
 import os
 import signal
 import threading
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import joblib
+from joblib.externals.loky import get_reusable_executor
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 
 from vae_tf import extensions
 
-SECONDS = 0.5       # time between two checks that the parent process is still there
+SECONDS = 0.5               # time between two checks that the parent process is still there
+PR_SET_PDEATHSIG = 1        # of Linux' prctl
+
+
+def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Iterator[tuple[int, Any]]:
+    """Give (i, function(*work[i])) for each piece of work, in any order; None in place of what a process died of.
+
+    When a process dies, as by the hand of a system without memory, all that is left is tried again. When one dies
+    again, what was being computed then is tried piece by piece. No process outlives an exception here.
+
+    Args:
+        function: what is called in the processes.
+        work: the arguments of each call.
+        jobs: the number of processes; 1 computes in this one.
+    """
+    left, died = dict(enumerate(work)), False
+    while left:
+        try:
+            for i, result in _start(function, left, jobs):
+                del left[i]
+                yield i, result
+        except TerminatedWorkerError:
+            for i in list(left)[:2 * jobs] if died else ():
+                yield i, _try_alone(function, i, left.pop(i))
+            died = True
+        except BaseException:
+            if jobs > 1:
+                get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
+            raise
+
+
+def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int) -> Iterator[tuple[int, Any]]:
+    """Start to compute pieces of work, two for each process at a time; gives (i, result) in any order."""
+    # One piece at a time, so that few are suspected when a process dies. The processes take over which signals are
+    # blocked: Ctrl-C reaches all processes of a terminal, and must not be theirs before `prepare`.
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs",
+                               initializer=prepare)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT} if jobs > 1 else ())
+    try:
+        return parallel(joblib.delayed(_call)(function, i, arguments) for i, arguments in tuple(work.items()))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _call(function: Callable[..., Any], i: int, arguments: tuple) -> tuple[int, Any]:
+    return i, function(*arguments)
+
+
+def _try_alone(function: Callable[..., Any], i: int, arguments: tuple) -> Any:
+    """Return the result of a piece of work in a process that does nothing else; None if it dies."""
+    try:
+        (_, result), = _start(function, {i: arguments}, 2)
+    except TerminatedWorkerError:
+        return None
+    return result
 
 
 def prepare() -> None:
     """Prepare a worker before its first task: Ctrl-C is left to the parent, and the worker ends when the parent has.
 
-    A parent that is killed cannot end its workers, and joblib's would go on with what they are at.
+    A parent that is killed cannot end its workers, and joblib's would go on with what they are at. Linux ends them at
+    once; elsewhere, and if the parent was gone before Linux was asked, a thread sees that it is gone.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     extensions.load()
 

@@ -3,6 +3,9 @@
     codes       Codes: what is scored, of a model or of an .npz file
     regime      which latents are active, and what the codes are worth
     intervals   how a score would spread over other examples
+    options     the options of an evaluation
+    kept        what an evaluation has computed so far, in a file
+    computing   every metric on every draw of the codes, in worker processes
     scoring     `score` codes, `evaluate` a model: every metric with its chance level and interval
     sizes       the memory that an evaluation takes, estimated
     numbers     the scores as JSON
@@ -14,10 +17,11 @@ nothing to do with the factors: the same codes, in shuffled order. The interval 
 
 from vae_tf.evaluation.codes import LATENTS, PER_LATENT, Codes, check_factors, read_codes, select_factors
 from vae_tf.evaluation.intervals import FEWEST_FOR_INTERVAL, RESAMPLES, SLOW_RESAMPLES, estimate_interval
+from vae_tf.evaluation.kept import FILE, forget
 from vae_tf.evaluation.numbers import as_json
+from vae_tf.evaluation.options import Options
 from vae_tf.evaluation.scoring import (
     Evaluation,
-    Options,
     check_dataset,
     count_examples,
     evaluate,
@@ -27,6 +31,7 @@ from vae_tf.evaluation.scoring import (
 
 __all__ = [
     "FEWEST_FOR_INTERVAL",
+    "FILE",
     "LATENTS",
     "PER_LATENT",
     "RESAMPLES",
@@ -40,6 +45,7 @@ __all__ = [
     "count_examples",
     "estimate_interval",
     "evaluate",
+    "forget",
     "measure_around",
     "read_codes",
     "score",

@@ -1,77 +1,27 @@
 """Compute every metric with its chance level and interval, for Codes (in parallel) and for exported models."""
 
-import dataclasses
+import contextlib
+import hashlib
 import math
-import time
+import pathlib
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from vae_tf import activity, checks, metrics, verdicts, workers
+from vae_tf import checks, metrics, verdicts
 from vae_tf import kinds as factor_kinds
 from vae_tf.errors import InputError
-from vae_tf.evaluation.codes import LATENTS, Codes, check_codes, check_factors, select_factors
-from vae_tf.evaluation.intervals import Draw, estimate_interval, list_draws
+from vae_tf.evaluation.codes import Codes, check_codes, check_factors, select_factors
+from vae_tf.evaluation.computing import Progress, compute
+from vae_tf.evaluation.intervals import Draw, estimate_interval
+from vae_tf.evaluation.kept import AROUND, Kept, Outcome, make_key
+from vae_tf.evaluation.options import Options
 from vae_tf.evaluation.regime import find_not_passive, judge, measure_regime
 from vae_tf.evaluation.sizes import check_memory
 
 BATCH = 500
-
-Progress = Callable[[int, int], None]
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The options of an evaluation.
-
-    names: names of metrics.METRICS; those that lack what they need are skipped. None takes all metrics of codes,
-        factors and the posterior but those that take minutes.
-    examples: the largest number of examples that a metric is estimated from. Half as many again are drawn for metrics
-        that learn from some and are tested on others, and for those that intervene.
-    around: the largest number of examples around which metrics of the decoder and comparisons with theory examine a
-        model.
-    seed: the seed for splits, draws and noise.
-    jobs: the number of processes.
-    quick: take fewer resamples, and no interval for metrics that take seconds.
-    latents: "all", or "active" to leave out passive ones first (activity.classify): their means are noise that
-        should not reach a downstream task (bonheme 3). Active and mixed ones stay.
-    factors: names of the factors that every metric is to look at, in that order; None for all.
-    samples_per_value: samples of z for each value of a factor, for metrics that take them; None for 10,000 in all.
-    passive_kl: nats, below which a latent is passive at an example.
-    """
-
-    names: Sequence[str] | None = None
-    examples: int = 10_000
-    around: int = 200
-    seed: int = 0
-    jobs: int = 1
-    quick: bool = False
-    latents: str = "all"
-    factors: Sequence[str] | None = None
-    samples_per_value: int | None = None
-    passive_kl: float = activity.PASSIVE_KL
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "names", metrics.list_default_names() if self.names is None else tuple(self.names))
-        metrics.check_names(self.names)     # type: ignore[arg-type]
-        checks.check_whole("examples", self.examples, 1)
-        checks.check_whole("around", self.around, 1)
-        checks.check_whole("seed", self.seed, 0)
-        checks.check_whole("jobs", self.jobs, 1)
-        checks.check_choice("latents", self.latents, LATENTS)
-        checks.check_number("passive_kl", self.passive_kl, low=0)
-
-    def list_metrics_of_codes(self) -> list[str]:
-        """Return the names of the metrics that look at codes, factors and the posterior."""
-        return [name for name in self.names or () if metrics.METRICS[name].group == "metrics"]
-
-    def list_metrics_of_model(self) -> list[str]:
-        """Return the names of the metrics that look at a decoder or at the whole model."""
-        return [name for name in self.names or () if metrics.METRICS[name].group != "metrics"]
 
 
 class Evaluation(NamedTuple):
@@ -108,7 +58,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, progress: Progress | None = None,
-             **options: Any) -> Evaluation:
+             keep: pathlib.Path | None = None, **options: Any) -> Evaluation:
     """Score an export.Exported on a data.Dataset.
 
     Args:
@@ -116,6 +66,8 @@ def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, pr
         dataset: the data whose examples are drawn, without replacement.
         names: names of metrics.METRICS, see `Options`.
         progress: called with (done, total) after each piece of work.
+        keep: a file that keeps what was computed, so that the same call goes on where an earlier one stopped; `forget`
+            deletes it.
         options: further fields of `Options`.
 
     Raises:
@@ -129,7 +81,7 @@ def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, pr
     wanted = count_examples(asked.list_metrics_of_codes(), asked.examples)
     indices = np.random.default_rng(asked.seed).permutation(len(dataset))[:wanted]
     codes, terms = _encode(model, dataset, indices, asked.seed)
-    scored = score(codes, asked.list_metrics_of_codes(), progress=progress,
+    scored = score(codes, asked.list_metrics_of_codes(), progress=progress, keep=keep,
                    **{name: getattr(asked, name) for name in options if name != "around"})
     bound = metrics.elbo_terms(terms)
     measured = {name: {"examples": len(indices), "seed": asked.seed} for name in bound}
@@ -137,11 +89,11 @@ def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, pr
     scored = scored._replace(indices=indices, results={**bound, **scored.results},
                              measured={**measured, **scored.measured}, polarised={**history, **scored.polarised})
     return measure_around(scored, model, dataset, asked.list_metrics_of_model(), examples=asked.around, seed=asked.seed,
-                          progress=progress)
+                          progress=progress, keep=keep)
 
 
 def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequence[str], *, examples: int = 200,
-                   seed: int = 0, progress: Progress | None = None) -> Evaluation:
+                   seed: int = 0, progress: Progress | None = None, keep: pathlib.Path | None = None) -> Evaluation:
     """Add metrics of the decoder, and comparisons of the model with theory, around the first examples.
 
     Args:
@@ -150,6 +102,7 @@ def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequ
         examples: largest number of examples.
         seed: seed of the posterior noise.
         progress: called with (done, total) now and then.
+        keep: a file that keeps what was computed, see `evaluate`.
 
     Raises:
         InputError: unknown metric.
@@ -158,8 +111,21 @@ def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequ
     if not names:
         return evaluation
     context = metrics.Context.from_model(model, dataset, evaluation.indices[:examples], seed)
-    results, skipped = metrics.measure(names, context, progress)
+    key = make_key(_identify(model), dataset.fingerprint, model.card, context.x, context.codes, seed) if keep else ""
+    with contextlib.closing(Kept(keep, key)) as kept:
+        found = {name: outcome.result for name in names if (outcome := kept.find(name, AROUND))
+                 if isinstance(outcome.result, metrics.Result)}
+        results, skipped = metrics.measure(
+            [name for name in names if name not in found], context, progress,
+            finished=lambda name, result: kept.add(name, AROUND, Outcome(result, [], 0.0, len(context.codes))))
+    results = {name: {**found, **results}[name] for name in names if name not in skipped}
     return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
+
+
+def _identify(model: Any) -> list[str]:
+    """Return a checksum of every file that determines what a SavedModel computes."""
+    return [hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in (model.path / "saved_model.pb", *sorted((model.path / "variables").glob("*")))]
 
 
 def count_examples(names: Sequence[str], examples: int) -> int:
@@ -186,13 +152,15 @@ def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[C
 
 
 def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progress | None = None,
-          **options: Any) -> Evaluation:
+          keep: pathlib.Path | None = None, **options: Any) -> Evaluation:
     """Score Codes: every metric with its chance level and interval, in parallel.
 
     Args:
         codes: Codes.
         names: names of metrics.METRICS, see `Options`.
         progress: called with (done, total) after each piece of work.
+        keep: a file that keeps what was computed, so that the same call goes on where an earlier one stopped; `forget`
+            deletes it.
         options: further fields of `Options`.
 
     Raises:
@@ -203,69 +171,24 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
     if codes.factors is not None:       # decided for all rows, because a part of the rows might look like another kind
         codes = codes._replace(kinds=factor_kinds.decide(np.asarray(codes.factors), codes.kinds))
     codes = select_factors(codes, asked.factors)
-    mean, posterior, kept = codes.mean, codes.take_rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
+    mean, posterior, latents = codes.mean, codes.take_rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
     polarised, absent = measure_regime(posterior, asked.passive_kl, asked.seed)
     if asked.latents == "active":
-        kept = find_not_passive(posterior, asked.passive_kl)
-        codes = codes.take_latents(kept)
+        latents = find_not_passive(posterior, asked.passive_kl)
+        codes = codes.take_latents(latents)
     lacking = {name: metrics.METRICS[name].explain_lack(codes.make_context()) for name in asked.names or ()}
     skipped = {name: why for name, why in lacking.items() if why}
-    outcomes = _compute([name for name in lacking if name not in skipped], codes, asked, progress)
-    evaluation = Evaluation(mean, np.arange(len(mean)), {}, {}, {}, {}, skipped, polarised, absent, posterior, kept,
+    key = make_key(*codes, asked.examples, asked.seed, asked.samples_per_value) if keep else ""
+    with contextlib.closing(Kept(keep, key)) as kept:
+        outcomes = compute([name for name in lacking if name not in skipped], codes, asked, kept, progress)
+    evaluation = Evaluation(mean, np.arange(len(mean)), {}, {}, {}, {}, skipped, polarised, absent, posterior, latents,
                             judge(posterior), codes.name_factors())
     for name, draws in outcomes.items():
         _add(evaluation, name, draws, asked.seed)
     return evaluation
 
 
-class _Outcome(NamedTuple):
-    """A metric on one draw of the codes: its Result or why there is none, warnings, seconds and number of rows."""
-
-    result: metrics.Result | InputError
-    warned: list[str]
-    seconds: float
-    rows: int
-
-
-def _compute(names: Sequence[str], codes: Codes, asked: Options, progress: Progress | None,
-             ) -> dict[str, dict[Draw, _Outcome]]:
-    """Compute each metric on each of its draws, in parallel, the slow ones first."""
-    declared = [metrics.METRICS[name] for name in names]
-    work = [(metric, draw) for metric in declared for draw in list_draws(metric, len(codes.mean), asked.quick)]
-    work.sort(key=lambda task: -metrics.COSTS.index(task[0].cost))
-    parallel = joblib.Parallel(n_jobs=asked.jobs, return_as="generator_unordered", initializer=workers.prepare)
-    outcomes: dict[str, dict[Draw, _Outcome]] = {name: {} for name in names}
-    computed = parallel(joblib.delayed(_measure)(metric, draw, codes, asked) for metric, draw in work)
-    for done, (name, draw, outcome) in enumerate(computed, 1):
-        outcomes[name][draw] = outcome
-        if progress:
-            progress(done, len(work))
-    return outcomes
-
-
-def _measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -> tuple[str, Draw, _Outcome]:
-    """Compute one metric on one draw; return its name and the draw, too, because results come in any order."""
-    started = time.perf_counter()
-    if not metric.takes_all_rows:
-        codes = codes.take_rows(slice(asked.examples))
-    n = len(codes.mean)
-    rng = np.random.default_rng([asked.seed, 0 if isinstance(draw, str) else 1 + draw])
-    if draw == "shuffled":
-        codes = codes.take_rows(rng.permutation(n))._replace(factors=codes.factors)
-    elif draw != "score":
-        codes = codes.take_rows(np.sort(rng.permutation(n)[:n // 2]))
-    result: metrics.Result | InputError
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            with threadpool_limits(1):      # the worker processes use all processors; more threads would only wait
-                result = metric.measure(codes.make_context(asked.seed, asked.samples_per_value))
-        except InputError as error:
-            result = error
-    return metric.name, draw, _Outcome(result, [str(w.message) for w in caught], time.perf_counter() - started, n)
-
-
-def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, _Outcome], seed: int) -> None:
+def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, Outcome], seed: int) -> None:
     """Put a metric's score, its chance level and its interval into an Evaluation, or why it has none."""
     result, warned, seconds, rows = outcomes["score"]
     if isinstance(result, InputError):      # for example, factors that do not vary; the other metrics are still scored

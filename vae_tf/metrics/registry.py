@@ -178,6 +178,7 @@ def check_names(given: Iterable[str], group: str | None = None) -> None:
 
 
 def measure(given: Iterable[str], context: Context, progress: Callable[[int, int], None] | None = None,
+            finished: Callable[[str, Result], None] = lambda name, result: None,
             ) -> tuple[dict[str, Result], dict[str, str]]:
     """Compute metrics of what a `Context` holds.
 
@@ -185,6 +186,7 @@ def measure(given: Iterable[str], context: Context, progress: Callable[[int, int
         given: names of METRICS.
         context: what there is; what metrics share is computed in it once.
         progress: called with (done, total) now and then, in examples looked at.
+        finished: called with each name and its Result as soon as it is there.
 
     Returns:
         Results by name, and by name why a metric could not be computed.
@@ -206,6 +208,7 @@ def measure(given: Iterable[str], context: Context, progress: Callable[[int, int
     for name in given:
         try:
             results[name] = METRICS[name].measure(context)
+            finished(name, results[name])
         except InputError as error:
             skipped[name] = str(error)
     return results, skipped

@@ -1,0 +1,59 @@
+"""Worker processes that are killed cost what they were at alone, and none outlives the program."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
+from vae_tf import workers
+
+ROOT = pathlib.Path(__file__).parents[1]
+PARENT = """
+import os, sys, time
+from vae_tf import workers
+
+def wait(path):
+    open(f"{path}/{os.getpid()}", "w").close()
+    time.sleep(600)
+
+if __name__ == "__main__":
+    list(workers.run(wait, [(sys.argv[1],)] * 2, 2))
+"""
+
+
+def die_at_first(folder, i):
+    """Kills its process when it is called for the first time with 3, and always with 7."""
+    first = pathlib.Path(folder, str(i))
+    if i == 7 or (i == 3 and not first.exists()):
+        first.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return 10 * i
+
+
+def test_what_a_process_died_of_is_tried_again_and_then_given_up(tmp_path):
+    found = dict(workers.run(die_at_first, [(tmp_path, i) for i in range(12)], 2))
+    assert found == {i: None if i == 7 else 10 * i for i in range(12)}
+
+
+def test_one_job_computes_in_this_process():
+    assert dict(workers.run(os.getpid, [(), ()], 1)) == {0: os.getpid(), 1: os.getpid()}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to end workers")
+def test_the_workers_of_a_killed_program_end_at_once(tmp_path):
+    (tmp_path / "parent.py").write_text(PARENT)
+    (tmp_path / "started").mkdir()
+    parent = subprocess.Popen([sys.executable, tmp_path / "parent.py", tmp_path / "started"],
+                              env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"})
+    until = time.monotonic() + 120
+    while len(names := os.listdir(tmp_path / "started")) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    family = [psutil.Process(int(name)) for name in names]
+    parent.kill()
+    parent.wait()
+    assert len(family) == 2 and not psutil.wait_procs(family, timeout=0.4)[1]     # the thread looks every half second

@@ -1,0 +1,69 @@
+"""Compute metrics on draws of the codes, in worker processes; what was computed before is taken from a file."""
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from vae_tf import metrics, workers
+from vae_tf.errors import InputError
+from vae_tf.evaluation.codes import Codes
+from vae_tf.evaluation.intervals import Draw, list_draws
+from vae_tf.evaluation.kept import Kept, Outcome
+from vae_tf.evaluation.options import Options
+
+Progress = Callable[[int, int], None]
+
+
+def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, progress: Progress | None,
+            ) -> dict[str, dict[Draw, Outcome]]:
+    """Compute each metric on each of its draws, in parallel, the slow ones first.
+
+    What `kept` has is not computed again. A metric of which a worker process dies twice has an InputError for a result.
+    """
+    declared = [metrics.METRICS[name] for name in names]
+    work = [(metric, draw) for metric in declared for draw in list_draws(metric, len(codes.mean), asked.quick)]
+    work.sort(key=lambda task: -metrics.COSTS.index(task[0].cost))
+    outcomes: dict[str, dict[Draw, Outcome]] = {name: {} for name in names}
+    left = []
+    for metric, draw in work:
+        if found := kept.find(metric.name, draw):
+            outcomes[metric.name][draw] = found
+        else:
+            left.append((metric, draw, codes, asked))
+    computed = workers.run(measure, left, asked.jobs)
+    for done, (i, outcome) in enumerate(computed, 1 + len(work) - len(left)):
+        metric, draw, *_ = left[i]
+        if outcome is None:
+            outcome = Outcome(InputError("its worker process was killed, and again when it was tried once more; memory "
+                                         "may be short: take fewer --examples or --jobs"), [], 0.0, 0)
+        else:
+            kept.add(metric.name, draw, outcome)
+        outcomes[metric.name][draw] = outcome
+        if progress:
+            progress(done, len(work))
+    return outcomes
+
+
+def measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -> Outcome:
+    """Compute one metric on one draw of the codes."""
+    started = time.perf_counter()
+    if not metric.takes_all_rows:
+        codes = codes.take_rows(slice(asked.examples))
+    n = len(codes.mean)
+    rng = np.random.default_rng([asked.seed, 0 if isinstance(draw, str) else 1 + draw])
+    if draw == "shuffled":
+        codes = codes.take_rows(rng.permutation(n))._replace(factors=codes.factors)
+    elif draw != "score":
+        codes = codes.take_rows(np.sort(rng.permutation(n)[:n // 2]))
+    result: metrics.Result | InputError
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            with threadpool_limits(1):      # the worker processes use all processors; more threads would only wait
+                result = metric.measure(codes.make_context(asked.seed, asked.samples_per_value))
+        except InputError as error:
+            result = error
+    return Outcome(result, [str(w.message) for w in caught], time.perf_counter() - started, n)

@@ -1,0 +1,147 @@
+"""Outcomes of an evaluation that is not complete, kept in a file, so that the next one goes on where it stopped.
+
+A line of the file is one outcome: a checksum, and JSON with everything that the outcome depends on as its key. Lines
+that are damaged or have another key are passed over. A file that cannot be read or written keeps nothing.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import inspect
+import json
+import os
+import pathlib
+import stat
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import vae_tf
+from vae_tf import metrics
+from vae_tf.data.dataset import fingerprint
+from vae_tf.errors import InputError
+
+FILE = ".scores"        # name of the file beside a model
+LARGEST = 200_000_000   # bytes of a file that is read
+AROUND = "around"       # the draw of metrics that look around posterior means
+
+
+class Outcome(NamedTuple):
+    """A metric on one draw of the codes: its Result or why there is none, warnings, seconds and number of rows."""
+
+    result: metrics.Result | InputError
+    warned: list[str]
+    seconds: float
+    rows: int
+
+
+class Kept:
+    """The outcomes in a file, for as long as it is open.
+
+    Args:
+        path: the file, which is made where there is none; None keeps nothing.
+        key: identifies what the outcomes depend on, see `make_key`.
+    """
+
+    def __init__(self, path: pathlib.Path | None, key: str) -> None:
+        self.key, self.found = key, {}      # type: ignore[var-annotated]
+        self._file = _open(path) if path else None
+        if self._file is not None:
+            lines = os.pread(self._file, LARGEST, 0).split(b"\n")
+            self.found = {(name, draw): outcome for name, draw, outcome in _read(lines, key)}
+
+    def find(self, name: str, draw: str | int) -> Outcome | None:
+        """Return the outcome of a metric on a draw, if there is one."""
+        return self.found.get((name, draw))
+
+    def add(self, name: str, draw: str | int, outcome: Outcome) -> None:
+        """Keep an outcome. An outcome that cannot be written as JSON, or for which there is no room, is not kept."""
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError, TypeError, ValueError):
+            text = json.dumps({"key": self.key, "metric": name, "draw": draw, **_describe(outcome, draw)}).encode()
+            os.write(self._file, b"\n" + _checksum(text) + b" " + text)
+
+    def close(self) -> None:
+        """Close the file, which another evaluation may then use."""
+        if self._file is not None:
+            os.close(self._file)
+
+
+def forget(path: pathlib.Path) -> None:
+    """Delete the file once an evaluation is complete."""
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def make_key(*parts: Any) -> str:
+    """Return a key of the parts, of this package's code, and of that of metrics from outside of it."""
+    own = pathlib.Path(vae_tf.__file__).parent.rglob("*.py")
+    functions = [inspect.unwrap(metric.function) for metric in metrics.METRICS.values()]
+    outside = {source for function in functions if not function.__module__.startswith("vae_tf.")
+               if (source := inspect.getsourcefile(function)) and os.path.isfile(source)}
+    versions = [np.__version__, *(__import__(name).__version__ for name in ("scipy", "sklearn"))]
+    return fingerprint(versions, [hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
+                                  for path in sorted(map(str, (*own, *outside)))], *parts)
+
+
+def _open(path: pathlib.Path) -> int | None:
+    """Open a file to read and append; None if it is no regular file, or another evaluation has it."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise OSError
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(file)
+        return None
+    return file
+
+
+def _read(lines: Iterable[bytes], key: str) -> Iterable[tuple[str, str | int, Outcome]]:
+    """Give the outcomes of the lines that are whole and have this key."""
+    for line in lines:
+        checksum, _, text = line.partition(b" ")
+        if not text or checksum != _checksum(text):
+            continue
+        entry = json.loads(text)
+        if entry["key"] == key:
+            result = InputError(entry["refused"]) if "refused" in entry else metrics.Result(
+                entry["result"]["name"], entry["result"]["score"],
+                {name: _restore(part) for name, part in entry["result"]["parts"].items()}, entry["result"]["meaning"])
+            yield entry["metric"], entry["draw"], Outcome(result, entry["warned"], entry["seconds"], entry["rows"])
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()
+
+
+def _describe(outcome: Outcome, draw: str | int) -> dict[str, Any]:
+    """Return an outcome as JSON holds it; of shuffled codes and of half-samples the score alone counts."""
+    what: dict[str, Any] = {"warned": outcome.warned, "seconds": outcome.seconds, "rows": outcome.rows}
+    if isinstance(outcome.result, InputError):
+        return {"refused": str(outcome.result), **what}
+    name, score, parts, meaning = (getattr(outcome.result, field) for field in ("name", "score", "parts", "meaning"))
+    whole = draw in ("score", AROUND)
+    return {"result": {"name": name, "score": float(score), "meaning": meaning,
+                       "parts": {key: _plain(part) for key, part in parts.items()} if whole else {}}, **what}
+
+
+def _plain(part: Any) -> Any:
+    """Return a part of a Result as JSON holds it."""
+    if isinstance(part, np.ndarray | np.generic):
+        if part.dtype.kind not in "biufU":
+            raise TypeError(f"{part.dtype} cannot be kept")
+        return {"array": part.tolist(), "dtype": part.dtype.str, "shape": part.shape}
+    return {"value": part}
+
+
+def _restore(part: dict[str, Any]) -> Any:
+    if "value" in part:
+        return part["value"]
+    array = np.array(part["array"], part["dtype"]).reshape(part["shape"])
+    return array if array.ndim else array[()]
