@@ -27,8 +27,10 @@ class _Stream(io.FileIO):
 def start() -> None:
     """Prepare the process of a program; it is called before the program's slow imports.
 
-    What is printed to a closed, broken or full stream is dropped. Until `interrupts` is entered, Ctrl-C ends the
-    process at once: there is nothing to tidy up yet, and a KeyboardInterrupt amid imports is pages of traceback.
+    What is printed to a closed, broken or full stream is dropped. The program goes on and ends with 0, where one that
+    only prints would end with 141: what it is run for are its files, and those are written. Until `run` is entered,
+    Ctrl-C ends the process at once: there is nothing to tidy up yet, and a KeyboardInterrupt amid imports is pages of
+    traceback.
     """
     for descriptor in (0, 1, 2):
         try:
