@@ -11,6 +11,12 @@ from vae_tf.errors import InputError
 NOISE = distributions.draw_noise((7, 11), 8, LATENTS)
 
 
+def noise_for(model):
+    """Noise whose first columns are NOISE, as many as the model takes."""
+    more = distributions.draw_noise((8, 11), 8, model.noise_size)
+    return tf.concat([NOISE, more[:, LATENTS:]], 1)
+
+
 def vector_model(name, **more):
     return build(name, "mlp_synthetic", (3,), "gaussian", more)
 
@@ -39,7 +45,7 @@ def test_distributions_have_an_example_per_batch_entry(case):
     prior = model.prior(u)
     assert (prior is None) == (name == "ae")
     assert prior is None or prior.event_shape == (LATENTS,)
-    terms = model.objective(x, u, noise=NOISE)
+    terms = model.objective(x, u, noise=noise_for(model))
     assert all(term.shape == (8,) and np.isfinite(term).all() for term in terms.values())
     assert model(x, u).shape == x.shape
 
@@ -149,7 +155,7 @@ def test_gradients_reach_every_weight():
         model = build(*case)
         x, u = batch(case[2])
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(model.objective(x, u, noise=NOISE, training=True)["loss"])
+            loss = tf.reduce_mean(model.objective(x, u, noise=noise_for(model), training=True)["loss"])
         gradients = tape.gradient(loss, model.trainable_variables)
         dead = [v.path for v, g in zip(model.trainable_variables, gradients, strict=True) if g is None]
         assert not dead, (case, dead)
@@ -161,7 +167,7 @@ def test_mixed_precision_agrees_with_float32():
         mixed = build(name, "conv_locatello", (16, 16, 1), "bernoulli", {"dtype": "mixed_bfloat16"})
         mixed.set_weights(single.get_weights())
         x, u = batch((16, 16, 1))
-        a, b = single.objective(x, u, noise=NOISE), mixed.objective(x, u, noise=NOISE)
+        a, b = single.objective(x, u, noise=noise_for(single)), mixed.objective(x, u, noise=noise_for(mixed))
         # bfloat16 rounds to 2^-8 per product; a dozen layers deep, sums of 256 pixels stay within 1 %.
         np.testing.assert_allclose(a["reconstruction"], b["reconstruction"], rtol=0.01)
         assert all(term.dtype == tf.float32 for term in b.values())

@@ -153,11 +153,11 @@ def permute_columns(z: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
 
     The columns are those of the whole batch, also where several devices share it. Gradients do not pass.
     """
-    rows = tf.shape(z)[0]
+    rows, latents = tf.shape(z)[0], z.shape[1]
     z, order = tf.stop_gradient(devices.gather_batch(z)), tf.argsort(devices.gather_batch(noise), axis=0)
     device, _ = devices.locate_device()
     order = order[device * rows:(device + 1) * rows]
-    return tf.stack([tf.gather(z[:, j], order[:, j]) for j in range(z.shape[1])], -1)
+    return tf.stack([tf.gather(z[:, j], order[:, j]) for j in range(latents)], -1)
 
 
 def discriminator_loss(discriminator: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, permuted: tf.Tensor

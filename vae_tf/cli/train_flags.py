@@ -107,8 +107,9 @@ def _add_options_of_models(group: FlagGroups) -> dict[str, list[str]]:
             if option.name in taken:
                 raise InputError(f"model: {name} has an option {option.name!r}, which is a flag already; expected a "
                                  "name of its own")
-            if option.name not in group.values:         # two models may share an option
-                group.start(f"Model: {name}")
+            if option.name not in group.values:         # models may share an option
+                sharing = [other for other, each in models.MODELS.items() if option in each.options]
+                group.start(f"Model: {', '.join(sharing)}")
                 group.add_option(option)
     return {"Model": common, **group.names, **rest}
 
