@@ -105,7 +105,7 @@ def test_reloaded_equals_the_model(exported, wanted, index):
                 assert_close(getattr(loaded, name)(**inputs), right, tolerance(CASES[index]))
         i = np.arange(size)
         x, u = data.images_at(i), data.u_at(i) if model.u_size else None
-        noise = distributions.draw_noise((5, 0), size, LATENTS)
+        noise = distributions.draw_noise((5, 0), size, model.noise_size)
         for name, term in model.objective(models.scale_to_unit_range(tf.constant(x)), u, noise=noise).items():
             relative = 0.02 if CASES[index][4].get("dtype") else 1e-4
             np.testing.assert_allclose(loaded.objective(x, 5, u)[name], term, rtol=relative, atol=1e-3, err_msg=name)
