@@ -16,6 +16,7 @@ from cases import build, dataset
 from vae_tf import devices, distributions, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
+from vae_tf.runs import checkpoints
 
 ROOT = pathlib.Path(__file__).parent.parent
 CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tcvae", {"tc_estimator": "stratified"}),
@@ -183,8 +184,8 @@ def test_two_workers_give_the_result_of_one(tmp_path):
     one, two = (np.load(tmp_path / "runs" / name / "checkpoints" / "000000010.npz") for name in ("alone", "shared"))
     assert one.files == two.files
     for name in one.files:
-        if one[name].dtype.kind == "U":                                            # which run the checkpoint is of
-            assert one[name] == two[name]
+        if one[name].dtype.kind == "U":                 # which run the checkpoint is of, and how fast it was
+            assert name == checkpoints.HISTORY or one[name] == two[name]
             continue
         # Ten steps of 1e-3; another noise or batch would show at that size.
         np.testing.assert_allclose(one[name], two[name], rtol=1e-4, atol=1e-5, err_msg=name)

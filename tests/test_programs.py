@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from vae_tf import models, networks, runs
+from vae_tf.runs import checkpoints
 
 ROOT = pathlib.Path(__file__).parents[1]
 SMALL = ("--model=vae", "--dataset=synthetic_linear", "--network=mlp_synthetic", "--batch_size=8")
@@ -77,7 +78,8 @@ def test_damaged_checkpoints_neither_shield_nor_displace_new_ones(tmp_path):
     assert last.returncode == 0 and "warning" not in said.replace(f"{reached:09d}", ""), said
     assert sorted(runs.find_checkpoints(run)) == [3900, 4000]
     for name, array in arrays(run / "checkpoints" / "000004000.npz").items():
-        np.testing.assert_array_equal(array, whole[name])
+        if name != checkpoints.HISTORY:                         # the history's digest holds how fast the run was
+            np.testing.assert_array_equal(array, whole[name])
     assert len(losses(run)) == 80
 
 
@@ -120,7 +122,7 @@ def test_a_user_s_keras_settings_a_full_log_and_a_strategy_of_one_device_change_
                            env={**os.environ, "TF_CONFIG": json.dumps(cluster)})
     assert alone.returncode == 0
     one, other = (arrays(tmp_path / "runs" / name / "checkpoints/000000002.npz") for name in ("mirrored", "alone"))
-    for name in one.keys() - {runs.RUN}:
+    for name in one.keys() - {runs.RUN, checkpoints.HISTORY}:
         # Two steps of 1e-3: float32 rounding is far below, other numbers or another network far above.
         np.testing.assert_allclose(one[name], other[name], atol=1e-5)
         assert one[name].dtype != np.float64
