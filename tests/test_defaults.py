@@ -131,14 +131,14 @@ def squares(size, channels, examples=64):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_large_images_stay_finite_by_default(tmp_path, seed):
     np.savez(tmp_path / "mine.npz", images=squares(128, 3))
-    _, _, _, history = TABLE["trained"](f"--dataset={tmp_path / 'mine.npz'}", "--model=vae", f"--seed={seed}",
+    _, _, _, history = TABLE["train_one"](f"--dataset={tmp_path / 'mine.npz'}", "--model=vae", f"--seed={seed}",
                                         "--batch_size=16", most_steps=20)
     assert history[-1]["step"] == 20 and np.isfinite(history[-1]["loss"])
 
 
 @pytest.mark.parametrize(("name", "model"), [("synthetic_linear", "vae"), ("synthetic_linear", "beta_vae")])
 def test_defaults_train_models_that_are_alive(name, model):
-    assert "| 2 of 2 |" in TABLE["line"](f"--dataset={name}", f"--model={model}", most_steps=1_000)
+    assert "| 2 of 2 |" in TABLE["write_line"](f"--dataset={name}", f"--model={model}", most_steps=1_000)
 
 
 def test_clipping_is_that_of_the_global_norm():

@@ -34,7 +34,7 @@ def test_pruning_needs_a_posterior_and_something_active():
 def test_a_posterior_that_is_none_is_said_and_the_rest_is_scored():
     codes = some_codes()
     scored = evaluation.score(codes._replace(stddev=0 * codes.stddev), ["active_units"])
-    assert scored.absent == {"polarised_regime": "stddev: expected finite positive values; got 0 to 0"}
+    assert scored.absent == {"polarised_regime": "stddev: expected finite numbers above 0; got 0.0"}
     assert scored.results["active_units"].score > 0 and not scored.polarised
 
 
