@@ -1,7 +1,7 @@
 """An extension of vae_tf in one file: a dataset, a model with an option of its own, and a metric.
 
     export PYTHONPATH=examples VAE_TF_EXTENSIONS=extension
-    python train.py --dataset=bars --model=adversarial_vae --gamma=5 --steps=500
+    python train.py --dataset=bars --model=adversarial_vae --tc_weight=5 --steps=500
     python evaluate.py --metrics=default,latent_range
 
 A package that others install names such a module as an entry point instead, in its pyproject.toml:
@@ -43,27 +43,27 @@ data.register("bars", bars, suited={"network": "mlp_mnist", "latents": 4, "steps
 
 @models.register("adversarial_vae")
 class AdversarialVAE(models.VAE):
-    """objective = reconstruction + KL + gamma TC, where a discriminator D estimates the total correlation TC.
+    """objective = reconstruction + KL + tc_weight TC, where a discriminator D estimates the total correlation TC.
 
     D tells z ~ q(z) from z whose columns are shuffled over the batch, so its logit is log q(z) - log prod_j q(z_j)
     once it is optimal (Kim, Mnih 2018, on one batch and with a smaller D).
     """
 
-    options = (models.Option("gamma", 10.0, "Weight of the discriminator's estimate of the total correlation.",
+    options = (models.Option("tc_weight", 10.0, "Weight of the discriminator's estimate of the total correlation.",
                              kind=float, low=0.0),)
 
     @classmethod
     def make_arguments(cls, setting):
-        """The discriminator, with weights that depend on the seed alone, and gamma."""
+        """The discriminator, with weights that depend on the seed alone, and tc_weight."""
         layer = networks.make_seeded_layers(setting.seed, first=600)
         discriminator = keras.Sequential([keras.Input((setting.latents,)),
                                           layer(layers.Dense, 50, activation="leaky_relu"), layer(layers.Dense, 1)])
         return {"discriminator": discriminator, **setting.options}
 
-    def __init__(self, encoder, decoder, likelihood, discriminator, gamma):
+    def __init__(self, encoder, decoder, likelihood, discriminator, tc_weight):
         super().__init__(encoder, decoder, likelihood)
         self.discriminator = discriminator
-        self.gamma = gamma
+        self.tc_weight = tc_weight
 
     @property
     def noise_size(self):
@@ -82,7 +82,7 @@ class AdversarialVAE(models.VAE):
         order = tf.argsort(for_order, axis=0)
         shuffled = tf.stack([tf.gather(z[:, j], order[:, j]) for j in range(self.latents)], -1)
         joint, product = (self.discriminator(tf.stop_gradient(each))[:, 0] for each in (z, shuffled))
-        return {"loss": reconstruction + kl + self.gamma * total_correlation, "reconstruction": reconstruction,
+        return {"loss": reconstruction + kl + self.tc_weight * total_correlation, "reconstruction": reconstruction,
                 "kl": kl, "total_correlation": total_correlation,
                 "discriminator": tf.nn.softplus(-joint) + tf.nn.softplus(product)}
 

@@ -75,7 +75,7 @@ def test_each_optimizer_moves_its_own_network(extension):
              for name, arrays in before.items()}
     assert moved == {"encoder": False, "decoder": False, "discriminator": True}
     # Of latents that are independent D can learn no more than that it cannot tell: log 2 nats for each of its answers.
-    model = adversarial(gamma=0.0)
+    model = adversarial(tc_weight=0.0)
     model.updates = lambda optimizer: tuple(
         update._replace(optimizer=keras.optimizers.SGD(rate)) for update, rate in
         zip(extension.AdversarialVAE.updates(model, optimizer), (0.0, 0.5), strict=True))
@@ -107,7 +107,7 @@ def test_replicas_of_a_model_of_two_networks_are_its_single_runs(extension):
     assert rounding.apart(together[1].get_weights(), alone.get_weights()) < 1e-4
     assert rounding.apart(together[0].get_weights(), alone.get_weights()) > 0.1
     with pytest.raises(InputError, match="differ in weights and beta alone"):
-        replicas.Stacked([adversarial(), adversarial(gamma=1.0)], keras.optimizers.Adam(), [0, 1])
+        replicas.Stacked([adversarial(), adversarial(tc_weight=1.0)], keras.optimizers.Adam(), [0, 1])
 
 
 def test_updates_that_share_an_optimizer_are_refused(extension):
@@ -229,16 +229,16 @@ def test_what_an_extension_adds_is_trained_exported_and_scored_from_the_command_
     page = run_program(tmp_path, train_py, "--help")
     assert "adversarial_vae. [ivae]" in " ".join(page.split()) and "fashion_mnist, bars, or the path" in " ".join(
         page.split())
-    assert "\nModel: adversarial_vae\n  --gamma " in page
+    assert "\nModel: adversarial_vae\n  --tc_weight " in page
     assert "latent_range" in run_program(tmp_path, evaluate_py, "--help")
 
-    run = ("--dataset=bars", "--model=adversarial_vae", "--gamma=3", "--batch_size=32", "--checkpoint_every=20")
+    run = ("--dataset=bars", "--model=adversarial_vae", "--tc_weight=3", "--batch_size=32", "--checkpoint_every=20")
     run_program(tmp_path, train_py, *run, "--steps=20")
     printed = run_program(tmp_path, train_py, *run, "--steps=40")        # goes on
     assert "adversarial_vae (mlp_mnist, 4 latents" in printed and "on bars (all 256 examples" in printed
     name = "adversarial_vae_bars"
     config = json.loads((tmp_path / "runs" / name / "config.json").read_text())
-    assert config["gamma"] == 3.0 and config["network"] == "mlp_mnist" and config["steps"] == 40
+    assert config["tc_weight"] == 3.0 and config["network"] == "mlp_mnist" and config["steps"] == 40
     columns = (tmp_path / "runs" / name / "history.csv").read_text().splitlines()[0].split(",")
     assert {"discriminator", "total_correlation"} <= set(columns)
 
