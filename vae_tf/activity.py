@@ -153,7 +153,7 @@ def is_moving(codes: Means) -> Booleans:
 
 
 @arguments.check
-def has_a_vote(variance: Annotated[np.ndarray, Sizes("d", low=0)],
+def has_a_vote(variance: Annotated[np.ndarray, Sizes("d", low=0, largest=arguments.LARGEST**2)],
                threshold: NotNegative = PRUNED_STDDEV) -> np.ndarray:
     """Return which latents have a standard deviation of at least 0.05 in units of z, bool [d]; variance is [d]."""
     return np.sqrt(variance) >= threshold

@@ -70,7 +70,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True)
 class Sizes:
-    """An array of real numbers of at most LARGEST in size, not empty, whose sizes are letters: "N d" or "... n d".
+    """An array of real numbers of at most `largest` in size, not empty, whose sizes are letters: "N d" or "... n d".
 
     A letter stands for one size in all arguments of a call, and "..." for any others. The numbers are more than
     `above` and at least `low`. An array that `broadcasts` may have fewer sizes, or 1 in place of any, as numbers do.
@@ -81,6 +81,7 @@ class Sizes:
     low: float = -math.inf
     integers: bool = False
     broadcasts: bool = False
+    largest: float = LARGEST
 
     def check(self, name: str, value: Any, known: Known) -> Any:
         """Return the value as an array if it is such an array."""
@@ -109,11 +110,11 @@ class Sizes:
             raise InputError(f"{name}: expected {'whole' if self.integers else 'real'} numbers, one at least; "
                              f"got {array.dtype} of shape {array.shape}")
         size = np.abs(array.astype(np.float64))
-        wrong = array[~((size <= LARGEST) & (array > self.above) & (array >= self.low))]
+        wrong = array[~((size <= self.largest) & (array > self.above) & (array >= self.low))]
         if wrong.size:
             bound = (f" above {self.above:g}" if self.above > -math.inf else f", {self.low:g} or more"
                      if self.low > -math.inf else "")
-            limit = f", {LARGEST:g} at most in size" if LARGEST < size.max() < math.inf else ""
+            limit = f", {self.largest:g} at most in size" if self.largest < size.max() < math.inf else ""
             raise InputError(f"{name}: expected finite numbers{bound}{limit}; got {wrong.flat[0]}")
 
 
