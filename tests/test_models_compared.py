@@ -7,7 +7,6 @@ import tensorflow as tf
 from cases import LATENTS, build, dataset
 
 from vae_tf import distributions, objectives, training
-from vae_tf.models import factor_vae
 
 NAMES = ("factor_vae", "dip_vae_i", "dip_vae_ii", "annealed_vae")
 
@@ -82,8 +81,9 @@ def test_the_discriminator_learns_the_total_correlation_of_gaussians():
     """TC of N(0, R) is -1/2 log det R; for two latents of correlation r that is -1/2 log(1 - r^2)."""
     r = 0.8
     rng = np.random.default_rng(0)
-    network = factor_vae.make_discriminator(2)
-    optimizer = keras.optimizers.Adam(1e-3)
+    network = keras.Sequential([keras.Input((2,)), keras.layers.Dense(64, "leaky_relu"), keras.layers.Dense(
+        64, "leaky_relu"), keras.layers.Dense(1)])
+    optimizer = keras.optimizers.Adam(3e-3)
 
     def draw(n):
         normal = rng.standard_normal((n, 2)).astype(np.float32)
@@ -98,11 +98,11 @@ def test_the_discriminator_learns_the_total_correlation_of_gaussians():
         optimizer.apply_gradients(zip(tape.gradient(loss, network.trainable_variables), network.trainable_variables,
                                       strict=True))
 
-    for _ in range(150):
-        step(*draw(256))
+    for _ in range(400):
+        step(*draw(512))
     estimate = float(tf.reduce_mean(network(draw(20_000)[0])))
-    # The closed form is 0.511. A network of 150 steps is off by more than the Monte Carlo error of 0.006.
-    assert estimate == pytest.approx(-0.5 * np.log(1 - r**2), abs=0.1)
+    # The closed form is 0.511. A network of 400 steps is off by more than the Monte Carlo error of 0.006.
+    assert estimate == pytest.approx(-0.5 * np.log(1 - r**2), abs=0.05)
 
 
 def test_the_vae_and_the_discriminator_minimise_their_own_terms():

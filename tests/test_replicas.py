@@ -11,7 +11,7 @@ from vae_tf import runs, training
 from vae_tf.errors import InputError
 
 DENSE = [(name, "mlp_synthetic", (3,), "gaussian", {}) for name in
-         ("vae", "full_covariance_vae", "beta_tcvae", "ivae", "ae", "factor_vae", "dip_vae_i", "annealed_vae")]
+         ("vae", "full_covariance_vae", "beta_tcvae", "ivae", "ae", "dip_vae_i", "annealed_vae")]
 
 
 def train(models, seeds, shape=(3,), steps=rounding.STEPS, run_dirs=None, **options):

@@ -80,7 +80,7 @@ def test_the_joint_problem_has_one_minimum_with_orthogonal_columns_everywhere():
     assert np.std(shares) > 0.1                                            # how examples share the budget is open
     one = theory.joint_precision_allocation(J[:1] @ V[:1], budget)         # already orthogonal: Corollary 1
     assert np.exp(one[2]) == pytest.approx(theory.precision_allocation(J[0] @ V[0], budget)[1], rel=1e-12)
-    with pytest.raises(InputError, match=r"jacobian: expected full column rank .* rank 1: leave passive latents out"):
+    with pytest.raises(InputError, match=r"jacobians: expected full column rank .* rank 1: leave passive latents out"):
         theory.joint_precision_allocation(np.ones((1, 4, 2)), 1.0)
 
 
