@@ -48,14 +48,19 @@ def main(flags):
     write_numbers(scored, model, settings, options)
     evaluation.forget(model.path / evaluation.FILE)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
+    draw_pictures(scored, model, dataset, options.passive_kl)
+    print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
+
+
+def draw_pictures(scored, model, dataset, passive_kl):
+    """Draw polarised.png and overview.png beside a model, where there is something to draw, and print their paths."""
     if scored.polarised:
-        report.draw_polarised(model.path / "polarised.png", f"{report.make_title(card)}: posterior and prior, "
-                              f"{len(scored.posterior.mean):,} examples", scored.posterior, options.passive_kl)
+        report.draw_polarised(model.path / "polarised.png", f"{report.make_title(model.card)}: posterior and prior, "
+                              f"{len(scored.posterior.mean):,} examples", scored.posterior, passive_kl)
         print(f"  histograms {model.path}/polarised.png")
     if dataset.is_image:
         report.draw_overview(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
-    print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
 
 
 def write_numbers(scored, model, settings, options):

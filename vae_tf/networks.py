@@ -1,8 +1,8 @@
 """Encoders and decoders, one pair per paper table.
 
 `build(name, ...)` gives two Keras models. The encoder takes x (and u for conditional models) and returns one tensor per
-head, such as mean and log-variance; the decoder takes z and returns one tensor of the data's shape. Heads and outputs
-are always linear: bhowal Table 3 prints a relu on both, which would forbid negative means; its code has none.
+head, such as mean and log-variance; the decoder takes z and returns a tensor of the data's shape. Heads and outputs are
+linear: bhowal Table 3 prints a relu on both, which would forbid negative means; its code has none.
 """
 
 import abc
@@ -23,7 +23,6 @@ from vae_tf.typing import Tensor
 Shape = tuple[int, ...]                             # the shape of one example
 Activation = str | Callable[[Tensor], Tensor] | None
 LayerMaker = Callable[..., Any]                     # (kind, *args, **options) -> a Keras layer
-
 # Settings of Keras that the networks depend on. A user's keras.json may have other values.
 KERAS = {"floatx": "float32", "image_data_format": "channels_last", "epsilon": 1e-7}
 DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")

@@ -1,9 +1,8 @@
 """Measure how far the columns c_j of decoder Jacobians are from orthogonal.
 
-Everything here is a function of the Gram matrices J^T J [N, d, d], one per example (`jacobians.gram`; M^T M of a
-local decoder's matrix will do as well). They hold the norms ||c_j||, the angles, and, of the thin SVD J = U S V^T,
-both S and V. A latent whose column is zero is ignored by the decoder there: it has no direction, and is left out of
-that example. `active` leaves out, in all examples, the latents that the posterior does not use (vae_tf/activity.py).
+Everything here is a function of the Gram matrices J^T J [N, d, d], one per example (`jacobians.gram`). They hold the
+norms ||c_j||, the angles, and S and V of the thin SVD J = U S V^T. A zero column has no direction, and is left out of
+its example. `active` leaves out the latents that the posterior does not use (vae_tf/activity.py).
 """
 
 import dataclasses
