@@ -13,7 +13,7 @@ import joblib
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from vae_tf import extensions
+from vae_tf import console, extensions
 
 SECONDS = 0.5               # time between two checks that the parent process is still there
 PR_SET_PDEATHSIG = 1        # of Linux' prctl
@@ -82,7 +82,9 @@ def prepare() -> None:
     with contextlib.suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    extensions.load()
+    if extensions.are_named():          # they import TensorFlow, whose native code would print
+        console.import_tensorflow()
+        extensions.load()
 
 
 def _end_with(parent: int) -> None:

@@ -43,15 +43,12 @@ class DIPVAEI(VAE):
                   training: bool = False) -> dict[str, Tensor]:
         """Return the terms of the VAE, and `off_diagonal` and `diagonal`, which are equal for all examples."""
         posterior = self.posterior(x, u, training)
-        z = distributions.reparameterise(posterior, noise)
-        reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
-        kl = objectives.kl(posterior, self.prior(u))
+        terms = self.compute_elbo_terms(posterior, x, u, noise, beta, training)
         off_diagonal, diagonal = objectives.distance_to_identity(self.covariance(posterior))
         lambda_d = self.ratio * self.lambda_od if self.lambda_d is None else self.lambda_d
-        loss = (reconstruction + (self.beta if beta is None else beta) * kl
-                + self.lambda_od * off_diagonal + lambda_d * diagonal)
-        return {"loss": loss, "reconstruction": reconstruction, "kl": kl,
-                "off_diagonal": tf.fill(tf.shape(kl), off_diagonal), "diagonal": tf.fill(tf.shape(kl), diagonal)}
+        examples = tf.shape(terms["kl"])
+        return {**terms, "loss": terms["loss"] + self.lambda_od * off_diagonal + lambda_d * diagonal,
+                "off_diagonal": tf.fill(examples, off_diagonal), "diagonal": tf.fill(examples, diagonal)}
 
 
 @register("dip_vae_ii")

@@ -62,7 +62,7 @@ class KerasLoops(keras.Model):
         """
         for name in REFUSED:
             if options.get(name):
-                raise InputError(f"{name}: a {type(self).__name__} has an objective of its own, and its terms are the "
+                raise InputError(f"{name}: {type(self).__name__} has an objective of its own, and its terms are the "
                                  f"metrics; expected none, got {options[name]!r}; call compile(optimizer) alone")
         self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
@@ -177,7 +177,7 @@ class KerasLoops(keras.Model):
         if isinstance(given, tuple) and len(given) == 1:
             given = given[0]
         if isinstance(given, tuple | list) and not self.u_size:
-            raise InputError(f"validation_data: a {type(self).__name__} learns from x alone; expected x, got "
+            raise InputError(f"validation_data: {type(self).__name__} learns from x alone; expected x, got "
                              f"{len(given)} arrays")
         return self._accept(given, None, batch_size, {})[0]
 
@@ -188,8 +188,8 @@ class KerasLoops(keras.Model):
             if options.get(name) is not None:
                 raise InputError(f"{name}: the objective weighs all examples alike; expected none, got one")
         if y is not None and not self.u_size:
-            raise InputError(f"y: a {type(self).__name__} learns from x alone; expected none, got "
-                             f"{type(y).__name__}; call fit(x)")
+            raise InputError(f"y: {type(self).__name__} learns from x alone; expected none, got "
+                             f"{type(y).__name__}; give x alone")
         if hasattr(x, "images_at"):
             size = checks.check_whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
             return self._read(x, size, options if shuffle else None), None, None
@@ -218,8 +218,8 @@ class KerasLoops(keras.Model):
         inputs = self.encoder.inputs
         named = dict(zip(("x", "u"), inputs, strict=False))
         if len(parts) != len(inputs):
-            raise InputError(f"x: expected {' and '.join(named)} for a {type(self).__name__}, without labels; got "
-                             f"{len(parts)} arrays")
+            raise InputError(f"x: expected {' and '.join(named)} without labels, which is what {type(self).__name__} "
+                             f"takes; arrays got: {len(parts)}")
         for (name, wanted), part in zip(named.items(), parts, strict=True):
             shape, dtype = tuple(part.shape), tf.as_dtype(part.dtype)
             if not wanted.shape[1:] == shape[1:]:

@@ -26,7 +26,11 @@ class VAE(Autoencoder):
     def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
                   training: bool = False) -> dict[str, Tensor]:
         """Return the terms of reconstruction + beta KL(q(z|x) || p(z))."""
-        posterior = self.posterior(x, u, training)
+        return self.compute_elbo_terms(self.posterior(x, u, training), x, u, noise, beta, training)
+
+    def compute_elbo_terms(self, posterior: Distribution, x: Tensor, u: Tensor, noise: Tensor, beta: Tensor,
+                           training: bool) -> dict[str, Tensor]:
+        """Return the terms for a posterior of x; the arguments are those of `objective`."""
         z = distributions.reparameterise(posterior, noise)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         kl = objectives.kl(posterior, self.prior(u))
