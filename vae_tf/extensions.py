@@ -18,12 +18,12 @@ GROUP = "vae_tf.extensions"             # group of entry points
 VARIABLE = "VAE_TF_EXTENSIONS"          # variable of the environment
 
 
-@functools.cache
 def are_named() -> bool:
     """Return whether an entry point or the environment names extensions."""
     return bool(importlib.metadata.entry_points(group=GROUP) or os.environ.get(VARIABLE))
 
 
+@functools.cache
 def load() -> tuple[str, ...]:
     """Import all extensions, once in a process; returns what they are called.
 

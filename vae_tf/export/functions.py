@@ -96,7 +96,7 @@ def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
             outputs["stddev"] = posterior.scale.diag_part()
         if gives_prior:     # with a row for each example, also if there is one prior for all
             zeros = tf.zeros_like(posterior.loc)
-            outputs.update(prior_mean=prior.mean() + zeros, prior_stddev=prior.stddev() + zeros)
+            outputs.update(prior_mean=prior.loc + zeros, prior_stddev=prior.scale.diag_part() + zeros)
         return outputs
 
     def encode(x: Tensor, u: Tensor | None = None) -> Outputs:
