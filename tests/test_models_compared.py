@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import LATENTS, build, dataset
+from cases import LATENTS, NARROW, build, dataset
 
 from vae_tf import distributions, objectives, training
 
@@ -12,7 +12,8 @@ NAMES = ("factor_vae", "dip_vae_i", "dip_vae_ii", "annealed_vae")
 
 
 def make(name, seed=0, **options):
-    return build(name, "mlp_synthetic", (3,), "gaussian", options, seed)
+    narrow = NARROW if name == "factor_vae" else {}
+    return build(name, "mlp_synthetic", (3,), "gaussian", {**narrow, **options}, seed)
 
 
 def objective(model, **more):
@@ -79,30 +80,27 @@ def test_columns_are_permuted_each_on_its_own():
 
 def test_the_discriminator_learns_the_total_correlation_of_gaussians():
     """TC of N(0, R) is -1/2 log det R; for two latents of correlation r that is -1/2 log(1 - r^2)."""
-    r = 0.8
-    rng = np.random.default_rng(0)
-    network = keras.Sequential([keras.Input((2,)), keras.layers.Dense(64, "leaky_relu"), keras.layers.Dense(
-        64, "leaky_relu"), keras.layers.Dense(1)])
-    optimizer = keras.optimizers.Adam(3e-3)
-
-    def draw(n):
-        normal = rng.standard_normal((n, 2)).astype(np.float32)
-        joint = normal @ np.linalg.cholesky([[1, r], [r, 1]]).T.astype(np.float32)
-        return tf.constant(joint), objectives.permute_columns(tf.constant(joint), tf.random.stateless_normal((n, 2), (
-            int(rng.integers(2**31)), 0)))
+    r, n = 0.8, 20_000
+    normal = tf.random.stateless_normal((n, 2), (0, 0))
+    joint = normal @ np.linalg.cholesky([[1, r], [r, 1]]).T.astype(np.float32)
+    permuted = objectives.permute_columns(joint, tf.random.stateless_normal((n, 2), (1, 0)))
+    # log q(z) - log q(z_1) q(z_2) is a polynomial of the second degree, so that this discriminator can be optimal.
+    network = keras.Sequential([
+        keras.Input((2,)), keras.layers.Lambda(lambda z: tf.stack([*tf.unstack(z, axis=1), *tf.unstack(
+            z**2, axis=1), z[:, 0] * z[:, 1]], 1)), keras.layers.Dense(1, kernel_initializer="zeros")])
+    optimizer = keras.optimizers.Adam(0.1)
 
     @tf.function
-    def step(joint, permuted):
+    def step():
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(objectives.discriminator_loss(network, joint, permuted))
         optimizer.apply_gradients(zip(tape.gradient(loss, network.trainable_variables), network.trainable_variables,
                                       strict=True))
 
-    for _ in range(400):
-        step(*draw(512))
-    estimate = float(tf.reduce_mean(network(draw(20_000)[0])))
-    # The closed form is 0.511. A network of 400 steps is off by more than the Monte Carlo error of 0.006.
-    assert estimate == pytest.approx(-0.5 * np.log(1 - r**2), abs=0.05)
+    for _ in range(300):
+        step()
+    # The standard deviation of this estimate over seeds is 0.011; the closed form is 0.511.
+    assert float(tf.reduce_mean(network(joint))) == pytest.approx(-0.5 * np.log(1 - r**2), abs=0.03)
 
 
 def test_the_vae_and_the_discriminator_minimise_their_own_terms():

@@ -27,18 +27,27 @@ class FactorVAE(VAE):
     """
 
     options = (Option("gamma", 10.0, "Weight of the discriminator's estimate of the total correlation.",
-                      kind=float, low=0.0),)
+                      kind=float, low=0.0),
+               Option("discriminator_units", 1000, "Units of each of the six hidden layers of the discriminator.",
+                      kind=int, low=1, shapes_weights=True))
 
     @classmethod
     def make_arguments(cls, setting: Setting) -> dict[str, Any]:
-        """Return gamma, and Kim's discriminator: six layers of 1,000 units with a leaky relu of slope 0.2."""
-        return {"discriminator": make_discriminator(setting.latents, setting.seed), **setting.options}
+        """Return gamma, and a discriminator of the width that was asked for."""
+        units = setting.options["discriminator_units"]
+        return {"discriminator": make_discriminator(setting.latents, units, setting.seed),
+                "gamma": setting.options["gamma"]}
 
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
                  discriminator: Network, gamma: float = 10.0) -> None:
         super().__init__(encoder, decoder, likelihood)
         self.discriminator = discriminator
         self.gamma = gamma
+
+    @property
+    def discriminator_units(self) -> int:
+        """The number of outputs of the discriminator's first layer."""
+        return self.discriminator.weights[0].shape[-1]
 
     @property
     def noise_size(self) -> int:
@@ -68,10 +77,10 @@ class FactorVAE(VAE):
                 Update("discriminator", opponent, keras.optimizers.Adam(1e-4, beta_1=0.5, beta_2=0.9)))
 
 
-def make_discriminator(latents: int, seed: int = 0) -> Network:
-    """Make the network from z [B, d] to a logit [B, 1]: six layers of 1,000, leaky relu 0.2 (Kim, Mnih 2018)."""
+def make_discriminator(latents: int, units: int = 1000, seed: int = 0) -> Network:
+    """Make a network from z [B, d] to a logit [B, 1]: six layers of 1,000 units in Kim, Mnih 2018, leaky relu 0.2."""
     layer = networks.make_seeded_layers(seed, first=600)
     z = h = keras.Input((latents,), name="z")
     for _ in range(6):
-        h = layer(keras.layers.LeakyReLU, 0.2)(layer(keras.layers.Dense, 1000)(h))
+        h = layer(keras.layers.LeakyReLU, 0.2)(layer(keras.layers.Dense, units)(h))
     return keras.Model(z, layer(keras.layers.Dense, 1)(h), name="discriminator")
