@@ -90,7 +90,7 @@ def test_evaluation_says_what_it_scores_and_when_data_are_others_or_missing(here
     path = here / "exported/trained/1/assets.extra/card.json"
     card = json.loads(path.read_text())
     card["recipe"].update(dataset="mine.npz", split="grid")
-    del card["recipe"]["data_fingerprint"]
+    del card["recipe"]["data_fingerprint"], card["checksum"]
     path.write_text(json.dumps(card))
     run_evaluate("--export=exported/trained", *SCORED)
     assert "40 examples of mine.npz, all of which training could see" in capsys.readouterr().out

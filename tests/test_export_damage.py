@@ -29,10 +29,10 @@ def folder(two, tmp_path):
     return shutil.copytree(two, tmp_path / "model")
 
 
-def without_checksums(path):
-    """Change a card to one of an earlier version."""
-    card = json.loads((path / export.CARD).read_text())
-    del card["files"]
+def change(path, **entries):
+    """Change a version's card as a person would, who deletes its checksum; None deletes an entry."""
+    card = {**json.loads((path / export.CARD).read_text()), "checksum": None, **entries}
+    card = {name: value for name, value in card.items() if value is not None}
     (path / export.CARD).write_text(json.dumps(card))
 
 
@@ -66,8 +66,6 @@ def test_every_file_has_a_checksum(two):
 def test_any_damage_to_any_file_is_one_line_that_names_it_and_the_version_before_is_taken(two, folder, damage):
     path = folder / "2"
     for name in (*json.loads((path / export.CARD).read_text())["files"], str(export.CARD)):
-        if name == str(export.CARD) and damage is flip:
-            continue            # a card is a text that people may edit, and has no checksum
         damage(path / name)
         if damage is not os.unlink or name != "saved_model.pb":
             with pytest.raises(InputError, match=rf"2/{name}.*; (restore the file|export the model again)") as caught:
@@ -96,7 +94,7 @@ def test_a_file_of_another_model_is_refused(folder):
     ("saved_model.pb", cut), ("saved_model.pb", make_pipe), ("variables/variables.index", cut),
     ("variables/variables.data-00000-of-00001", cut), ("variables/variables.data-00000-of-00001", os.unlink)])
 def test_an_export_without_checksums_that_cannot_be_loaded_is_one_line(folder, name, damage):
-    without_checksums(folder / "2")
+    change(folder / "2", files=None)        # as in an earlier version
     damage(folder / "2" / name)
     with pytest.raises(InputError, match=r"model/2.*export the model again") as caught:
         export.load(folder / "2")
@@ -116,10 +114,27 @@ def test_an_export_without_checksums_that_cannot_be_loaded_is_one_line(folder, n
     ({"u": {"names": [1]}}, "expected u.names to be a list of texts"),
 ])
 def test_a_card_of_another_model_or_with_wrong_values_is_one_line(folder, entries, message):
-    path = folder / "2" / export.CARD
-    path.write_text(json.dumps({**json.loads(path.read_text()), **entries}))
+    change(folder / "2", **entries)
     with pytest.raises(InputError, match=message):
         export.load(folder / "2")
+
+
+def test_a_card_that_changed_by_itself_is_one_line(folder):
+    """One flipped bit can make a beta of 4 one of 5, by which scores would be compared with another theory."""
+    path = folder / "2" / export.CARD
+    export.update_card(folder / "2", beta=4.0)
+    assert export.load(folder / "2").card["beta"] == 4.0
+    text = path.read_text()
+    path.write_text(text.replace('"beta": 4.0', '"beta": 5.0'))
+    with pytest.raises(InputError, match=r"card.json: its entries are not those that its checksum was made of; restore "
+                                         r"the file, or export .*; if the card was changed on purpose, delete its"):
+        export.load(folder / "2")
+    with pytest.warns(UserWarning, match="card.json: its entries .*; going back to the version before"):
+        assert export.find_newest(folder) == folder / "1"
+    path.write_text(text.replace("\n", "").replace("  ", " "))
+    assert export.load(folder / "2").card["beta"] == 4.0, "spaces are no entries"
+    change(folder / "2", beta=5.0)
+    assert export.load(folder / "2").card["beta"] == 5.0
 
 
 def test_names_that_are_nearly_versions_do_no_harm(folder):

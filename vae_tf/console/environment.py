@@ -1,9 +1,11 @@
 """Settle what the environment of a program's process says to its libraries, before they are imported."""
 
 import os
+import re
+import subprocess
 import sys
 import warnings
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 
 from vae_tf.errors import InputError
 
@@ -18,6 +20,9 @@ THREADS = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1
 TRUTHS = ("TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "TF_CUDNN_USE_AUTOTUNE", "TF_CUDNN_USE_FRONTEND",
           "TF_ENABLE_ONEDNN_OPTS", "TF_FORCE_GPU_ALLOW_GROWTH")
 XLA = {"XLA_FLAGS": "--xla_", "TF_XLA_FLAGS": "--tf_xla_"}
+# A program that aborts where TensorFlow cannot read these variables, in words that name its file.
+READ_XLA = "import tensorflow as tf; tf.function(lambda: tf.constant(0.0), jit_compile=True)()"
+XLA_READER = "parse_flags_from_env"
 
 # What the program depends on, whatever the user's files say: Keras reads no keras.json, nor a debugging limit, and
 # Matplotlib draws to files.
@@ -45,8 +50,6 @@ def settle(environment: MutableMapping[str, str] = os.environ) -> None:
         if given and not all(_is_whole(part, least) for part in given.split(",")):
             raise InputError(f"{name}: expected a whole number from {least} to {MOST_THREADS:,} in this environment "
                              f"variable; got {given!r}")
-
-
     for name in TRUTHS:
         if environment.get(name, "").lower() not in ("", "0", "1", "false", "true"):
             raise InputError(f"{name}: expected 0 or 1 in this environment variable; got {environment[name]!r}")
@@ -54,6 +57,24 @@ def settle(environment: MutableMapping[str, str] = os.environ) -> None:
         unknown = [word for word in environment.get(name, "").split() if not word.startswith(prefix)]
         if unknown and not os.path.isfile(environment[name]):       # XLA reads its flags from a file, too
             raise InputError(f"{name}: expected flags {prefix}... in this environment variable; got {unknown[0]!r}")
+    _check_xla(environment)
+
+
+def _check_xla(environment: Mapping[str, str]) -> None:
+    """Raise InputError if TensorFlow would abort at the variables of XLA.
+
+    Each TensorFlow knows other flags, so a child process finds out, which takes as long as TensorFlow's import. Nothing
+    is done where neither variable is set.
+    """
+    given = {name: environment[name] for name in XLA if environment.get(name)}
+    if not given:
+        return
+    tried = subprocess.run([sys.executable, "-c", READ_XLA], env={**environment, "CUDA_VISIBLE_DEVICES": "-1"},
+                           capture_output=True, text=True, errors="replace")
+    aborted = re.search(rf"{XLA_READER}\S* (.*)", tried.stderr)
+    if tried.returncode and aborted:
+        raise InputError(f"{', '.join(given)}: expected flags that this TensorFlow knows and can read in this "
+                         f"environment variable; got {' '.join(given.values())} ({aborted[1]})")
 
 
 def _let_warnings_be_warnings(environment: MutableMapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 A card may come from a stranger. It therefore holds data alone, checked entry by entry, and its text is safe to print.
 """
 
+import hashlib
 import json
 import pathlib
 from collections.abc import Iterable, Mapping
@@ -50,7 +51,7 @@ ENTRIES: schemas.Schema = {
     "u.high": schemas.list_of(schemas.NUMBER, "finite numbers"), "limits": schemas.OBJECT, "limits.rows": schemas.SIZE,
     "limits.jacobian_rows": schemas.SIZE, "weights_sha256": schemas.TEXT, "final_terms": schemas.OBJECT,
     "history": schemas.Kind("an object of results", _is_history),
-    "files": schemas.Kind("an object of checksums by path", _is_list_of_files),
+    "files": schemas.Kind("an object of checksums by path", _is_list_of_files), "checksum": schemas.TEXT,
 }
 REMEDY = "restore the file, or export the model again with train.py"
 
@@ -78,6 +79,9 @@ def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, A
     if card.get("format", FORMAT) > FORMAT:
         raise InputError(f"{file}: format {card['format']} is of a newer vae_tf, this one reads {FORMAT}; install the "
                          "newer one")
+    if card.get("checksum", _compute_checksum(card)) != _compute_checksum(card):      # earlier cards have none
+        raise InputError(f"{file}: its entries are not those that its checksum was made of; {REMEDY}; if the card was "
+                         "changed on purpose, delete its entry checksum")
     scale = card.get("u")
     if scale and not (len(scale.get("names", ())) == len(scale.get("low", ())) == len(scale.get("high", ()))
                       == card["u_size"]):
@@ -95,10 +99,22 @@ def _escape(value: Any) -> Any:
     return make_printable(value) if isinstance(value, str) else value
 
 
+def write_text(card: Mapping[str, Any]) -> str:
+    """Return a card as the text of its file, with a checksum of all its entries, which `read_card` checks."""
+    card = json.loads(json.dumps(card))         # tuples become lists, as when the file is read
+    return json.dumps({**card, "checksum": _compute_checksum(card)}, indent=2)
+
+
+def _compute_checksum(card: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of the entries of a card but its checksum, whatever the order and the spaces of its file."""
+    entries = {name: value for name, value in card.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
+
+
 def update_card(path: str | pathlib.Path, **more: Any) -> None:
     """Add to the card of exported/NAME/VERSION, or replace what it says of the same."""
     card = {**read_card(path), **more}
-    files.write_text(pathlib.Path(path) / CARD, json.dumps(card, indent=2))
+    files.write_text(pathlib.Path(path) / CARD, write_text(card))
 
 
 def describe_scale(dataset: Dataset) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 from vae_tf import files
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError
-from vae_tf.export.card import CARD, EXTRA, FORMAT, WEIGHTS, describe_scale, read_card
+from vae_tf.export.card import CARD, EXTRA, FORMAT, WEIGHTS, describe_scale, read_card, write_text
 from vae_tf.export.checksums import check_files, compute_checksums
 from vae_tf.export.functions import Functions, has_dark
 from vae_tf.export.limits import compute_limits
@@ -63,7 +63,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
             model.save_weights(aside / WEIGHTS)
             _write_warmup(aside / WARMUP, folder.name, named, dataset)
             whole_card["files"] = compute_checksums(aside)
-            (aside / CARD).write_text(json.dumps(whole_card, indent=2))
+            (aside / CARD).write_text(write_text(whole_card))
             aside.chmod(0o755)
             path = _claim(folder, aside)
         except (OSError, RuntimeError, tf.errors.OpError) as error:      # h5py and TensorFlow raise errors of their own
