@@ -5,6 +5,7 @@ import os
 import pathlib
 import resource
 import runpy
+import signal
 import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -12,9 +13,9 @@ processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["vae_tf.cli", "vae_tf.report"])
 
 
-def run(name, *argv, folder, largest=None):
-    """(exit code, stdout, stderr) of `python NAME ARGV` in a folder; no file may become larger than `largest` bytes."""
-    process, out, error = start(name, *argv, folder=folder, largest=largest)
+def run(name, *argv, folder, **more):
+    """(exit code, stdout, stderr) of `python NAME ARGV` in a folder; `more` is as in `start`."""
+    process, out, error = start(name, *argv, folder=folder, **more)
     process.join(300)
     said = out.read_text(), error.read_text()
     out.unlink()
@@ -22,19 +23,28 @@ def run(name, *argv, folder, largest=None):
     return process.exitcode, *said
 
 
-def start(name, *argv, folder, largest=None):
-    """The process of `python NAME ARGV` in a folder, and the files that it prints into."""
+def start(name, *argv, folder, largest=None, environment=None):
+    """The process of `python NAME ARGV` in a folder, and the files that it prints into.
+
+    It leads a group of processes. No file may become larger than `largest` bytes; `environment` has variables beside
+    those of the caller.
+    """
     out, error = folder / ".stdout", folder / ".stderr"
-    process = processes.Process(target=_run, args=(name, argv, folder, largest, out, error))
+    process = processes.Process(target=_run, args=(name, argv, folder, largest, {**os.environ, **(environment or {})},
+                                                   out, error))
     process.start()
     return process, out, error
 
 
-def _run(name, argv, folder, largest, out, error):
+def _run(name, argv, folder, largest, environment, out, error):
+    os.setsid()
+    signal.signal(signal.SIGINT, signal.default_int_handler)    # a shell may have told the tests to ignore Ctrl-C
     os.chdir(folder)
     for descriptor, path in ((1, out), (2, error)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
     if largest:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))      # stands for a disk that is full
+    os.environ.update(environment)
+    sys.path[1:1] = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.argv, sys.path[0] = [name, *argv], str(ROOT)
     runpy.run_path(str(ROOT / name), run_name="__main__")

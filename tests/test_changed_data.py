@@ -4,6 +4,7 @@ import json
 import os
 
 import numpy as np
+import programs
 import pytest
 from commands import run_evaluate, run_program, run_train
 
@@ -26,17 +27,15 @@ def mine(folder, n=40, sign=1.0):
 
 def test_a_run_does_not_go_on_with_changed_data(tmp_path):
     mine(tmp_path)
-    done = run_program("train.py", *FLAGS, "--steps=2", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "on mine.npz (32 of 40 examples, chosen at random; the others are held out)" in done.stdout
+    code, out, error = programs.run("train.py", *FLAGS, "--steps=2", folder=tmp_path)
+    assert code == 0, error
+    assert "on mine.npz (32 of 40 examples, chosen at random; the others are held out)" in out
     mine(tmp_path, sign=-1.0)
     before = sorted(tmp_path.rglob("*"))
-    done = run_program("train.py", *FLAGS, "--steps=4", folder=tmp_path)
-    assert done.returncode == 2 and not done.stdout
-    assert done.stderr.count("\n") == 1, done.stderr
-    line = done.stderr
-    assert line.startswith("train.py: error: runs/vae_mine was trained on other data than mine.npz holds now")
-    assert "--restart" in line and sorted(tmp_path.rglob("*")) == before
+    code, out, error = programs.run("train.py", *FLAGS, "--steps=4", folder=tmp_path)
+    assert code == 2 and not out and error.count("\n") == 1, error
+    assert error.startswith("train.py: error: runs/vae_mine was trained on other data than mine.npz holds now")
+    assert "--restart" in error and sorted(tmp_path.rglob("*")) == before
 
 
 def test_fewer_rows_are_other_data_and_a_moved_file_is_the_same(here):

@@ -77,7 +77,7 @@ def run(main, define, *argv):
 def test_the_question_is_answered_from_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     base = ("--dataset=synthetic_linear", "--network=linear", "--likelihood_variance=0.01", "--learning_rate=0.01",
-            "--polarised_every=0", "--replicas=2", "--steps=3000", "--log_every=3000", "--checkpoint_every=3000")
+            "--polarised_every=0", "--replicas=2", "--steps=1000", "--log_every=1000", "--checkpoint_every=1000")
     run(train.main, cli.define_train_flags, "--model=vae", *base)
     run(train.main, cli.define_train_flags, "--model=full_covariance_vae", "--beta=1", *base)
     run(train.main, cli.define_train_flags, "--model=beta_vae", "--beta=1000", "--name=dead", *base[:-4],

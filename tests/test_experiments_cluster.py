@@ -30,7 +30,7 @@ flags = ["--beta=0.25", "--steps=100"]
 row = "long"
 column = "VAE"
 recipe = "rolinek2018/synthetic_linear_beta_vae"
-flags = ["--beta=0.5", "--batch_size=4", "--steps=40000", "--log_every=500", "--checkpoint_every=500"]
+flags = ["--beta=0.5", "--batch_size=4", "--steps=20000", "--log_every=500", "--checkpoint_every=500"]
 """
 SECONDS = 400       # until something must have happened, on a machine that is busy
 
@@ -67,7 +67,7 @@ def trainings(root, steps):
 
 
 def newest_step(folder):
-    steps = [int(path.stem) for path in folder.glob("runs/*-40000-seed0/checkpoints/*.npz")]
+    steps = [int(path.stem) for path in folder.glob("runs/*-20000-seed0/checkpoints/*.npz")]
     return max(steps, default=0)
 
 
@@ -85,9 +85,9 @@ def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path
     wait_for(newest_step, tmp_path)
 
     # A worker is killed: its training ends with it, and another worker goes on from the checkpoint.
-    training, = trainings(command, 40000)
+    training, = trainings(command, 20000)
     training.parent().send_signal(signal.SIGKILL)
-    wait_for(lambda: [other for other in trainings(command, 40000) if other != training])
+    wait_for(lambda: [other for other in trainings(command, 20000) if other != training])
     wait_for(lambda: not training.is_running())
     at = newest_step(tmp_path)
     short, = wait_for(result_of, tmp_path, 100)
@@ -100,8 +100,8 @@ def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path
     command.wait()
     wait_for(lambda: not any(process.is_running() and process.status() != "zombie" for process in below))
     at = newest_step(tmp_path)
-    assert 0 < at < 40000
-    assert not result_of(tmp_path, 40000)
+    assert 0 < at < 20000
+    assert not result_of(tmp_path, 20000)
 
     # The same command, now on a cluster that is there already, goes on.
     with scheduling.import_distributed().LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0,
@@ -114,9 +114,9 @@ def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path
     assert "1 runs are finished, 1 left" in said
 
     # Each run was trained once: every row of history is there once, and each model was exported once.
-    folder, = tmp_path.glob("runs/*-40000-seed0")
+    folder, = tmp_path.glob("runs/*-20000-seed0")
     with open(folder / "history.csv") as file:
-        assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(500, 40001, 500))
+        assert [int(row["step"]) for row in csv.DictReader(file)] == list(range(500, 20001, 500))
     log = (folder / "log.txt").read_text()
     steps = [int(line.split("/")[0][5:].replace(",", "")) for line in log.splitlines() if line.startswith("step ")]
     assert steps == sorted(steps)       # no process began anew

@@ -12,6 +12,7 @@ import sys
 import cases
 import keras
 import numpy as np
+import programs
 import pytest
 import rounding
 from tensorflow_probability import distributions as tfd
@@ -213,28 +214,31 @@ def test_an_installed_package_names_its_extension_as_an_entry_point(tmp_path, mo
     extensions.load.cache_clear()
 
 
-def run_program(folder, *argv):
-    """A program in a process of its own, with the example as its extension."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), extensions.VARIABLE: "mine"}
-    done = subprocess.run([sys.executable, *argv], cwd=folder, env=environment, capture_output=True, text=True,
-                          timeout=600)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+def run_program(folder, *argv, fork=True):
+    """What a program prints that has the example as its extension."""
+    environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)]), extensions.VARIABLE: "mine"}
+    if fork:
+        code, out, error = programs.run(*argv, folder=folder, environment=environment)
+    else:
+        done = subprocess.run([sys.executable, ROOT / argv[0], *argv[1:]], cwd=folder, env=os.environ | environment,
+                              capture_output=True, text=True, timeout=600)
+        code, out, error = done.returncode, done.stdout, done.stderr
+    assert code == 0, error
+    return out
 
 
 def test_what_an_extension_adds_is_trained_exported_and_scored_from_the_command_line(tmp_path):
     """A module outside of the package, through the real programs."""
     shutil.copy(ROOT / "examples" / "extension.py", tmp_path / "mine.py")
-    train_py, evaluate_py = str(ROOT / "train.py"), str(ROOT / "evaluate.py")
-    page = run_program(tmp_path, train_py, "--help")
+    page = run_program(tmp_path, "train.py", "--help")
     assert "adversarial_vae. [ivae]" in " ".join(page.split()) and "fashion_mnist, bars, or the path" in " ".join(
         page.split())
     assert "\nModel: adversarial_vae\n  --tc_weight " in page
-    assert "latent_range" in run_program(tmp_path, evaluate_py, "--help")
+    assert "latent_range" in run_program(tmp_path, "evaluate.py", "--help")
 
     run = ("--dataset=bars", "--model=adversarial_vae", "--tc_weight=3", "--batch_size=32", "--checkpoint_every=20")
-    run_program(tmp_path, train_py, *run, "--steps=20")
-    printed = run_program(tmp_path, train_py, *run, "--steps=40")        # goes on
+    run_program(tmp_path, "train.py", *run, "--steps=20")
+    printed = run_program(tmp_path, "train.py", *run, "--steps=40")        # goes on
     assert "adversarial_vae (mlp_mnist, 4 latents" in printed and "on bars (all 256 examples" in printed
     name = "adversarial_vae_bars"
     config = json.loads((tmp_path / "runs" / name / "config.json").read_text())
@@ -243,8 +247,8 @@ def test_what_an_extension_adds_is_trained_exported_and_scored_from_the_command_
     assert {"discriminator", "total_correlation"} <= set(columns)
 
     path = tmp_path / "exported" / name / "2"
-    table = run_program(tmp_path, evaluate_py, "--quick", "--examples=100", "--jobs=2", "--geometry=dto", "--theory=",
-                        "--metrics=active_units,mig,latent_range")
+    table = run_program(tmp_path, "evaluate.py", "--quick", "--examples=100", "--jobs=2", "--geometry=dto", "--theory=",
+                        "--metrics=active_units,mig,latent_range", fork=False)      # it starts workers of its own
     assert "latent_range" in table and "the codes are all the same" in table
     scores = json.loads((path / "metrics.json").read_text())["metrics"]
     assert scores["latent_range"]["score"] > 0 and len(scores["latent_range"]["per_latent"]) == 4
@@ -257,10 +261,8 @@ print(sorted(model.signatures), model.signatures["encode"](x=tf.zeros((2, 16, 16
 """], cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert "'encode', " in answered.stdout and "(2, 4)" in answered.stdout, answered.stderr
     # Without the variable nothing is added.
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    refused = subprocess.run([sys.executable, train_py, "--dataset=bars"], cwd=tmp_path, env=environment,
-                             capture_output=True, text=True, timeout=600)
-    assert refused.returncode == 2 and "dataset: expected one of" in refused.stderr
+    code, _, error = programs.run("train.py", "--dataset=bars", folder=tmp_path)
+    assert code == 2 and "dataset: expected one of" in error
 
 
 ROOMS = {"models": models.MODELS, "networks": networks.NETWORKS, "data": data.DATASETS}

@@ -1,12 +1,12 @@
 """Metrics declare what they need, in the package and outside of it; everything else follows from that."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
 
 import numpy as np
+import programs
 import pytest
 import test_metrics_properties as properties
 
@@ -66,19 +66,14 @@ def test_a_metric_from_outside_is_held_to_the_properties_that_it_declares(regist
         properties.check_change("toy", "relabelling", before)
 
 
-def test_a_metric_of_an_extension_is_in_the_help_the_table_and_the_numbers(tmp_path):
-    """The metric of examples/extension.py, scored in two worker processes by the command line."""
+def test_a_metric_of_an_extension_scores_codes_from_the_command_line(tmp_path):
+    """The metric of examples/extension.py; test_extensions.py scores a model with it."""
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "my.npz", codes=rng.uniform(0, 3, (80, 2)), factors=rng.integers(0, 3, (80, 2)))
-    path = os.pathsep.join([str(ROOT), str(ROOT / "examples"), os.environ.get("PYTHONPATH", "")])
-
-    def evaluate(*flags):
-        return subprocess.run([sys.executable, ROOT / "evaluate.py", *flags], check=True, cwd=tmp_path, text=True,
-                              capture_output=True, env=os.environ | {"PYTHONPATH": path,
-                                                                     "VAE_TF_EXTENSIONS": "extension"}).stdout
-
-    assert "elbo_decomposition, latent_range." in " ".join(evaluate("--help").split())
-    table = evaluate("--codes=my.npz", "--metrics=latent_range,mig", "--jobs=2")
+    code, table, error = programs.run(
+        "evaluate.py", "--codes=my.npz", "--metrics=latent_range,mig", "--jobs=1", folder=tmp_path,
+        environment={"PYTHONPATH": str(ROOT / "examples"), "VAE_TF_EXTENSIONS": "extension"})
+    assert code == 0, error
     told = json.loads((tmp_path / "my.metrics.json").read_text())["metrics"]
     assert 2.8 < told["latent_range"]["score"] < 3 and "interval" not in told["latent_range"]
     assert f"latent_range             {told['latent_range']['score']:.4g} " in table and "units of z" in table

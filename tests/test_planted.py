@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
-from commands import ROOT, run_program
+import programs
 
 SCORED = ("--metrics=active_units", "--geometry=", "--theory=", "--jobs=1")
 
@@ -15,7 +15,7 @@ def test_a_planted_link_is_not_followed_and_seven_channels_do_not_end_an_evaluat
     (tmp_path / "runs/planted").mkdir(parents=True)
     other = tmp_path / "other"
     other.write_text("somebody else's")
-    training = subprocess.Popen([sys.executable, ROOT / "train.py", "--model=vae", "--dataset=mine.npz", "--steps=2",
+    training = subprocess.Popen([sys.executable, programs.ROOT / "train.py", "--model=vae", "--dataset=mine.npz", "--steps=2",
                                  "--batch_size=4", "--name=planted"], cwd=tmp_path, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
     # The program imports for seconds before it writes; the first release wrote through a link of this name.
@@ -23,6 +23,6 @@ def test_a_planted_link_is_not_followed_and_seven_channels_do_not_end_an_evaluat
     said, _ = training.communicate(timeout=300)
     assert training.returncode == 0, said
     assert other.read_text() == "somebody else's"
-    done = run_program("evaluate.py", *SCORED, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    code, _, error = programs.run("evaluate.py", *SCORED, folder=tmp_path)
+    assert code == 0, error
     assert (tmp_path / "exported/planted/1/overview.png").exists()
