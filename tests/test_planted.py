@@ -15,9 +15,9 @@ def test_a_planted_link_is_not_followed_and_seven_channels_do_not_end_an_evaluat
     (tmp_path / "runs/planted").mkdir(parents=True)
     other = tmp_path / "other"
     other.write_text("somebody else's")
-    training = subprocess.Popen([sys.executable, programs.ROOT / "train.py", "--model=vae", "--dataset=mine.npz", "--steps=2",
-                                 "--batch_size=4", "--name=planted"], cwd=tmp_path, text=True, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT)
+    argv = ("--model=vae", "--dataset=mine.npz", "--steps=2", "--batch_size=4", "--name=planted")
+    training = subprocess.Popen([sys.executable, programs.ROOT / "train.py", *argv], cwd=tmp_path, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     # The program imports for seconds before it writes; the first release wrote through a link of this name.
     (tmp_path / f"runs/planted/.config.json.{training.pid}").symlink_to(other)
     said, _ = training.communicate(timeout=300)
