@@ -14,9 +14,11 @@ from vae_tf.typing import ArrayLike, Floats, Integers
 
 @arguments.check
 def beta_as_noise_variance(size: Count, beta: Positive, noise_variance: Positive) -> tuple[float, float]:
-    """beta is likelihood variance: objective(beta, s^2) / beta = objective(1, beta s^2) + constant (allen Theorem 3).
+    """Return the VAE that a Gaussian beta-VAE is: objective(beta, s^2) / beta = objective(1, beta s^2) + constant.
 
-    This is for a Gaussian likelihood; `dispersed_log_likelihood` covers the other families for which the theorem holds.
+    A beta-VAE with likelihood variance s^2 therefore trains as a VAE with variance beta s^2 (allen Theorem 3).
+
+    `dispersed_log_likelihood` covers the other families for which the theorem holds.
 
     Args:
         size: n, the number of entries of an example.
@@ -34,7 +36,7 @@ def beta_as_noise_variance(size: Count, beta: Positive, noise_variance: Positive
 def dispersed_log_likelihood(family: Annotated[str, Choice(("gaussian", "gamma", "bernoulli"))],
                              x: Annotated[ArrayLike, Sizes()], mean: Annotated[ArrayLike, Sizes()],
                              beta: Positive = 1.0, dispersion: Positive = 1.0) -> Floats:
-    """log p(x; mean) under the member of a family whose variance is beta times as large (allen Theorem 3), nats.
+    """Return log p(x; mean) in nats under a family member whose variance is beta times as large (allen Theorem 3).
 
     p(x; mean)^{1/beta} is that member's density times a factor without the mean, so that a beta-VAE with the one
     likelihood has the gradients of a VAE with the other, times beta. This holds exactly for exponential dispersion
@@ -70,10 +72,10 @@ def dispersed_log_likelihood(family: Annotated[str, Choice(("gaussian", "gamma",
 @arguments.check
 def tempered_posterior(log_likelihood: Annotated[ArrayLike, Sizes("... Z")],
                        log_prior: Annotated[ArrayLike, Sizes("Z")], beta: Positive = 1.0) -> tuple[Floats, Floats]:
-    """The best q(z|x) of all distributions for the beta-ELBO: p(x|z)^{1/beta} p(z), normalised (allen 3.3).
+    """Return the q(z|x) that maximises the beta-ELBO: p(x|z)^{1/beta} p(z), normalised (allen 3.3).
 
-    beta is a temperature: as it grows the posterior goes to the prior, and as it shrinks to the best z. Here z is in a
-    finite set, such as a grid.
+    beta acts as a temperature: as it grows, the posterior approaches the prior, and as it shrinks, the posterior
+    concentrates on the best z. Here z takes values in a finite set, such as a grid.
 
     Args:
         log_likelihood: log p(x|z) [..., Z].
@@ -90,7 +92,7 @@ def tempered_posterior(log_likelihood: Annotated[ArrayLike, Sizes("... Z")],
 
 @arguments.check
 def collapse_beta(covariance: Covariance, noise_variance: Positive | None = None) -> float:
-    """The beta from which on every latent of the linear beta-VAE's optimum is passive (allen Corollary 3.1).
+    """Return the beta from which on every latent of the linear beta-VAE's optimum is passive (allen Corollary 3.1).
 
     It is l_1 / s^2 for a fixed noise variance s^2. For a learned one it is n l_1 / tr C, which is at least 1, so that
     with a beta below 1 nothing collapses, whatever the data are.
@@ -115,7 +117,7 @@ def collapse_beta(covariance: Covariance, noise_variance: Positive | None = None
 @arguments.check
 def best_trade_off(reward: Annotated[ArrayLike, Sizes("M")], cost: Annotated[ArrayLike, Sizes("M")],
                    betas: Annotated[ArrayLike, Sizes("K")]) -> Integers:
-    """Which of M choices maximises reward - beta cost, for each beta (sikka Proposition 4).
+    """Find which of M choices maximises reward - beta cost, for each beta (sikka Proposition 4).
 
     The cost of the best choice never rises with beta, whatever the choices are. So the KL of models that are each at
     the optimum of their beta never rises with beta either. Take models trained at several betas as the choices,

@@ -1,4 +1,4 @@
-"""What closed forms take, and checks of covariances and of positive numbers.
+"""Check the covariances and positive numbers that closed forms take.
 
 n is the size of the data, d or k the number of latents, N the number of examples.
 """

@@ -1,4 +1,4 @@
-"""How far q(z|x) is from a Gaussian posterior: the KL divergence, model and true inference error."""
+"""Measure how far q(z|x) is from a Gaussian posterior: the KL divergence, model and true inference error."""
 
 import itertools
 from collections.abc import Callable
@@ -19,7 +19,7 @@ EXHAUSTIVE = 5
 
 @arguments.check
 def gaussian_kl(mean: Latents, covariance: Matrices, other_mean: PriorMean, other_covariance: Matrices) -> Floats:
-    """KL(N(mean, covariance) || N(other_mean, other_covariance)) [...], in nats.
+    """Return KL(N(mean, covariance) || N(other_mean, other_covariance)) [...], in nats.
 
     Args:
         mean, other_mean: [..., d].
@@ -40,11 +40,12 @@ def gaussian_kl(mean: Latents, covariance: Matrices, other_mean: PriorMean, othe
 
 @arguments.check
 def model_inference_error(log_weights: Annotated[ArrayLike, Sizes("N S")]) -> tuple[Floats, Floats, Floats]:
-    """MIE = E_x [log p(x) - ELBO(x)] (sikka (2), (4)) by importance sampling of p(x).
+    """Estimate the model inference error E_x [log p(x) - ELBO(x)] by importance sampling of p(x) (sikka (2), (4)).
 
-    log p(x) is estimated by the logarithm of the mean weight. On average that is too low, and so is the error: to first
-    order by Var(w) / (2 S (E w)^2). The effective sample size (sum w)^2 / sum w^2 estimates S / (1 + Var(w) / (E w)^2),
-    so that the error is too low by 1 / (2 effective sample size) - 1 / (2 S), which is 0 if all weights are equal.
+    log p(x) is estimated by the logarithm of the mean weight. On average this estimate is too low, and so is the error:
+    to first order by Var(w) / (2 S (E w)^2). The effective sample size (sum w)^2 / sum w^2 estimates S / (1 + Var(w) /
+    (E w)^2), so that the error is too low by 1 / (2 effective sample size) - 1 / (2 S), which is 0 if all weights are
+    equal.
 
     Args:
         log_weights: log p(x|z) + log p(z) - log q(z|x) [N, S] for S draws of z ~ q(z|x) per x, nats.
@@ -64,10 +65,11 @@ def model_inference_error(log_weights: Annotated[ArrayLike, Sizes("N S")]) -> tu
 def true_inference_error(mean: Annotated[ArrayLike, Sizes("N k")], covariance: Annotated[ArrayLike, Sizes("N k k")],
                          true_mean: Annotated[ArrayLike, Sizes("N k")],
                          true_covariance: Annotated[ArrayLike, Sizes("k k")]) -> tuple[Floats, Floats, Floats]:
-    """TIE = E_x KL(q(z|x) || p(s|x)) (sikka (3)), as printed and after the best signed permutation of the latents.
+    """Return the true inference error E_x KL(q(z|x) || p(s|x)), as printed and with matched latents (sikka (3)).
 
     The printed formula compares latent j with source j, but a model cannot know the order and the signs of the sources.
-    A model whose latents share an eigenvalue cannot know their rotation either; that is not undone here.
+    The matched error is the error after the best signed permutation of the latents. A model whose latents share an
+    eigenvalue cannot know their rotation either; this rotation is not undone here.
 
     Args:
         mean, covariance: mean [N, k] and covariance [N, k, k] of q(z|x).
@@ -91,10 +93,11 @@ def true_inference_error(mean: Annotated[ArrayLike, Sizes("N k")], covariance: A
 
 @arguments.check
 def best_signed_permutation(second_moment: Covariance, cross_moment: Covariance, precision: Covariance) -> Floats:
-    """The signed permutation P of latents z that minimises E KL(q(P z|x) || p(s|x)) for a fixed posterior precision.
+    """Find the signed permutation P of latents that minimises E KL(q(P z|x) || p(s|x)) for a fixed posterior precision.
 
-    The part that depends on P is tr(Lambda P S P^T) / 2 - tr(Lambda P C). For uncorrelated latents (S diagonal) it is a
-    linear assignment, and a quadratic one in general. With up to 5 latents every P is tried. With more, the search
+    The part that depends on P is tr(Lambda P S P^T) / 2 - tr(Lambda P C). For uncorrelated latents (S diagonal),
+    minimising it is a linear assignment problem; in general it is a quadratic one. With up to 5 latents, every P is
+    tried. With more, the search
     starts at the assignment for a diagonal S and makes swaps and sign flips until none helps. That is exact for
     uncorrelated latents, such as those of the linear beta-VAE's optimum; otherwise it ends at a local minimum.
 

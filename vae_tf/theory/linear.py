@@ -1,4 +1,4 @@
-"""Linear models in closed form: PPCA and the beta-VAE with affine encoder and decoder and Gaussian noise.
+"""Solve linear models in closed form: PPCA and the beta-VAE with affine encoder and decoder and Gaussian noise.
 
 The two are one model: the beta-VAE with noise variance s^2 has the decoder of PPCA with noise variance beta s^2.
 Encoders and decoders act on the data less their mean.
@@ -61,7 +61,7 @@ class LinearOptimum(NamedTuple):
 
 @arguments.check
 def ppca(covariance: Covariance, latents: Count, noise_variance: Positive | None = None) -> PPCA:
-    """Probabilistic PCA by maximum likelihood (Tipping, Bishop 1999; allen (2)-(4)), with the rotation R = I.
+    """Fit probabilistic PCA by maximum likelihood, with the rotation R = I (Tipping, Bishop 1999; allen (2)-(4)).
 
     W = Q_k (diag(l) - s^2 I)_+^{1/2} for data covariance C = Q diag(l) Q^T; s^2 is the mean of the eigenvalues left
     out, unless given. A column is 0 where l_j is s^2 or less, up to rounding.
@@ -96,7 +96,7 @@ def ppca(covariance: Covariance, latents: Count, noise_variance: Positive | None
 
 @arguments.check
 def linear_log_likelihood(covariance: Covariance, weights: Decoder, noise_variance: Positive = 1.0) -> float:
-    """E log N(x; 0, W W^T + s^2 I) over data with a covariance [n, n], in nats (Tipping, Bishop 1999; sikka (57))."""
+    """Return E log N(x; 0, W W^T + s^2 I) over data with a covariance [n, n], in nats (sikka (57))."""
     covariance = check_covariance("covariance", covariance)
     model = weights @ weights.T + noise_variance * np.eye(len(weights))
     return float(-(len(model) * np.log(2 * np.pi) + np.linalg.slogdet(model)[1]
@@ -105,9 +105,9 @@ def linear_log_likelihood(covariance: Covariance, weights: Decoder, noise_varian
 
 @arguments.check
 def linear_posterior(weights: Decoder, noise_variance: Positive = 1.0) -> LinearPosterior:
-    """p(z|x) of x = W z + noise, z ~ N(0, I): F = M^-1 W^T and E = s^2 M^-1, M = W^T W + s^2 I (allen (3)).
+    """Return p(z|x) of x = W z + noise, z ~ N(0, I): F = M^-1 W^T and E = s^2 M^-1, M = W^T W + s^2 I (allen (3)).
 
-    With W = A it is the true posterior of mixed sources (sikka (19)), with W = D a linear decoder's own (sikka (24)).
+    With W = A it is the true posterior of mixed sources (sikka (19)); with W = D, that of a linear decoder (sikka (24)).
     """
     inverse = np.linalg.inv(weights.T @ weights + noise_variance * np.eye(weights.shape[1]))
     return LinearPosterior(inverse @ weights.T, noise_variance * inverse)
@@ -115,9 +115,9 @@ def linear_posterior(weights: Decoder, noise_variance: Positive = 1.0) -> Linear
 
 @arguments.check
 def linear_encoder(decoder: Decoder, beta: Positive = 1.0, noise_variance: Positive = 1.0) -> tuple[Floats, Floats]:
-    """The best diagonal Gaussian encoder for a fixed linear decoder D [n, k] (sikka IV.A; (23), lines 1 and 4).
+    """Return the best diagonal Gaussian encoder for a fixed linear decoder D [n, k] (sikka IV.A; (23), lines 1 and 4).
 
-    W = (D^T D + beta s^2 I)^-1 D^T and variances beta s^2 / (||d_j||^2 + beta s^2), whatever the data.
+    It is W = (D^T D + beta s^2 I)^-1 D^T with the variances beta s^2 / (||d_j||^2 + beta s^2), whatever the data are.
 
     Returns:
         (W [k, n], variances [k]).
@@ -129,7 +129,7 @@ def linear_encoder(decoder: Decoder, beta: Positive = 1.0, noise_variance: Posit
 @arguments.check
 def linear_terms(covariance: Covariance, decoder: Decoder, encoder: Encoder, variances: Variances,
                  noise_variance: Positive = 1.0) -> tuple[float, float]:
-    """E reconstruction and E KL of a linear VAE without biases, in nats per example (sikka (21), W_sigma = 0).
+    """Return E reconstruction and E KL of a linear VAE without biases, in nats per example (sikka (21), W_sigma = 0).
 
     Args:
         covariance: covariance C [n, n] of the data.
@@ -153,9 +153,10 @@ def linear_terms(covariance: Covariance, decoder: Decoder, encoder: Encoder, var
 @arguments.check
 def linear_inference_error(covariance: Covariance, encoder: Encoder, variances: Variances, posterior: LinearPosterior,
                            matched: bool = False) -> float:
-    """E_x KL(N(W x, diag v) || N(F x, E)), nats (sikka (25), W_sigma = 0).
+    """Return E_x KL(N(W x, diag v) || N(F x, E)) in nats (sikka (25), W_sigma = 0).
 
-    With the decoder's own posterior it is the MIE (26), with the true posterior of the sources the TIE (27).
+    With the decoder's own posterior, this is the model inference error (26). With the true posterior of the sources, it
+    is the true inference error (27).
 
     Args:
         covariance: covariance C [n, n] of the data.
@@ -181,9 +182,9 @@ def linear_inference_error(covariance: Covariance, encoder: Encoder, variances: 
 
 @arguments.check
 def critical_betas(covariance: Covariance, latents: Count, noise_variance: Positive = 1.0) -> Floats:
-    """The beta [k] at which each latent of the linear beta-VAE becomes passive: l_j / s^2, the largest first.
+    """Return the beta [k] at which each latent of the linear beta-VAE becomes passive: l_j / s^2, the largest first.
 
-    At beta >= l_j / s^2, up to rounding, latent j is passive: its column is 0, its posterior the prior.
+    At beta >= l_j / s^2, up to rounding, latent j is passive: its column is 0, and its posterior is the prior.
     """
     C = _check(covariance, latents)
     return _decompose(C)[0][:latents] / noise_variance
@@ -192,12 +193,12 @@ def critical_betas(covariance: Covariance, latents: Count, noise_variance: Posit
 @arguments.check
 def linear_beta_vae(covariance: Covariance, latents: Count, beta: Positive = 1.0, noise_variance: Positive = 1.0,
                     ) -> LinearOptimum:
-    """The optimum of the linear beta-VAE (sikka (21)-(26) and allen Theorem 3 together).
+    """Return the optimum of the linear beta-VAE (sikka (21)-(26) and allen Theorem 3 together).
 
     With covariance C = Q diag(l) Q^T and noise variance s^2 the optimum is that of PPCA with noise beta s^2:
     D = Q_k (diag(l) - beta s^2 I)_+^{1/2}, W = (D^T D + beta s^2 I)^{-1} D^T, variances
-    beta s^2 / (||d_j||^2 + beta s^2). Latent j is passive iff l_j <= beta s^2, up to rounding: 10 n eps l_1. It is
-    the optimum up to signs and order of the latents where eigenvalues differ, see LinearOptimum.multiplicity.
+    beta s^2 / (||d_j||^2 + beta s^2). Latent j is passive if and only if l_j <= beta s^2, up to rounding, 10 n eps l_1.
+    Other optima differ in the signs and order of the latents; LinearOptimum.multiplicity says where more is open.
 
     Args:
         covariance: covariance C [n, n] of the data.
@@ -224,10 +225,10 @@ def linear_beta_vae(covariance: Covariance, latents: Count, beta: Positive = 1.0
 
 @arguments.check
 def linear_noise_variance(covariance: Covariance, latents: Count, beta: Positive = 1.0) -> float:
-    """The noise variance s^2 at which the optimum of the linear beta-VAE is least: a learned variance ends there.
+    """Return the noise variance s^2 at which the linear beta-VAE's optimum is least: a learned variance ends there.
 
-    With a active latents it is R_a / (n - a beta), R_a the sum of the eigenvalues beyond the first a. There is one
-    such a: the derivative of the least objective by log c, c = beta s^2, is beta / 2 times
+    With a active latents it is R_a / (n - a beta), where R_a is the sum of the eigenvalues beyond the first a. There is
+    exactly one such a: the derivative of the least objective by log c, c = beta s^2, is beta / 2 times
     n / beta - sum_{j <= k} min(1, l_j / c) - sum_{j > k} l_j / c, which rises with c. At beta = 1 it is PPCA's.
 
     Args:
@@ -254,7 +255,7 @@ def linear_noise_variance(covariance: Covariance, latents: Count, beta: Positive
 
 @arguments.check
 def turn_angle(covariance: Covariance, decoder: Decoder, beta: Positive = 1.0, noise_variance: Positive = 1.0) -> float:
-    """The angle by which the latents of a linear decoder are turned from the optimum's, in degrees: 0 to 90.
+    """Return the angle by which the latents of a linear decoder are turned from the optimum's, in degrees: 0 to 90.
 
     At the optimum each active latent moves x within one eigenspace of the covariance, and an eigenspace belongs to as
     many latents as it has directions there. The angle of an eigenspace is arccos sqrt of the share that this many

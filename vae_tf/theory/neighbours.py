@@ -1,4 +1,4 @@
-"""The local decoder and its neighbours: bhowal's Lemma 1, Theorem 2 and Proposition 6."""
+"""Compute losses of the local decoder and of neighbours: bhowal's Lemma 1, Theorem 2 and Proposition 6."""
 
 from typing import Annotated
 
@@ -18,12 +18,12 @@ OfOutputs = Annotated[ArrayLike, Sizes("... n", broadcasts=True)]
 @arguments.check
 def stochastic_loss(matrix: Jacobian, variances: Annotated[ArrayLike, Sizes("... d", above=0)], value: OfOutputs,
                     slope: OfOutputs, curvature: OfOutputs) -> Floats:
-    """E ||f(M eps)||^2 to first order in the variances [...] (bhowal Lemma 1 (9), (49), (50)), squared data units.
+    """Return E ||f(M eps)||^2 [...] to first order in the variances (bhowal Lemma 1), in squared data units.
 
-    sum_j f_j(0)^2 + (f_j'(0)^2 + f_j(0) f_j''(0)) sum_k M_jk^2 s_k^2, for eps_k ~ N(0, s_k^2) and one function f_j per
-    output, applied to (M eps)_j. Its error is of second order in the variances. For the f of Proposition 4,
-    f(a) = g(M mu + a) - g(M mu), f(0) is 0: then what Theorem 1 minimises, (50), is E ||J eps||^2 of the Jacobian
-    J = f' M, as in rolinek (17).
+    It is sum_j f_j(0)^2 + (f_j'(0)^2 + f_j(0) f_j''(0)) sum_k M_jk^2 s_k^2, for eps_k ~ N(0, s_k^2) and one function
+    f_j per output, applied to (M eps)_j. Its error is of second order in the variances. For the f of Proposition 4,
+    f(a) = g(M mu + a) - g(M mu), f(0) is 0: then what Theorem 1 minimises, (50), is E ||J eps||^2 of the Jacobian J =
+    f' M, as in rolinek (17).
 
     Args:
         matrix: M [..., n, d].
@@ -56,7 +56,7 @@ def nearest_neighbours(x: Data, neighbours: Count) -> Integers:
 
 @arguments.check
 def confusion_loss(x: Data, confused: Rows) -> Floats:
-    """sum_k ||x_k - x_i||^2 [N]: the cost of rebuilding x_i as the examples that it is confused with (bhowal (59)).
+    """Return sum_k ||x_k - x_i||^2 [N], the cost of rebuilding x_i as the examples it is confused with (bhowal (59)).
 
     This holds for an ideal encoder and decoder, which err only where posteriors overlap. The cost is least for the
     nearest neighbours (Proposition 6, Lemma 13). That is a bound: to reach it, as Theorem 2 (a) says, the posteriors of
@@ -74,11 +74,12 @@ def confusion_loss(x: Data, confused: Rows) -> Floats:
 @arguments.check
 def neighbour_distance(mean: Annotated[ArrayLike, Sizes("N d")],
                        variance: Annotated[ArrayLike, Sizes("N d", above=0)], confused: Rows) -> Floats:
-    """E sum_k ||z_i - z_k||^2 [N] for independent samples z ~ q(z|x): Dist of bhowal Theorem 2.
+    """Return E sum_k ||z_i - z_k||^2 [N] for independent samples z ~ q(z|x): Dist of bhowal Theorem 2.
 
-    sum_k ||mu_i - mu_k||^2 + sum_j (s_ij^2 + s_kj^2). Theorem 2 (b) says that it falls with the KL. That holds for the
-    means, not for the variances, which rise to 1 as the KL falls: it falls where neighbours' means are far apart
-    against their posteriors' width, and rises to 2 d per neighbour where they are close.
+    It is sum_k (||mu_i - mu_k||^2 + sum_j (s_ij^2 + s_kj^2)). Theorem 2 (b) says that it falls with the KL. This is
+    true of the means, but not of the variances, which rise to 1 as the KL falls. So Dist falls where the neighbours'
+    means are far apart in comparison with the width of their posteriors, and rises to 2 d per neighbour where they are
+    close.
 
     Args:
         mean, variance: the means and variances of q(z|x), [N, d].

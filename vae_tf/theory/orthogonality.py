@@ -1,4 +1,4 @@
-"""What orthogonal columns save and identify: rolinek's joint problem, bhowal's Lemma 5, allen's corollaries.
+"""Compute what orthogonal columns save and identify: rolinek's joint problem, bhowal's Lemma 5, allen's corollaries.
 
 J [..., n, d] is a decoder's Jacobian, with columns c_j.
 """
@@ -30,10 +30,10 @@ class Components(NamedTuple):
 
 @arguments.check
 def precision_allocation(jacobian: Jacobian, budget: float) -> tuple[Floats, Floats]:
-    """Variances that minimise E ||J eps||^2 under a budget sum_j -log s_j^2 = C (rolinek (22), (23), S5).
+    """Return the variances that minimise E ||J eps||^2 under a budget sum_j -log s_j^2 = C (rolinek (22), (23), S5).
 
-    s_j^2 = minimum / (d ||c_j||^2); the minimum is d (prod_j ||c_j||^2)^{1/d} e^{-C/d}. With d = 2 the exponent is
-    -C/2, where (25) and (26) print -C.
+    They are s_j^2 = minimum / (d ||c_j||^2), and the minimum is d (prod_j ||c_j||^2)^{1/d} e^{-C/d}. For d = 2 the
+    exponent is -C/2, where (25) and (26) print -C.
 
     Args:
         jacobian: J [..., n, d], no column zero.
@@ -50,12 +50,13 @@ def precision_allocation(jacobian: Jacobian, budget: float) -> tuple[Floats, Flo
 @arguments.check
 def joint_precision_allocation(jacobians: Annotated[ArrayLike, Sizes("N n d")], budget: float,
                                ) -> tuple[Floats, Floats, float]:
-    """The minimum of the joint problem over rotations and variances, and where it is (rolinek Theorem 2, S40).
+    """Return the minimum of the joint problem over rotations and variances, and where it is (rolinek Theorem 2, S40).
 
-    (18), (19): min sum_i log E ||J_i V_i eps_i||^2 over rotations V_i and variances with sum_ij -log s_ij^2 = C. It is
-    N log d - C / d + 2/d sum_i log det^+ J_i, det^+ the product of the singular values. It is where every J_i V_i has
-    orthogonal columns and s_ij^2 is in proportion to 1 / ||c_ij||^2. How the examples share the budget is open: the
-    logarithm makes every share as good. Here all have the same.
+    The problem (18), (19) is to minimise sum_i log E ||J_i V_i eps_i||^2 over rotations V_i and over variances with
+    sum_ij -log s_ij^2 = C. Its minimum is N log d - C / d + 2/d sum_i log det^+ J_i, where det^+ is the product of the
+    singular values. It is reached where every J_i V_i has orthogonal columns and s_ij^2 is in proportion to
+    1 / ||c_ij||^2. How the examples share the budget is open, because the logarithm makes every share as good. Here all
+    examples have the same share.
 
     Args:
         jacobians: J_i [N, n, d], of full column rank.
@@ -75,12 +76,13 @@ def joint_precision_allocation(jacobians: Annotated[ArrayLike, Sizes("N n d")], 
 
 @arguments.check
 def kl_saving(jacobian: Jacobian) -> Floats:
-    """How much less KL orthogonal columns need for the same stochastic loss [...], nats (bhowal Lemma 5).
+    """Return how much less KL orthogonal columns need for the same stochastic loss [...], in nats (bhowal Lemma 5).
 
-    sum_j log ||c_j|| - 1/2 log det J^T J >= 0: the polarised KL, -1/2 sum_j log s_j^2, that the best variances need for
-    one E ||J eps||^2, less the same after the rotation of the latents that makes columns orthogonal. bhowal's L_KL has
-    no 1/2, so there it is twice this. The proof's last bound is by log Sing(M_D) - log Sing(M_ortho), which it calls
-    above 0: a rotation leaves the singular values, and it is 0. Hadamard's inequality in the line before is enough.
+    It is sum_j log ||c_j|| - 1/2 log det J^T J >= 0. Consider the polarised KL, -1/2 sum_j log s_j^2, that the best
+    variances need for a given E ||J eps||^2: the saving is this KL minus the same KL after the rotation of the latents
+    that makes the columns orthogonal. bhowal's L_KL has no 1/2, so there the saving is twice as large. The proof ends
+    with the bound log Sing(M_D) - log Sing(M_ortho), which it calls positive; but a rotation does not change singular
+    values, so this bound is 0. Hadamard's inequality, in the line before, is enough.
 
     Args:
         jacobian: J [..., n, d], of full column rank.
@@ -93,7 +95,7 @@ def kl_saving(jacobian: Jacobian) -> Floats:
 def rotate(mean: Annotated[Floats, Sizes("... d")], covariance: Annotated[Floats, Sizes("... d d")],
            jacobian: Annotated[Floats, Sizes("... n d")], rotation: Annotated[Floats, Sizes("d d")],
            diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
-    """Posterior and Jacobian when the encoder is followed by U and the decoder preceded by U^T (rolinek (8), (9)).
+    """Return posterior and Jacobian with U put behind the encoder and U^T before the decoder (rolinek (8), (9)).
 
     Args:
         mean, covariance: mean [..., d] and covariance [..., d, d] of q(z|x).
@@ -114,11 +116,12 @@ def rotate(mean: Annotated[Floats, Sizes("... d")], covariance: Annotated[Floats
 
 @arguments.check
 def components(jacobian: Jacobian) -> Components:
-    """The independent components of a push-forward density at a point (allen Theorems 1, 2, Corollaries 1.1, 2.1).
+    """Return the independent components of a push-forward density at a point (allen Theorems 1 and 2).
 
-    For data x = W z + noise they are what a linear VAE identifies, with J = W: its decoder at beta 1 and the right
-    noise variance has the columns scale_j direction_j, up to signs and order, wherever `identified`. W's own right
-    singular vectors leave no trace in the data. For a decoder with orthogonal columns they are its columns.
+    For data x = W z + noise, with J = W, they are what a linear VAE identifies: at beta 1 and the right noise variance,
+    its decoder has the columns scale_j direction_j, up to signs and order, wherever they are `identified`. The right
+    singular vectors of W leave no trace in the data. For a decoder with orthogonal columns, the components are its
+    columns.
 
     Args:
         jacobian: J [..., n, d], of full column rank.
@@ -136,12 +139,13 @@ def components(jacobian: Jacobian) -> Components:
 
 @arguments.check
 def match_components(jacobian: OneJacobian, other: OneJacobian) -> tuple[Floats, float]:
-    """Whether two decoders have the same components at a point of their manifold (allen Corollary 2.1).
+    """Compare the components that two decoders have at a point of their manifold (allen Corollary 2.1).
 
-    Then the columns of their Jacobians, at z and z' with f(z) = g(z'), are the same up to signs and order. For linear
-    decoders of one density it is so wherever singular values tell directions apart. For others it is not: a plane's
-    normal density has Cartesian and polar coordinates, both of independent normal latents with orthogonal columns
-    everywhere, so that distinct slopes do not identify a model as Corollary 2.1 says.
+    If they have the same components, the columns of their Jacobians, at z and z' with f(z) = g(z'), are the same up to
+    signs and order. Linear decoders of one density have the same components wherever singular values tell directions
+    apart. Other decoders need not: the normal density of a plane has Cartesian and polar coordinates, both made from
+    independent normal latents with orthogonal columns everywhere. So distinct slopes do not identify a model, although
+    Corollary 2.1 says that they do.
 
     Args:
         jacobian, other: J of f at z and of g at z', [n, d].

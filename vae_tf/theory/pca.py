@@ -15,10 +15,10 @@ from vae_tf.typing import ArrayLike, Floats
 @arguments.check
 def linear_autoencoder(covariance: Covariance, latents: Count,
                        mixing: Annotated[ArrayLike, Sizes("d d")] | None = None) -> tuple[Floats, Floats, float]:
-    """A minimiser of E ||x - Y Y' x||^2: the PCA of the data, latents mixed by any G (rolinek (6), (7), Example 1).
+    """Return a minimiser of E ||x - Y Y' x||^2: PCA with its latents mixed by any G (rolinek (6), (7), Example 1).
 
-    With P_d the d leading eigenvectors as rows, Y' = G^-1 P_d and Y = P_d^T G for any invertible G: the decoder undoes
-    what the encoder does to the latents. rolinek's example is G = Sigma Q.
+    Let the rows of P_d be the d leading eigenvectors. Then Y' = G^-1 P_d and Y = P_d^T G are a minimiser for any
+    invertible G, because the decoder undoes what the encoder does to the latents. rolinek's example is G = Sigma Q.
 
     Args:
         covariance: covariance C [n, n] of the data.
@@ -45,7 +45,7 @@ def linear_autoencoder(covariance: Covariance, latents: Count,
 
 @arguments.check
 def autoencoder_loss(covariance: Covariance, decoder: Decoder, encoder: Encoder) -> float:
-    """E ||x - Y Y' x||^2 of a linear autoencoder without noise, squared data units (rolinek (6)).
+    """Return E ||x - Y Y' x||^2 of a linear autoencoder without noise, in squared data units (rolinek (6)).
 
     Args:
         covariance: covariance C [n, n] of the data.
@@ -59,11 +59,12 @@ def autoencoder_loss(covariance: Covariance, decoder: Decoder, encoder: Encoder)
 @arguments.check
 def ppca_by_em(covariance: Covariance, latents: Count, steps: Count = 10_000, tolerance: NotNegative = 1e-12,
                seed: Seed = 0) -> tuple[PPCA, Floats]:
-    """PPCA by expectation maximisation from random weights (Tipping, Bishop 1999, A.2; allen 2, PPCA^EM).
+    """Fit PPCA by expectation maximisation from random weights (Tipping, Bishop 1999, A.2; allen 2, PPCA^EM).
 
-    E: p(z|x) = N(M^-1 W^T x, s^2 M^-1), M = W^T W + s^2 I. M: W' = C W (s^2 I + M^-1 W^T C W)^-1 and
-    s'^2 = tr(C - C W M^-1 W'^T) / n. The log-likelihood never falls. It ends at `ppca`, but for a rotation of the
-    latents that depends on the start: a posterior with a full covariance does not see it.
+    The E step computes p(z|x) = N(M^-1 W^T x, s^2 M^-1) with M = W^T W + s^2 I. The M step sets
+    W' = C W (s^2 I + M^-1 W^T C W)^-1 and s'^2 = tr(C - C W M^-1 W'^T) / n. The log-likelihood never falls. EM ends at
+    the result of `ppca`, except for a rotation of the latents that depends on the start: a posterior with a full
+    covariance does not notice a rotation.
 
     Args:
         covariance: covariance C [n, n] of the data.

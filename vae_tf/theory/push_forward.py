@@ -1,4 +1,4 @@
-"""The density that a decoder gives the images of its latents, split by latent (allen 4).
+"""Compute the density that a decoder gives the images of its latents, as a whole and by latent (allen 4).
 
 J [..., n, d] is the Jacobian of the decoder's mean, with columns c_j.
 """
@@ -12,9 +12,9 @@ from vae_tf.typing import ArrayLike, Floats
 
 @arguments.check
 def push_forward_log_density(z: Latents, jacobian: Jacobian) -> Floats:
-    """log p(f(z)) = log N(z; 0, I) - 1/2 log det J^T J [...] on the decoder's manifold, nats (allen (9), (12)).
+    """Return log p(f(z)) = log N(z; 0, I) - 1/2 log det J^T J [...] on the decoder's manifold, nats (allen (9), (12)).
 
-    |J| of the print is the product of the singular values: J is not square.
+    J is not square: the paper's |J| means the product of the singular values.
 
     Args:
         z: [..., d].
@@ -26,10 +26,10 @@ def push_forward_log_density(z: Latents, jacobian: Jacobian) -> Floats:
 
 @arguments.check
 def push_forward_factors(z: Latents, jacobian: Jacobian) -> Floats:
-    """log p_j = log N(z_j; 0, 1) - log ||c_j|| [..., d]: densities along the image of each latent (allen (10), (12)).
+    """Return log p_j = log N(z_j; 0, 1) - log ||c_j|| [..., d], densities along each latent's image (allen (10), (12)).
 
-    Their sum is the push-forward log density iff the columns are orthogonal; else it falls short of it by
-    `split_error`.
+    Their sum is the push-forward log density if and only if the columns are orthogonal. Otherwise it falls short of
+    that density by `split_error`.
 
     Args:
         z: [..., d].
@@ -40,10 +40,10 @@ def push_forward_factors(z: Latents, jacobian: Jacobian) -> Floats:
 
 @arguments.check
 def split_error(z: Latents, jacobian: Jacobian) -> Floats:
-    """Push-forward log density less the sum of its factors [...] >= 0, nats: sum_j log ||c_j|| - 1/2 log det J^T J.
+    """Return the push-forward log density minus the sum of its factors [...] >= 0, in nats.
 
-    It is 0 if and only if the columns are orthogonal, and the same at every z for a linear decoder.
-    `metrics.hadamard_gap` is its mean over x.
+    This is sum_j log ||c_j|| - 1/2 log det J^T J. It is 0 if and only if the columns are orthogonal, and the same at
+    every z for a linear decoder. `metrics.hadamard_gap` is its mean over x.
     """
     return push_forward_log_density(z, jacobian) - push_forward_factors(z, jacobian).sum(-1)
 

@@ -1,4 +1,4 @@
-"""The ELBO around a posterior mean, expanded to second order in z, and the covariance that maximises it.
+"""Expand the ELBO around a posterior mean to second order in z, and find the covariance that maximises it.
 
 `output` is always what the decoder returns, the natural parameter of the likelihood: the mean of a Gaussian if a
 noise_variance is given, else the logits of a Bernoulli. J is the Jacobian of the output. Results are per example, in
@@ -30,9 +30,9 @@ from vae_tf.typing import ArrayLike, Floats
 
 @arguments.check
 def log_likelihood(x: Outputs, output: Outputs, noise_variance: Positive | None = None) -> Floats:
-    """log p(x|z) [...] of data [..., n], nats: Gaussian, or Bernoulli (x . theta - sum log(1 + e^theta)).
+    """Return log p(x|z) [...] of data [..., n] in nats: Gaussian, or Bernoulli (x . theta - sum log(1 + e^theta)).
 
-    The Bernoulli is x log s(theta) + (1 - x) log(1 - s(theta)), of which allen A.4 prints the first half alone.
+    The Bernoulli log-likelihood is x log s(theta) + (1 - x) log(1 - s(theta)); allen A.4 prints its first half alone.
     """
     x, output = np.asarray(x, np.float64), np.asarray(output, np.float64)
     if noise_variance is None:
@@ -42,7 +42,7 @@ def log_likelihood(x: Outputs, output: Outputs, noise_variance: Positive | None 
 
 @arguments.check
 def curvature(output: Outputs, noise_variance: Positive | None = None) -> Floats:
-    """A [..., n], minus the second derivative of log p(x|z) by the output: p (1 - p), or 1 / s^2 (allen (6))."""
+    """Return A [..., n], minus the second derivative of log p(x|z) by the output: p (1 - p), or 1 / s^2 (allen (6))."""
     if noise_variance is None:
         return expit(output) * expit(-np.asarray(output, np.float64))
     return np.full(np.shape(output), 1 / noise_variance)
@@ -50,7 +50,7 @@ def curvature(output: Outputs, noise_variance: Positive | None = None) -> Floats
 
 @arguments.check
 def gauss_newton_hessian(jacobian: Jacobian, output: Outputs, noise_variance: Positive | None = None) -> Floats:
-    """-J^T A J [..., d, d]: the Hessian of log p(x|z) by z but for the decoder's own curvature (allen (6), A.4).
+    """Return -J^T A J [..., d, d], the Hessian of log p(x|z) by z without the decoder's own curvature (allen (6), A.4).
 
     Args:
         jacobian: J [..., n, d].
@@ -64,9 +64,9 @@ def gauss_newton_hessian(jacobian: Jacobian, output: Outputs, noise_variance: Po
 @arguments.check
 def hessian(jacobian: Jacobian, second: Annotated[Floats, Sizes("... n d d")], x: Annotated[Floats, Sizes("... n")],
             output: Annotated[Floats, Sizes("... n")], noise_variance: Positive | None = None) -> Floats:
-    """The Hessian of log p(x|z) by z [..., d, d], exact: -J^T A J + sum_k (x_k - xhat_k) d^2 theta_k (allen (6)).
+    """Return the exact Hessian of log p(x|z) by z [..., d, d]: -J^T A J + sum_k (x_k - xhat_k) d^2 theta_k (allen (6)).
 
-    For a Gaussian the last term is over s^2, because its natural parameter is the mean over the variance.
+    For a Gaussian, the last term is divided by s^2, because its natural parameter is the mean divided by the variance.
 
     Args:
         jacobian: J [..., n, d].
@@ -84,7 +84,7 @@ def deterministic_elbo(log_likelihood: Annotated[Floats | float, Sizes()],
                        hessian: Annotated[Floats, Sizes("... d d")], mean: Annotated[Floats, Sizes("... d")],
                        covariance: Annotated[Floats, Sizes("... d d")], beta: NotNegative = 1.0,
                        prior_mean: PriorMean = 0.0, prior_variance: PriorVariance = 1.0) -> Floats:
-    """log p(x|mu) + tr(H Sigma) / 2 - beta KL(N(mu, Sigma) || p(z)) [...] (allen (5), (16), A.4).
+    """Return log p(x|mu) + tr(H Sigma) / 2 - beta KL(N(mu, Sigma) || p(z)) [...], in nats (allen (5), (16), A.4).
 
     This is exact for a linear decoder with Gaussian noise. Otherwise its error vanishes as Sigma^2 when Sigma does.
 
@@ -106,9 +106,11 @@ def deterministic_elbo(log_likelihood: Annotated[Floats | float, Sizes()],
 
 @arguments.check
 def optimal_precision(hessian: Matrices, beta: Positive = 1.0, prior_variance: PriorVariance = 1.0) -> Floats:
-    """Sigma^-1 [..., d, d] that maximises the deterministic ELBO: Lambda_prior - H / beta (allen (7); bonheme (11)).
+    """Return the Sigma^-1 [..., d, d] that maximises the deterministic ELBO: Lambda_prior - H / beta (allen (7)).
 
-    The best diagonal posterior has the variances 1 / diag of it.
+    bonheme (11) is the special case of a Gaussian likelihood and beta 1.
+
+    The variances of the best diagonal posterior are the reciprocals of its diagonal.
 
     Args:
         hessian: H [..., d, d]; -J^T A J by Gauss-Newton.
@@ -131,7 +133,7 @@ def optimal_precision(hessian: Matrices, beta: Positive = 1.0, prior_variance: P
 
 @arguments.check
 def diagonal_cost(precision: Matrices) -> Floats:
-    """What the best diagonal posterior costs [...], nats: (sum_j log P_jj - log det P) / 2 >= 0 (allen Theorem 5).
+    """Return what the best diagonal posterior costs [...], in nats: (sum_j log P_jj - log det P) / 2 (allen Theorem 5).
 
     The deterministic ELBO stays below that of the full covariance P^-1 by beta times this cost, which is 0 if and only
     if P is diagonal.
@@ -147,13 +149,14 @@ def diagonal_cost(precision: Matrices) -> Floats:
 @arguments.check
 def jacobian_cost(singular_values: Annotated[ArrayLike, Sizes("... d", low=0)], beta: Positive = 1.0,
                   noise_variance: Positive = 1.0) -> Floats:
-    """What the decoder's slopes cost an optimal posterior [...], nats: beta / 2 sum_j log(1 + s_j^2 / (beta s^2)).
+    """Return the cost of slopes to an optimal posterior [...]: beta / 2 sum_j log(1 + s_j^2 / (beta s^2)), in nats.
 
-    The deterministic ELBO of a Gaussian likelihood with orthogonal columns and the posterior that is best for them is
-    log p(x|mu) - beta ||mu||^2 / 2 less this (allen (14), (19)). (14) prints s^2 / (1 + s^2 / beta) in its place: at
-    the optimum tr(H Sigma) - beta tr(Sigma) is constant, and what depends on s is the entropy, which (14) leaves out.
-    It is 0 for a decoder that stands still and grows without bound, though only by the logarithm of s_j: for the same
-    way through data space, steep jumps between plateaus cost less than an even slope as they get narrow.
+    Take a Gaussian likelihood, orthogonal columns and the posterior that is best for them. The deterministic ELBO is
+    then log p(x|mu) - beta ||mu||^2 / 2 minus this cost (allen (14), (19)). In its place (14) prints
+    s^2 / (1 + s^2 / beta). But at the optimum tr(H Sigma) - beta tr(Sigma) is constant, and what depends on s is the
+    entropy, which (14) leaves out. The cost is 0 for a constant decoder. It grows without bound, but only with the
+    logarithm of s_j: on the same way through data space, narrow steep jumps between plateaus cost less than an even
+    slope.
 
     Args:
         singular_values: of the Jacobian of the decoder's mean, s_j [..., d]: norms of its columns.
@@ -164,11 +167,12 @@ def jacobian_cost(singular_values: Annotated[ArrayLike, Sizes("... d", low=0)], 
 
 @arguments.check
 def precise_limit(jacobian: OneJacobian, prior_variance: OnePriorVariance = 1.0) -> tuple[Floats, Floats]:
-    """What the optimal posterior covariance becomes as the noise variance gamma goes to 0 (bonheme Theorem 1, (11)).
+    """Return the limit of the optimal posterior covariance as the noise variance gamma goes to 0 (bonheme Theorem 1).
 
-    Sigma = (Lambda_prior + J^T J / gamma)^-1. Along the r directions of z that the decoder sees it goes to 0 as gamma
-    times the pseudo-inverse of J^T J: these are active. Along the others, the null space of J, it stays: it is the
-    prior given the active directions, and the prior itself where latents are axes of the null space: passive.
+    That covariance is Sigma = (Lambda_prior + J^T J / gamma)^-1. The r directions of z that the decoder sees are
+    active: along them, Sigma goes to 0 as gamma times the pseudo-inverse of J^T J. The other directions, the null space
+    of J, are passive: along them, Sigma becomes the prior's covariance given the active directions. That is the prior
+    itself where latents are axes of the null space.
 
     Args:
         jacobian: J [n, d], of any rank.
@@ -189,10 +193,11 @@ def precise_limit(jacobian: OneJacobian, prior_variance: OnePriorVariance = 1.0)
 @arguments.check
 def posterior_eigenvalue_bounds(jacobian: OneJacobian, prior_variance: OnePriorVariance, gamma: Positive,
                                 ) -> tuple[Floats, Floats]:
-    """Bounds of the eigenvalues of the optimal posterior covariance, the smallest first (bonheme (12)).
+    """Return bounds of the eigenvalues of the optimal posterior covariance, the smallest first (bonheme (12)).
 
-    1 / (1 / min prior + m_i / gamma) <= l_i <= 1 / (1 / max prior + m_i / gamma), m_i the eigenvalues of J^T J. Both
-    go to 0 with gamma where m_i is above 0. They hold at any rank of J; where m_i = 0 they are the prior's extremes.
+    1 / (1 / min prior + m_i / gamma) <= l_i <= 1 / (1 / max prior + m_i / gamma), where m_i are the eigenvalues of
+    J^T J. Both bounds go to 0 with gamma where m_i is above 0. They hold at any rank of J. Where m_i is 0, they are the
+    smallest and the largest variance of the prior.
 
     Args:
         jacobian: J [n, d].
