@@ -27,10 +27,10 @@ ROUNDING = float(np.finfo(np.float32).eps)
 class Aligned(NamedTuple):
     """S and V of J = U S V^T with direction j the one nearest to latent j, so that orthogonal columns give V = I.
 
-    singular [N, d]; V [N, d, d], columns v_j, diagonal >= 0; stretched [N, d]: s_j > 0, v_j is determined.
+    V [N, d, d] has columns v_j and a diagonal >= 0. stretched [N, d] says where s_j > 0, so that v_j is determined.
     """
 
-    singular: np.ndarray
+    singular: np.ndarray        # [N, d]
     V: np.ndarray
     stretched: np.ndarray
 
@@ -38,9 +38,8 @@ class Aligned(NamedTuple):
 def align(gram: np.ndarray) -> Aligned:
     """Return the SVD of J from J^T J [N, d, d], in the order and with the signs of the signed permutation nearest to V.
 
-    Nearest in L1 (rolinek S72): with entries in {-1, 0, 1}, one per row and column, sum |V - P| is
-    sum |V| + d - 2 sum |V_chosen|, so the best choice is an assignment on |V| that keeps the signs. The squared
-    Frobenius distance is 2 d - 2 sum |V_chosen|: the same choice minimises it, and ties do not change it.
+    It is nearest in L1 (rolinek S72). For P with one entry of -1 or 1 per row and column, sum |V - P| is sum |V| + d -
+    2 sum |V_chosen|, so the best P is an assignment on |V| that keeps the signs. It is nearest in Frobenius norm, too.
     """
     norms = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     right_angles = np.abs(gram) <= ROUNDING * norms[:, :, np.newaxis] * norms[:, np.newaxis]

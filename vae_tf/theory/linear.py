@@ -107,7 +107,7 @@ def linear_log_likelihood(covariance: Covariance, weights: Decoder, noise_varian
 def linear_posterior(weights: Decoder, noise_variance: Positive = 1.0) -> LinearPosterior:
     """Return p(z|x) of x = W z + noise, z ~ N(0, I): F = M^-1 W^T and E = s^2 M^-1, M = W^T W + s^2 I (allen (3)).
 
-    With W = A it is the true posterior of mixed sources (sikka (19)); with W = D, that of a linear decoder (sikka (24)).
+    With W = A it is the true posterior of mixed sources (sikka (19)); with W = D, a linear decoder's (sikka (24)).
     """
     inverse = np.linalg.inv(weights.T @ weights + noise_variance * np.eye(weights.shape[1]))
     return LinearPosterior(inverse @ weights.T, noise_variance * inverse)
