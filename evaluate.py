@@ -9,15 +9,17 @@ import json
 import pathlib
 import time
 
-from vae_tf import cli, comparison, data, evaluation, export, files, metrics, models, report, verdicts
+from vae_tf import cli, comparison, data, evaluation, export, files, metrics, models, report
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
+
+RESULTS = ("metrics.json", "polarised.png", "overview.png", "report.html")     # the files beside a model
 
 
 def main(flags):
     asked = cli.read_scoring_request(flags)
     if asked.codes:
-        return score_codes(asked.codes, asked.options)
+        return score_codes(asked.codes, asked.options, asked.verbose)
     if asked.compare:
         return compare(asked)
 
@@ -28,7 +30,7 @@ def main(flags):
     # Data: the test part of what it was trained on, unless flags say otherwise.
     dataset, settings, part = choose_test_part(card, asked.data)
     evaluation.check_factors(options.factors, dataset.factor_names)
-    check_results(model.path, *(model.path / name for name in ("metrics.json", "polarised.png", "overview.png")))
+    check_results(model.path, *(model.path / name for name in RESULTS))
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{format(card['steps'], ',') + ' steps' if card['steps'] else 'untrained'} on {card['data']['name']}), "
           f"scored on {min(evaluation.count_examples(options.names, options.examples), len(dataset)):,} {part}"
@@ -36,20 +38,30 @@ def main(flags):
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
-    scored = evaluation.evaluate(model, dataset, progress=report.show_progress, keep=model.path / evaluation.FILE,
+    scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
                                  **vars(options))
-    print(report.write_table(scored))
-    if scored.verdict and scored.verdict.state != "alive":
-        print(f"  {verdicts.advise(card)}")
+
+    # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
+    facts = report.gather_facts(model, scored, options.names, options.quick, options.seed)
+    show_scores(facts, asked.verbose)
     for remark in models.find_declared(card).list_remarks(card):
         print(f"  {remark}")
 
-    # Report: numbers and pictures beside the model.
+    # Report: numbers, pictures and the page beside the model.
     write_numbers(scored, model, settings, options)
     evaluation.forget(model.path / evaluation.FILE)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
     draw_pictures(scored, model, dataset, options.passive_kl)
+    report.write_page(model.path / "report.html", facts, model, dataset, part, options.passive_kl)
+    print(f"  report     {model.path}/report.html, for a browser; all scores on a terminal: --verbose")
     print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
+
+
+def show_scores(facts, verbose):
+    """Print the summary, and the tables of all scores if they are asked for."""
+    report.show(lambda width: report.make_summary(report.answer_all(facts)))
+    if verbose:
+        report.show(lambda width: report.make_tables(facts.scored, width))
 
 
 def draw_pictures(scored, model, dataset, passive_kl):
@@ -131,7 +143,7 @@ def compare(asked):
                          + ", ".join(f"{name} of {data}" for name, data in others.items()))
     fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
     measured = comparison.measure(models, dataset, examples=asked.options.around, seed=asked.options.seed,
-                                  fitted=fitted, progress=report.show_progress)
+                                  fitted=fitted, progress=report.Progress())
     print(f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
           f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here")
     print("\n".join(comparison.report(comparison.group_by_recipe(recipes), measured)))
@@ -141,8 +153,8 @@ def compare(asked):
         print(f"  Trained on other examples than {chosen}: {', '.join(other)}")
 
 
-def score_codes(path, options):
-    """Score codes without a model: print the table, and write the numbers beside the file."""
+def score_codes(path, options, verbose):
+    """Score codes without a model: print the summary, and write the numbers beside the file."""
     started = time.perf_counter()
     numbers = pathlib.Path(path).with_suffix(".metrics.json")
     check_results(numbers.parent, numbers)
@@ -151,8 +163,8 @@ def score_codes(path, options):
     print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
     of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
     keep = numbers.with_suffix(".scores")
-    scored = evaluation.score(codes, progress=report.show_progress, keep=keep, **of_codes)
-    print(report.write_table(scored))
+    scored = evaluation.score(codes, progress=report.Progress(), keep=keep, **of_codes)
+    show_scores(report.Facts(scored, quick=options.quick), verbose)
     text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
     files.write_text(numbers, text)
     evaluation.forget(keep)

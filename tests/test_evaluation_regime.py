@@ -45,7 +45,8 @@ def test_the_table_and_the_numbers_have_a_group_of_their_own():
     assert [line.split()[0] for line in lines[at + 1:] if not line.startswith("   ")] == list(scored.polarised)
     assert not any(name in " ".join(lines[:at]) for name in scored.polarised)
     only = evaluation.score(evaluation.Codes(np.eye(3)), ["active_units"])
-    assert "not scored: there is no posterior, only codes" in report.write_table(only).splitlines()[-1]
+    assert report.write_table(only).splitlines()[-2:] == [
+        "  not scored", "    - there is no posterior, only codes: polarised_regime"]
     assert '"polarised_regime": "there is no posterior' in evaluation.as_json(only)
     assert '"theorem_2_mixed": {' in evaluation.as_json(scored).partition('"polarised_regime"')[2]
 

@@ -2,19 +2,21 @@
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from polarised_codes import of_latents, some_codes
 
 from vae_tf import report
 
 
 @pytest.mark.parametrize("d", [1, 7, 30])
-def test_the_page_of_histograms_has_every_latent_and_no_label_on_another(tmp_path, monkeypatch, d):
-    drawn = []
-    monkeypatch.setattr("matplotlib.pyplot.close", drawn.append)
-    codes = of_latents(some_codes(), np.arange(d) % 7)
-    report.draw_polarised(tmp_path / "page.png", "a model of a name that is rather long/1: posterior and prior", codes)
-    figure, = drawn
-    renderer = figure.canvas.get_renderer()
+def test_the_page_of_histograms_has_every_latent_and_no_label_on_another(tmp_path, d):
+    title, codes = "a model of a name that is rather long/1: posterior and prior", of_latents(some_codes(),
+                                                                                              np.arange(d) % 7)
+    report.draw_polarised(tmp_path / "page.png", title, codes)
+    with report.use_theme():
+        figure = report.plot_polarised(title, codes)
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        figure.draw(renderer)
     shown = [text for axis in figure.axes for text in [*axis.texts, axis.title, *axis.get_xticklabels()]
              if text.get_text() and axis_shows(axis, text)]
     boxes = [text.get_window_extent(renderer) for text in [*shown, *figure.texts, *figure.legends]]

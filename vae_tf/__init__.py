@@ -44,7 +44,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     verdicts        how many latents carry information, in words
     evaluation      codes and models scored, with chance levels and intervals
     comparison      recipes against each other, over their seeds
-    report          the table of scores, and pictures
+    report          answers, tables, figures, and a page for each model
 
     Programs
     configured      what a configuration becomes: a model, its training, its folder and its card

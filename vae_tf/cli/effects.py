@@ -69,7 +69,8 @@ _SAMPLES = Effect(f"with --metrics={' or '.join(_SAMPLED)}",
 
 SCORING: EffectTable = {
     **dict.fromkeys(("compare", "seed", "memory_limit")),
-    **dict.fromkeys(("codes", "metrics", "examples", "latents", "factors", "passive_kl", "jobs"), _NO_COMPARE),
+    **dict.fromkeys(("codes", "metrics", "examples", "latents", "factors", "passive_kl", "jobs", "verbose"),
+                    _NO_COMPARE),
     **dict.fromkeys(("trust_export", "dataset", "data_dir", "data_seed", "split", "geometry"), _NO_CODES),
     **dict.fromkeys(("export", "theory"), _EXPORT),
     "quick": None, "geometry_examples": _AROUND, "samples_per_value": _SAMPLES,

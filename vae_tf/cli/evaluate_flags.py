@@ -50,6 +50,8 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
                       lower_bound=2)
     group.add_boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, "
                       "and no interval for the slow metrics.")
+    group.add_boolean("verbose", False, "Print all scores with what they mean, and not the summary alone. Metrics that "
+                      "are asked for by name are printed anyway.")
     group.add_enum("latents", "all", evaluation.LATENTS,
                    "Latents that the metrics look at. The value active leaves out the passive latents, whose "
                    "posterior is the prior.")

@@ -45,6 +45,7 @@ class ScoringRequest:
         data: the data to score on.
         options: metrics, examples, seeds and processes.
         geometry: the names of --geometry.
+        verbose: whether all scores are printed, because --verbose asks for it or metrics are named.
     """
 
     export: str
@@ -54,6 +55,7 @@ class ScoringRequest:
     data: DataRequest
     options: evaluation.Options
     geometry: tuple[str, ...]
+    verbose: bool
 
 
 def read_scoring_request(flags: FlagValues) -> ScoringRequest:
@@ -64,7 +66,15 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
     """
     check_effects(SCORING, flags, flags)
     return ScoringRequest(flags.export, tuple(find_exports(flags.compare or ())), flags.codes, flags.trust_export,
-                          read_data_request(flags), read_options(flags), tuple(flags.geometry))
+                          read_data_request(flags), read_options(flags), tuple(flags.geometry),
+                          flags.verbose or _names_metrics(flags))
+
+
+def _names_metrics(flags: FlagValues) -> bool:
+    """Return whether flags name metrics, other than those that are computed by default."""
+    defaults = {"metrics": ["default"], **{group: [*metrics.list_default_names(group)] for group in ("geometry",
+                                                                                                   "theory")}}
+    return any(flags[group].value not in ([], default) for group, default in defaults.items())
 
 
 def read_data_request(flags: FlagValues) -> DataRequest:

@@ -1,7 +1,74 @@
-"""The output for people: the table of scores, the picture of a model, the histograms of its latents."""
+"""The output for people: a summary and tables on the terminal, one page for each model, and its figures.
 
-from vae_tf.report.histograms import draw_polarised
-from vae_tf.report.pictures import draw_overview, make_title
-from vae_tf.report.table import format_number, show_progress, write_table
+    numbers, rows       scores as text, in groups
+    convergence         the history of a training, and whether it had converged
+    usual               what is usual, from a paper's table
+    orthogonality       the decoder's columns beside those of latents that are turned at random
+    facts, answers      what is known of a model, and the questions that people ask of it, answered
+    table, summary      the terminal, of any width
+    progress            how far an evaluation is
+    theme, figures      figures of arrays
+    pictures, traversals, histograms    pictures of what a model does
+    warned, page        one HTML file that holds everything
+"""
 
-__all__ = ["draw_overview", "draw_polarised", "format_number", "make_title", "show_progress", "write_table"]
+from vae_tf.report.answers import Answer, answer_all
+from vae_tf.report.convergence import Convergence, find_history, judge_convergence
+from vae_tf.report.facts import Facts, gather_facts
+from vae_tf.report.figures import (
+    plot_against_chance,
+    plot_cosines,
+    plot_curves,
+    plot_information,
+    plot_kl,
+    plot_reconstructed_vectors,
+    plot_responses,
+    plot_variance_norms,
+)
+from vae_tf.report.histograms import draw_polarised, plot_polarised
+from vae_tf.report.numbers import format_number
+from vae_tf.report.orthogonality import Columns, compare_with_rotations, examine_columns
+from vae_tf.report.page import make_page, write_page
+from vae_tf.report.pictures import draw_overview, make_title, plot_images
+from vae_tf.report.progress import Progress
+from vae_tf.report.summary import make_summary, show, write_summary
+from vae_tf.report.table import make_tables, write_table
+from vae_tf.report.theme import use_theme
+from vae_tf.report.warned import list_warnings
+
+__all__ = [
+    "Answer",
+    "Columns",
+    "Convergence",
+    "Facts",
+    "Progress",
+    "answer_all",
+    "compare_with_rotations",
+    "draw_overview",
+    "draw_polarised",
+    "examine_columns",
+    "find_history",
+    "format_number",
+    "gather_facts",
+    "judge_convergence",
+    "list_warnings",
+    "make_page",
+    "make_summary",
+    "make_tables",
+    "make_title",
+    "plot_against_chance",
+    "plot_cosines",
+    "plot_curves",
+    "plot_images",
+    "plot_information",
+    "plot_kl",
+    "plot_polarised",
+    "plot_reconstructed_vectors",
+    "plot_responses",
+    "plot_variance_norms",
+    "show",
+    "use_theme",
+    "write_page",
+    "write_summary",
+    "write_table",
+]

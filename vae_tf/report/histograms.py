@@ -9,11 +9,10 @@ import numpy as np
 from vae_tf import activity, files
 from vae_tf.evaluation import Codes
 from vae_tf.metrics import polarised
+from vae_tf.report.theme import COLOURS, as_png, use_theme
 
-COLOURS = {"active": "#2f6fb0", "mixed": "#d98218", "passive": "#7a7a7a"}
 ROWS_PER_BLOCK = 15
-LINE = {"histtype": "step", "color": "black"}
-DOTTED = {"histtype": "step", "color": "crimson", "linestyle": ":"}
+DOTTED = {"histtype": "step", "color": "C1", "linestyle": ":"}
 
 
 class _Latent(NamedTuple):
@@ -31,29 +30,36 @@ class _Latent(NamedTuple):
 
 def draw_polarised(path: pathlib.Path, title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL,
                    bins: int = 50) -> None:
-    """Draw what bonheme's Figures 1 to 4 show, for every latent, to a PNG.
+    """Draw the figure of `plot_polarised` to a PNG at `path`."""
+    with use_theme():
+        figure = plot_polarised(title, codes, passive_kl, bins)
+        files.write_bytes(path, as_png(figure, facecolor="white"))
+
+
+def plot_polarised(title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL, bins: int = 50,
+                   most: int | None = None) -> Any:
+    """Plot what bonheme's Figures 1 to 4 show, for every latent, as a Matplotlib figure.
 
     A row shows a latent in three histograms: of mu_j; of the variances of posterior and prior; and of z_j, the prior's
     samples and mu_j together. Active latents come first, the one with most KL on top. More than 15 latents stand in
     blocks side by side.
 
     Args:
-        path: path of the PNG.
-        title: title of the page.
+        title: title of the page; may be empty.
         codes: evaluation.Codes with stddev.
         passive_kl: nats, see activity.classify.
         bins: number of bins of each histogram.
+        most: the number of latents that are shown at most; None for all.
     """
-    import matplotlib
-    matplotlib.use("agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure
 
-    latents = _order_latents(codes, passive_kl)
+    latents = _order_latents(codes, passive_kl)[:most]
     blocks = -(-len(latents) // ROWS_PER_BLOCK)
     rows = -(-len(latents) // blocks)
     top = 1.2 if blocks == 1 else 1.0       # inches, because a single block is too narrow for a legend of one line
+    top -= 0.0 if title else 0.3
     width, height = 7.2 * blocks, 0.62 * rows + 0.2 + top
-    figure = plt.figure(figsize=(width, height))
+    figure = Figure(figsize=(width, height))
     grid = figure.add_gridspec(rows, 4 * blocks, width_ratios=[0.55, 1, 1, 1] * blocks, hspace=0.9, wspace=0.2,
                                left=0.01, right=1 - 0.15 / width, bottom=0.25 / height, top=1 - top / height)
     for place, latent in enumerate(latents):
@@ -62,12 +68,11 @@ def draw_polarised(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
         _draw(latent, label, panels, bins)
         if row == 0:
             for panel, heading in zip(panels, ("posterior mean", "variance", "samples"), strict=True):
-                panel.set_title(heading, fontsize=9)
+                panel.set_title(heading, fontsize=9, loc="center")
     figure.suptitle(textwrap.shorten(title, 80 * blocks), fontsize=11, y=1 - 0.12 / height, va="top")
     figure.legend(handles=_make_legend([latent.kind for latent in latents]), loc="upper center", ncols=3 * blocks,
-                  fontsize=8, frameon=False, bbox_to_anchor=(0.5, 1 - 0.35 / height))
-    files.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=100))
-    plt.close(figure)
+                  fontsize=8, frameon=False, bbox_to_anchor=(0.5, 1 - (0.35 if title else 0.05) / height))
+    return figure
 
 
 def _order_latents(codes: Codes, passive_kl: float) -> list[_Latent]:
@@ -96,8 +101,14 @@ def _draw(latent: _Latent, label: Any, panels: list[Any], bins: int) -> None:
     widest = 1.1 * max(np.quantile(of, 0.97) for of in (latent.variances, latent.prior_variances))
     _draw_histograms(panels[0], edges, (latent.means, filled))
     _draw_histograms(panels[1], np.linspace(0, widest, bins + 1), (latent.variances, filled),
-                     (latent.prior_variances, LINE))
-    _draw_histograms(panels[2], edges, (latent.z, filled), (latent.prior, LINE), (latent.means, DOTTED))
+                     (latent.prior_variances, _line()))
+    _draw_histograms(panels[2], edges, (latent.z, filled), (latent.prior, _line()), (latent.means, DOTTED))
+
+
+def _line() -> dict[str, Any]:
+    """Return the style of a prior, in the colour of the theme's text."""
+    import matplotlib
+    return {"histtype": "step", "color": matplotlib.rcParams["text.color"]}
 
 
 def _make_legend(kinds: list[str]) -> list[Any]:
@@ -106,8 +117,8 @@ def _make_legend(kinds: list[str]) -> list[Any]:
 
     return [*(Patch(color=COLOURS[name], alpha=0.6, label=f"posterior, {name} latent") for name in activity.CLASSES
               if name in kinds),
-            Line2D([], [], color="black", label="prior"),
-            Line2D([], [], color="crimson", linestyle=":", label="posterior mean, among the samples")]
+            Line2D([], [], color=_line()["color"], label="prior"),
+            Line2D([], [], color="C1", linestyle=":", label="posterior mean, among the samples")]
 
 
 def _draw_histograms(axis: Any, edges: np.ndarray, *columns: tuple[np.ndarray, dict[str, Any]]) -> None:

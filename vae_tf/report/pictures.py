@@ -1,6 +1,7 @@
-"""Draw the picture of an image model: data, reconstructions, and what each latent does."""
+"""The pictures of an image model: data, reconstructions, and what each latent does."""
 
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from vae_tf import files, models
 from vae_tf.errors import InputError, make_printable
 from vae_tf.evaluation import Evaluation
 from vae_tf.metrics import information
+from vae_tf.report.theme import as_png, use_theme
 
 
 def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation, columns: int = 9,
@@ -28,28 +30,43 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
         reach: how far a latent moves, in prior standard deviations; an autoencoder has none, so its latents move in
             standard deviations of its codes.
     """
-    import matplotlib
-    matplotlib.use("agg")
-    from matplotlib import pyplot as plt
-
-    rows = _make_rows(model, dataset, evaluation, columns, reach)
+    x, reconstructed = reconstruct(model, dataset, evaluation, columns)
+    order = order_latents(evaluation)
+    moved = move_latents(model, dataset, evaluation, order, np.linspace(-reach, reach, columns))
+    labels = label_latents(evaluation, dataset)
+    rows = ["data", "reconstruction", *(labels[j] for j in order)]
+    title = f"{make_title(model.card)}: each latent from {-reach:g} to {reach:g} prior standard deviations"
     channels = dataset.shape[-1]
+    if channels not in (1, 3):
+        title += "; channel 1 of 2" if channels == 2 else f"; channels 1 to 3 of {channels}"
+    with use_theme():
+        figure = plot_images([x, reconstructed, *moved], rows, title)
+        files.write_bytes(path, as_png(figure, dpi=110, facecolor="white", bbox_inches="tight"))
+
+
+def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = "") -> Any:
+    """Plot rows of images, each with a label on its left, as a Matplotlib figure.
+
+    Args:
+        rows: images [T, H, W, C] of each row, from 0 to 1; of other than 1 or 3 channels the first 1 or 3 are shown.
+        labels: what stands beside each row.
+        title: the title above.
+    """
+    from matplotlib.figure import Figure
+
+    columns, channels = max(map(len, rows)), rows[0].shape[-1]
     shown = 1 if channels < 3 else 3
-    figure, axes = plt.subplots(len(rows), columns, figsize=(columns * 0.8 + 1.8, len(rows) * 0.8 + 0.5), squeeze=False,
-                                gridspec_kw={"wspace": 0.04, "hspace": 0.04})
-    for row, (label, images) in zip(axes, rows, strict=True):
+    figure = Figure(figsize=(columns * 0.8 + 1.8, len(rows) * 0.8 + 0.5))
+    axes = figure.subplots(len(rows), columns, squeeze=False, gridspec_kw={"wspace": 0.04, "hspace": 0.04})
+    for row, label, images in zip(axes, labels, rows, strict=True):
         for axis in row:
             axis.set_axis_off()
         for axis, image in zip(row, images, strict=False):
             axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=1)
         row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8,
                     parse_math=False)
-    title = f"{make_title(model.card)}: each latent from {-reach:g} to {reach:g} prior standard deviations"
-    if shown != channels:
-        title += f"; channels 1 to {shown} of {channels}" if shown > 1 else f"; channel 1 of {channels}"
     figure.suptitle(title, fontsize=9, y=0.91, parse_math=False)
-    files.write_whole(path, lambda file: figure.savefig(file, format="png", dpi=110, bbox_inches="tight"))
-    plt.close(figure)
+    return figure
 
 
 def make_title(card: dict[str, Any]) -> str:
@@ -58,32 +75,47 @@ def make_title(card: dict[str, Any]) -> str:
                           f"{card['steps']:,} steps")
 
 
-def _make_rows(model: Any, dataset: Any, evaluation: Evaluation, columns: int, reach: float,
-               ) -> list[tuple[str, np.ndarray]]:
-    """Return the rows of the picture: a label and images [columns, H, W, C] of each."""
-    indices = evaluation.indices[:columns]
+def reconstruct(model: Any, dataset: Any, evaluation: Evaluation, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first examples of an evaluation and their reconstructions, [count, ...] each; images are in [0, 1]."""
+    indices = evaluation.indices[:count]
     x, u = dataset.images_at(indices), model.u_at(dataset, indices)
-    codes = model.encode(x, u=u)
-    labels, order = _label_rows(evaluation, dataset)
+    return x / np.float32(255) if dataset.is_image else x, model.reconstruct(x, u=u)["mean"]
+
+
+def move_latents(model: Any, dataset: Any, evaluation: Evaluation, latents: np.ndarray, places: np.ndarray,
+                 ) -> list[np.ndarray]:
+    """Return what the decoder makes of the first example while one latent moves: an array [T, ...] for each latent.
+
+    Args:
+        model: an `export.Exported`.
+        dataset: a `data.Dataset` of the model's shape.
+        evaluation: the Evaluation of the model on the dataset.
+        latents: the indices of the latents that move.
+        places: [T], in prior standard deviations, or in standard deviations of the codes for an autoencoder.
+    """
+    first = evaluation.indices[:1]
+    codes = model.encode(dataset.images_at(first), u=model.u_at(dataset, first))
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
     if not models.find_declared(model.card).has_prior:       # latents move as far as the codes vary
         stddev = evaluation.codes.std(0)
-    rows = [("data", x / np.float32(255)), ("reconstruction", model.reconstruct(x, u=u)["mean"])]
-    for j in order:
-        z = np.repeat(codes["mean"][:1], columns, 0)
-        z[:, j] = np.linspace(-reach, reach, columns) * stddev[j]
-        rows.append((labels[j], model.decode(z)["mean"]))
-    return rows
+    moved = []
+    for j in latents:
+        z = np.repeat(codes["mean"][:1], len(places), 0)
+        z[:, j] = places * stddev[j]
+        moved.append(model.decode(z)["mean"])
+    return moved
 
 
-def _label_rows(evaluation: Evaluation, dataset: Any) -> tuple[list[str], np.ndarray]:
-    """Return what stands beside each latent's row, and the order of rows: the latent that says most about x first."""
-    verdict, codes = evaluation.verdict, evaluation.posterior
-    if verdict is not None and verdict.kl is not None:
-        size, name = verdict.kl, "KL"
-    else:
-        size, name = evaluation.codes.var(0), "Var(mean)"
+def order_latents(evaluation: Evaluation) -> np.ndarray:
+    """Return the indices of the latents, the one that says most about x first."""
+    return np.argsort(-_measure_latents(evaluation)[1])
+
+
+def label_latents(evaluation: Evaluation, dataset: Any) -> list[str]:
+    """Return what stands beside each latent: its KL, and the factor that it knows best."""
+    name, size = _measure_latents(evaluation)
     labels = [f"z{j}  {name} {value:.2g}" for j, value in enumerate(size)]
+    codes = evaluation.posterior
     known: list[tuple[int, float] | None] = [None] * len(size)
     try:
         if codes.factors is not None:
@@ -92,5 +124,14 @@ def _label_rows(evaluation: Evaluation, dataset: Any) -> tuple[list[str], np.nda
         pass
     for j, best in enumerate(known):
         if best is not None:
-            labels[j] += f"\n{make_printable(dataset.factors[best[0]].name)} {best[1]:.0%}"
-    return labels, np.argsort(-size)
+            names = evaluation.factors or dataset.factor_names
+            labels[j] += f"\n{make_printable(names[best[0]])} {best[1]:.0%}"
+    return labels
+
+
+def _measure_latents(evaluation: Evaluation) -> tuple[str, np.ndarray]:
+    """Return by what latents are ordered, its name and its numbers [d]: the KL, or the variance of codes alone."""
+    verdict = evaluation.verdict
+    if verdict is not None and verdict.kl is not None:
+        return "KL", verdict.kl
+    return "Var(mean)", evaluation.codes.var(0)

@@ -1,0 +1,150 @@
+"""What people ask of a model is answered from its numbers."""
+
+import dataclasses
+import pathlib
+import tomllib
+
+import numpy as np
+import pytest
+from scipy.stats import special_ortho_group
+
+from vae_tf import evaluation, report, runs, verdicts
+from vae_tf.metrics import Result
+from vae_tf.report import orthogonality, usual
+
+CARD = {"model": "beta_vae", "beta": 4.0, "latents": 5, "steps": 1_000, "likelihood": "bernoulli",
+        "data": {"name": "dsprites"}, "recipe": {"batch_size": 64, "seed": 3, "network": "mlp_dsprites"}}
+N = 300
+
+
+def scored_codes(width=0.2, noise=0.0, d=3):
+    """An evaluation of codes that follow a factor each, but for noise."""
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 4, (N, d))
+    mean = (factors - 1.5) / np.sqrt(1.25) * np.sqrt(1 - width**2) + noise * rng.standard_normal((N, d))
+    return evaluation.score(evaluation.Codes(mean, factors, None, np.full((N, d), width)), ["mig", "mcc"])
+
+
+def answers_of(facts):
+    return {answer.word: answer for answer in report.answer_all(facts)}
+
+
+def facts_of(scored, loss=(), columns=None, **card):
+    card = {**CARD, **card}
+    return report.Facts(scored, card, (), report.judge_convergence(loss, card["steps"]), columns)
+
+
+def test_a_model_is_described_and_judged_against_chance():
+    found = answers_of(facts_of(scored_codes()))
+    assert list(found) == ["Trained", "Converged", "Latents", "Disentangled", "Orthogonal", "Theory", "Next"]
+    assert found["Trained"].short == ("beta_vae with 5 latents (mlp_dsprites) on dsprites, trained for 1,000 steps of "
+                                      "64 examples, beta 4, seed 3.")
+    assert found["Latents"].count == "3 of 3" and "3 are active" in found["Latents"].more
+    assert found["Disentangled"].verdict == "yes" and "(chance 0.0" in found["Disentangled"].short
+    assert found["Orthogonal"].verdict == found["Theory"].verdict == "unknown"
+    noise = answers_of(facts_of(scored_codes(noise=50)))["Disentangled"]
+    assert noise.verdict == "no" and noise.short.startswith("No better than chance: MIG 0.0")
+
+
+def test_a_dead_model_is_not_called_disentangled_and_is_told_what_to_do():
+    found = answers_of(facts_of(scored_codes(width=0.9999)))
+    assert found["Latents"].verdict == found["Disentangled"].verdict == "no"
+    assert "no latent says anything" in found["Disentangled"].short
+    assert found["Next"].short.startswith("Try a --beta below 4")
+
+
+def test_codes_alone_are_asked_less():
+    plain = evaluation.score(evaluation.Codes(np.random.default_rng(0).standard_normal((N, 2))), ["active_units"])
+    found = answers_of(report.Facts(plain))
+    assert list(found) == ["Latents", "Disentangled", "Next"] and "no factors" in found["Disentangled"].short
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(0.03, "yes"), (0.3, "partly"), (0.8, "no")])
+def test_theory_agrees_up_to_an_error(gap, verdict):
+    scored = scored_codes()
+    scored = scored._replace(results={**scored.results, "posterior_covariance_gap": Result("gap", gap, {}, "")})
+    theory = answers_of(facts_of(scored))["Theory"]
+    assert theory.verdict == verdict and f"is off by {round(100 * gap)} %" in theory.short
+
+
+@pytest.mark.parametrize(("slope", "state"), [(0.0, "converged"), (-0.05, "falling"), (0.05, "rising")])
+def test_convergence_is_judged_against_the_noise_of_the_loss(slope, state):
+    rows = 100 + slope * np.arange(200) + np.random.default_rng(0).standard_normal(200) / 10
+    found = report.judge_convergence(rows, 1_000)
+    assert found.state == state
+    assert "within its noise" in found.words if state == "converged" else f"still {state}" in found.words
+    advice = answers_of(facts_of(scored_codes(), rows))["Next"].short
+    assert {"converged": "Train more seeds", "falling": "Train longer", "rising": "--learning_rate"}[state] in advice
+
+
+def test_convergence_is_not_judged_where_nothing_tells():
+    assert "not here" in report.judge_convergence([], 10).words
+    assert "untrained" in report.judge_convergence([], 0).words
+    assert "19 rows" in report.judge_convergence([1.0] * 19, 10).words
+    assert report.judge_convergence([float("nan"), *[1.0] * 30], 10).state == "converged"
+
+
+def test_the_history_is_that_of_the_models_own_run(tmp_path):
+    model, run = tmp_path / "exported/a/1", tmp_path / "runs/a"
+    run.mkdir(parents=True)
+    rows = [{"step": step, "loss": 10.0 - step} for step in (1, 2, 3)]
+    runs.write_history(run, rows)
+    recipe = {"model": "vae", "seed": 0, "steps": 2}
+    assert report.find_history(model, {"recipe": recipe, "steps": 2}) == []         # of a run without a configuration
+    (run / "config.json").write_text('{"model": "vae", "seed": 0, "steps": 3}')
+    assert report.find_history(model, {"recipe": recipe, "steps": 2}) == rows[:2]
+    assert report.find_history(model, {"recipe": {**recipe, "seed": 1}, "steps": 2}) == []
+    (run / "history.csv").write_text("step,loss\n1,x\n")
+    assert report.find_history(model, {"recipe": recipe, "steps": 2}) == []
+
+
+def test_columns_are_held_against_turned_latents():
+    lengths = np.diag([1.0, 3.0, 9.0])
+    aligned = np.tile(lengths**2, (4, 1, 1))
+    R = special_ortho_group.rvs(3, random_state=np.random.default_rng(5))
+    all_informative = np.ones(3, bool)
+    found = report.compare_with_rotations(aligned, all_informative)
+    assert found.measured == 0 and found.chance.min() > 0.1 and len(found.chance) == orthogonality.ROTATIONS
+    np.testing.assert_array_equal(found.cosines, np.eye(3))
+    np.testing.assert_allclose(found.squared_norms, np.tile([1, 9, 81], (4, 1)))
+    turned = report.compare_with_rotations(R.T @ aligned @ R, all_informative)
+    assert turned.chance.min() < turned.measured < turned.chance.max()
+    assert report.compare_with_rotations(aligned, np.array([True, False, False])) is None
+    words = [answers_of(facts_of(scored_codes(), columns=columns))["Orthogonal"] for columns in (found, turned)]
+    assert [answer.verdict for answer in words] == ["yes", "no"] and "none have columns" in words[0].more
+
+
+def test_cosines_are_those_of_a_loop():
+    J = np.random.default_rng(0).standard_normal((5, 7, 3))
+    J[:, :, 2] = 0
+    found = orthogonality.compute_cosines(np.swapaxes(J, 1, 2) @ J)
+    expected = np.mean([abs(j[:, 0] @ j[:, 1]) / np.linalg.norm(j[:, 0]) / np.linalg.norm(j[:, 1]) for j in J])
+    assert found[0, 1] == pytest.approx(expected) and found[0, 2] == 0 and found[2, 2] == 1
+
+
+def test_what_is_usual_is_what_the_paper_prints():
+    """The numbers are those of the table that the experiments measure against, and only for as many latents."""
+    path = pathlib.Path(usual.__file__).parents[1] / "experiments/tables/rolinek_table2.toml"
+    cells = tomllib.loads(path.read_text())["cells"]
+    printed = {cell["recipe"].removeprefix("rolinek2018/"): cell["printed"] for cell in cells}
+    for (dataset, model), numbers in usual.PRINTED.items():
+        assert {name: list(number) for name, number in numbers.items()} == printed[f"{dataset}_{model}"]
+    assert len(usual.PRINTED) == sum("random" not in recipe for recipe in printed)
+    assert usual.find_usual(CARD, "dto").mean == 0.76 and usual.find_usual({**CARD, "latents": 6}, "dto") is None
+    assert "usual: Rolinek" in usual.compare_with_usual(0.3, usual.find_usual(CARD, "disentanglement_score"))
+    assert "higher than usual" in usual.compare_with_usual(0.9, usual.find_usual(CARD, "disentanglement_score"))
+    assert "No number is known" in usual.compare_with_usual(0.9, None)
+
+
+def test_what_limits_the_scores_is_said():
+    scored = scored_codes()
+    factors = scored.posterior.factors.copy()
+    factors[:, 1] = np.random.default_rng(0).choice(4, N, p=[0.7, 0.1, 0.1, 0.1])
+    kl = np.array([2.0, 2.0, 0.0])
+    scored = scored._replace(posterior=scored.posterior._replace(factors=factors), polarised={},
+                             verdict=verdicts.Verdict(kl, kl > 0.01))
+    found = report.list_warnings(dataclasses.replace(facts_of(scored), card=None), None,
+                                 "of the 9 examples, all of which training could see")
+    assert any("1 of 3 latents are passive" in line and "z2" in line for line in found)
+    assert any("300 examples" in line for line in found) and any("held-out" in line for line in found)
+    assert [line for line in found if "unbalanced" in line] == [line for line in found if "factor v2 is unb" in line]

@@ -1,0 +1,97 @@
+"""Figures show the arrays that they were given."""
+
+import numpy as np
+import pytest
+
+from vae_tf import report
+
+pytestmark = pytest.mark.usefixtures("theme")
+
+
+@pytest.fixture
+def theme():
+    with report.use_theme():
+        yield
+
+
+def texts_of(axis):
+    return [text.get_text() for text in axis.texts]
+
+
+def labels_of(ticks):
+    return [tick.get_text() for tick in ticks]
+
+
+def test_curves_have_a_panel_per_term_and_leave_out_what_is_missing():
+    figure = report.plot_curves([10, 20, 30], {"loss": [3.0, 2.0, 1.0], "kl": [np.nan, 5.0, 4.0]})
+    loss, kl = figure.axes
+    assert (loss.get_title(loc="left"), kl.get_title(loc="left")) == ("loss", "kl") and loss.get_xlabel() == "step"
+    np.testing.assert_array_equal(loss.lines[0].get_xydata(), [[10, 3], [20, 2], [30, 1]])
+    np.testing.assert_array_equal(kl.lines[0].get_xydata(), [[20, 5], [30, 4]])
+
+
+def test_bars_of_kl_fall_and_are_told_apart_without_colours():
+    axis, = report.plot_kl([0.5, 2.0, 0.0], ["mixed", "active", "passive"], [4, 7, 9]).axes
+    assert [bar.get_height() for bar in axis.patches] == [2, 0.5, 0]
+    assert labels_of(axis.get_xticklabels()) == ["z7", "z4", "z9"] and "nats" in axis.get_ylabel()
+    assert [bar.get_hatch() for bar in axis.patches] == ["", "///", "xxx"]
+    assert len({bar.get_facecolor() for bar in axis.patches}) == 3
+    assert labels_of(axis.get_legend().get_texts()) == ["active", "mixed", "passive"]
+    assert axis.lines[0].get_ydata()[0] == 0.01         # from which a latent carries information
+
+
+def test_information_is_a_matrix_of_latents_and_factors_with_its_numbers():
+    shares = np.array([[0.9, 0.1], [0.0, 0.25], [0.3, 1.0]])
+    axis, bar = report.plot_information(shares, ["x", "$scale$"], [2, 0, 1]).axes
+    np.testing.assert_array_equal(axis.images[0].get_array(), shares)
+    assert axis.images[0].get_clim() == (0, 1) and axis.images[0].get_cmap().name == "cividis"
+    assert labels_of(axis.get_xticklabels()) == ["x", "$scale$"]
+    assert labels_of(axis.get_yticklabels()) == ["z2", "z0", "z1"]
+    assert texts_of(axis) == ["0.90", "0.10", "0.00", "0.25", "0.30", "1.00"]
+    assert (axis.get_xlabel(), axis.get_ylabel()) == ("factor", "latent") and "entropy" in bar.get_ylabel()
+
+
+def test_cosines_are_put_in_the_order_asked_for():
+    cosines = np.array([[1, 0.2, 0.3], [0.2, 1, 0.6], [0.3, 0.6, 1]])
+    axis, _ = report.plot_cosines(cosines, [2, 0]).axes
+    np.testing.assert_array_equal(axis.images[0].get_array(), [[1, 0.3], [0.3, 1]])
+    assert labels_of(axis.get_xticklabels()) == labels_of(axis.get_yticklabels()) == ["z2", "z0"]
+
+
+def test_a_number_stands_beside_what_chance_gives():
+    axis, = report.plot_against_chance(0.1, [0.4, 0.5, 0.5], "cosine", "turned").axes
+    assert axis.get_xlabel() == "cosine" and list(axis.lines[0].get_xdata()) == [0.1, 0.1]
+    assert sum(bar.get_height() for bar in axis.patches) == 3
+    assert labels_of(axis.get_legend().get_texts()) == ["turned", "this model: 0.1"]
+    low, high = axis.get_xlim()
+    assert low <= 0 and high > 0.5
+
+
+def test_theory_is_a_line_of_slope_minus_1_through_the_active_latents():
+    norms = np.array([[1.0, 10.0], [2.0, 20.0]])
+    axis, = report.plot_variance_norms(0.5 / norms, norms, ["active", "active"]).axes
+    np.testing.assert_allclose(axis.collections[0].get_offsets().T[0] * axis.collections[0].get_offsets().T[1], 0.5)
+    x, y = axis.lines[0].get_data()
+    np.testing.assert_allclose(x * y, 0.5)
+    assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log") and "variance" in axis.get_ylabel()
+
+
+def test_vectors_and_responses():
+    x = np.array([[0.0, 1.0], [2.0, 3.0]])
+    axis, = report.plot_reconstructed_vectors(x, x + 1).axes
+    np.testing.assert_array_equal(axis.collections[0].get_offsets(), np.c_[x.ravel(), x.ravel() + 1])
+    np.testing.assert_array_equal(axis.lines[0].get_xdata(), axis.lines[0].get_ydata())
+    outputs = np.arange(18.0).reshape(3, 3, 2)
+    figure = report.plot_responses([-1, 0, 1], outputs, ["z1", "z0", "z2"])
+    assert [axis.get_title(loc="left") for axis in figure.axes] == ["z1", "z0", "z2"]
+    for axis, moved in zip(figure.axes, outputs, strict=True):
+        np.testing.assert_array_equal([line.get_ydata() for line in axis.lines], moved.T)
+
+
+def test_images_stand_in_rows_with_labels():
+    rows = [np.full((2, 4, 4, 1), 0.25), np.zeros((2, 4, 4, 1))]
+    figure = report.plot_images(rows, ["data", "z0"], "a title")
+    first, second, third, _ = figure.axes
+    assert texts_of(first) == ["data"] and texts_of(third) == ["z0"] and figure.get_suptitle() == "a title"
+    np.testing.assert_array_equal(second.images[0].get_array(), rows[0][1].squeeze(-1))
+    assert first.images[0].get_clim() == (0, 1)

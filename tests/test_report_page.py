@@ -1,0 +1,141 @@
+"""The page of a model: whole, without requests, and readable by everybody."""
+
+import base64
+import collections
+import html.parser
+import io
+import re
+
+import numpy as np
+import pytest
+from cases import build
+from PIL import Image
+
+from vae_tf import data, evaluation, export, report, verdicts
+from vae_tf.report import traversals
+
+VOID = {"meta", "link", "img", "input", "br"}
+HOSTILE = "</svg><script>alert(1)</script> $si_$ze & \udcff"
+HISTORY = [{"step": step, "loss": 1 / step, "kl": float(step)} for step in range(1, 31)]
+
+
+class Page(html.parser.HTMLParser):
+    """The elements of a page as (tag, attributes), with its text; raises AssertionError for tags that do not match."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.open, self.words = [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.elements.append((tag, dict(attributes)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, text):
+        self.words.append(text)
+
+    def find(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+def make(folder, model, network, x, factors, likelihood, latents=3):
+    dataset = data.dataset.from_arrays("mine", x, factors,
+                                       [data.Factor(name, 3, "ordinal") for name in (HOSTILE, "size")])
+    built = build(model, network, x.shape[1:], likelihood, {})
+    card = {"model": model, "latents": built.latents, "u_size": 0, "steps": 30, "beta": 1.0, "likelihood": likelihood,
+            "data": {"name": "mine", "shape": x.shape[1:]}, "history": {}, "recipe": {"batch_size": 4, "seed": 0}}
+    exported = export.Exported(export.save(folder / "exported", built, dataset, card))
+    scored = evaluation.evaluate(exported, dataset, ("mig",), examples=40, quick=True)
+    if scored.verdict.kl is not None:       # an untrained model says too little for scores to mean something
+        kl = np.array([0.5, 2.0, 1.0])
+        scored = scored._replace(verdict=verdicts.Verdict(kl, kl > 0))
+    facts = report.Facts(scored, card, HISTORY, report.judge_convergence([row["loss"] for row in HISTORY], 30),
+                         report.examine_columns(exported, scored), quick=True)
+    return report.make_page(facts, exported, dataset, "of the examples"), facts
+
+
+@pytest.fixture(scope="module")
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory, rng):
+    x = rng.integers(0, 255, (60, 6, 6, 1)).astype(np.uint8)
+    return make(tmp_path_factory.mktemp("images"), "vae", "mlp_mnist", x, rng.integers(0, 3, (60, 2)), "bernoulli")
+
+
+def check(text):
+    """Return a page that opens without a request, with a name for all that is not text."""
+    page = Page(text)
+    assert text.startswith("<!DOCTYPE html>") and len(text.encode()) < 5_000_000
+    for tag, attributes in page.elements:
+        for name in ("src", "srcset", "href", "data", "action", "poster"):
+            assert re.match(r"#|data:", attributes.get(name, "#")), (tag, attributes)
+    assert "@import" not in text and "url(http" not in text and "fetch(" not in text
+    assert len(page.find("script")) == 1 and "alert(1)" not in text[text.index("<script>"):]
+    assert all(attributes.get("alt") for attributes in page.find("img"))
+    assert all(attributes.get("scope") in ("row", "col") for attributes in page.find("th"))
+    assert all(attributes.get("aria-label") for _, attributes in page.elements if attributes.get("role") in
+               ("img", "region"))
+    ids = collections.Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
+    assert set(ids.values()) == {1}
+    for link in re.findall(r'(?:href="|url\()#([\w-]+)', text):
+        assert link in ids
+    assert "width=device-width" in text and "prefers-color-scheme: dark" in text
+    assert page.find("html") == [{"lang": "en"}] and len(page.find("h1")) == len(page.find("main")) == 1
+    return page
+
+
+def test_the_page_of_images_has_everything(images):
+    text, facts = images
+    page = check(text)
+    words = " ".join(page.words)
+    for answer in report.answer_all(facts):
+        assert answer.question in words and answer.short in words
+    latents = facts.scored.codes.shape[1]
+    assert len([each for each in page.find("input") if each["type"] == "range"]) == latents
+    sections = {attributes.get("id") for attributes in page.find("section")}
+    assert sections >= {"answers", "pictures", "training", "kl", "posterior", "information", "gram", "scores"}
+    assert "mig" in words and "chance" in text and "Keep in mind" in words
+    assert "&lt;script&gt;" in text and "alert(1)" in words         # the factor's name is shown as text
+
+
+def test_latents_stand_in_the_order_of_their_kl(images):
+    text, facts = images
+    shown = [int(j) for j in re.findall(r"<h3>z(\d+)</h3>", text)]
+    assert shown == np.argsort(-facts.scored.verdict.kl).tolist()
+
+
+def test_the_page_of_vectors_shows_responses(tmp_path, rng):
+    x = rng.standard_normal((60, 3)).astype(np.float32)
+    text, _ = make(tmp_path, "ae", "mlp_synthetic", x, rng.integers(0, 3, (60, 2)), "gaussian")
+    page = check(text)
+    sections = {attributes.get("id") for attributes in page.find("section")}
+    assert {"reconstructions", "responses"} <= sections and not {"pictures", "kl", "posterior"} & sections
+    assert not page.find("input")
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5, 1), (2, 4, 5, 2), (2, 4, 5, 7), (2, 200, 100, 3)])
+def test_a_strip_has_its_images_side_by_side(shape, rng):
+    images = rng.random(shape)
+    uri = traversals.draw_strip(images)
+    strip = np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))))
+    every = -(-np.array(shape[1:3]) // traversals.LARGEST_SIDE)
+    first = images[0, ::every[0], ::every[1], :1 if shape[-1] < 3 else 3]
+    np.testing.assert_array_equal(strip[:, :first.shape[1]], np.round(255 * first).astype(np.uint8).squeeze()
+                                  if shape[-1] < 3 else np.round(255 * first).astype(np.uint8))
+    assert strip.shape[1] == shape[0] * first.shape[1] and max(strip.shape[0], first.shape[1]) <= 100
+
+
+def test_strips_are_left_out_where_the_page_would_be_too_large():
+    assert traversals.count_fitting((64, 64, 1)) >= 40 and traversals.count_fitting((4_000, 4_000, 3)) == 6

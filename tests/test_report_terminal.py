@@ -1,0 +1,100 @@
+"""What the terminal shows: of any width, in a pipe or not, with the time left."""
+
+import io
+import re
+import sys
+
+import numpy as np
+import pytest
+from commands import parse
+
+from vae_tf import cli, evaluation, report
+
+N = 200
+
+
+@pytest.fixture(scope="module")
+def scored():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 4, (N, 3))
+    codes = evaluation.Codes(factors + 0.1 * rng.standard_normal((N, 3)), factors, None, np.full((N, 3), 0.2))
+    found = evaluation.score(codes, ("mig", "mcc", "active_units"), quick=True)
+    return found._replace(skipped={"a": "it needs b", "c": "it needs b", "d": "it\x1b needs e"})
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("width", [40, 60, 99, 100, 140, 200])
+def test_everything_fits_the_width_and_is_there(scored, width):
+    table = report.write_table(scored, width)
+    assert all(len(line) <= width for line in table.splitlines())
+    words = " ".join(table.split())
+    for name, result in {**scored.results, **scored.polarised}.items():
+        assert name in words and (width < 60 or " ".join(result.meaning.split()) in words or width >= 100)
+    beside = any(re.match(r"  mig .*0: no factor", line) for line in table.splitlines())
+    assert beside == (width >= 100)
+
+
+def test_reasons_are_gathered_and_groups_have_headings(scored):
+    lines = [line.strip() for line in report.write_table(scored).splitlines()]
+    assert "- it needs b: a, c" in lines and r"- it\x1b needs e: d" in lines
+    order = [lines.index(heading) for heading in ("Codes against factors", "Codes and posterior alone",
+                                                  "polarised regime", "not scored")]
+    assert order == sorted(order)
+
+
+def test_the_summary_is_ten_lines_at_most(scored):
+    card = {"model": "vae", "beta": 1.0, "latents": 3, "steps": 5, "likelihood": "bernoulli", "data": {"name": "mine"},
+            "recipe": {"network": "conv_locatello", "seed": 0, "batch_size": 64}}
+    answers = report.answer_all(report.Facts(scored, card, (), report.judge_convergence([], 5), quick=True))
+    assert 7 <= len(report.write_summary(answers).splitlines()) <= 10
+    assert all(len(line) <= 60 for line in report.write_summary(answers, 60).splitlines())
+
+
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"TERM": "dumb"}, {"COLUMNS": "60"}])
+def test_styles_are_for_terminals_and_never_colours(scored, monkeypatch, environment):
+    for name in ("NO_COLOR", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"TERM": "xterm-256color", **environment}.items():
+        monkeypatch.setenv(name, value)
+    shown = {}
+    for kind in (io.StringIO, Terminal):
+        monkeypatch.setattr("sys.stdout", kind())
+        report.show(lambda width: report.make_tables(scored, width))
+        shown[kind] = sys.stdout.getvalue()
+    assert "\x1b" not in shown[io.StringIO] and not re.search(r" $", shown[io.StringIO], re.MULTILINE)
+    assert max(map(len, shown[io.StringIO].splitlines())) <= (60 if "COLUMNS" in environment else 140)
+    assert ("\x1b[1m" in shown[Terminal]) == ("TERM" not in environment)
+    assert not re.search(r"\x1b\[[\d;]*(?:3|4|9|10)[0-8]", shown[Terminal])         # colours of text and background
+
+
+@pytest.mark.parametrize(("given", "verbose"), [
+    ((), False), (("--verbose",), True), (("--metrics=mig",), True), (("--metrics=default",), False),
+    (("--geometry=", "--theory="), False), (("--theory=linear_optimum",), True)])
+def test_metrics_that_are_asked_for_by_name_are_printed(given, verbose):
+
+    assert cli.read_scoring_request(parse(cli.define_evaluate_flags, *given)).verbose is verbose
+
+
+def test_progress_says_the_time_left(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    for kind in (io.StringIO, Terminal):
+        monkeypatch.setattr("sys.stderr", kind())
+        clock[0] = 0
+        show = report.Progress()
+        for done in range(1, 11):
+            clock[0] += 6
+            show(done, 10)
+        clock[0] += 20
+        show(1, 4)          # the second part counts anew
+        said = sys.stderr.getvalue()
+        if kind is io.StringIO:
+            assert said.splitlines() == ["scoring: 2 of 10, 0:48 left", "scoring: 4 of 10, 0:36 left",
+                                         "scoring: 6 of 10, 0:24 left", "scoring: 8 of 10, 0:12 left",
+                                         "scoring: 10 of 10, 0:00 left", "scoring: 1 of 4"]
+        else:
+            assert "\r  scoring: 3 of 10, 0:42 left\033[K" in said and said.endswith("\r  scoring: 1 of 4\033[K")

@@ -1,0 +1,185 @@
+"""What people ask of a trained model, answered in words that are made from its numbers."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vae_tf import activity, metrics, verdicts
+from vae_tf.report.convergence import Convergence
+from vae_tf.report.facts import Facts
+from vae_tf.report.numbers import format_number
+from vae_tf.report.usual import compare_with_usual, find_usual
+
+VERDICTS = ("yes", "partly", "no", "unknown")
+
+# Scores of codes against factors that are 0 for none and 1 for all, the first of which decides.
+HEADLINES = {"mig": "MIG", "disentanglement_score": "disentanglement score", "dci": "DCI", "dci_fast": "fast DCI",
+             "sap": "SAP", "mcc": "MCC"}
+HIGH_CHANCE = 0.9       # where chance is nearly perfect, as DCI is of one factor, a score tells nothing
+SOME, MOST = 0.1, 0.5       # shares of the way from chance to 1 from which a score says "partly" and "yes"
+
+# Comparisons with theory that are relative errors, and what each compares.
+GAPS = {"posterior_covariance_gap": "the posterior's precision is off by", "diagonal_covariance_gap":
+        "its diagonal is off by", "hessian_diagonality": "the off-diagonal share of the Hessian is"}
+AGREES, DIFFERS = 0.1, 0.5      # relative errors up to which theory agrees, and from which it does not
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """An answer: a word for the question, the question, a name of VERDICTS, a short sentence, and further ones.
+
+    `count` stands in the verdict's place where a number is the answer, such as "9 of 10".
+    """
+
+    word: str
+    question: str
+    verdict: str
+    short: str
+    more: str = ""
+    count: str = ""
+
+
+def answer_all(facts: Facts) -> list[Answer]:
+    """Answer all questions that can be asked of these facts."""
+    answers = [answer_latents(facts), answer_disentangled(facts)]
+    if facts.card is not None and facts.convergence is not None:
+        answers = [answer_trained(facts.card), answer_converged(facts.convergence), *answers,
+                   answer_orthogonal(facts), answer_theory(facts)]
+    return [*answers, answer_next(facts, answers)]
+
+
+def answer_trained(card: Mapping[str, Any]) -> Answer:
+    """Say what was trained."""
+    recipe = card.get("recipe", {})
+    length = (f"trained for {card['steps']:,} steps of {recipe.get('batch_size', '?')} examples" if card["steps"]
+              else "untrained")
+    beta = f", beta {card['beta']:g}" if isinstance(card.get("beta"), int | float) else ""
+    short = (f"{card['model']} with {card['latents']} latents ({recipe.get('network', 'a network of its own')}) on "
+             f"{card['data']['name']}, {length}{beta}, seed {recipe.get('seed', '?')}.")
+    return Answer("Trained", "What was trained?", "unknown" if not card["steps"] else "yes", short)
+
+
+def answer_converged(convergence: Convergence) -> Answer:
+    """Say whether the training had converged."""
+    verdict = {"converged": "yes", "falling": "partly", "rising": "no", "unknown": "unknown"}[convergence.state]
+    return Answer("Converged", "Did it converge?", verdict, convergence.words)
+
+
+def answer_latents(facts: Facts) -> Answer:
+    """Say how many latents are in use."""
+    verdict = facts.scored.verdict
+    question = "How many latents does it use?"
+    if verdict is None:
+        return Answer("Latents", question, "unknown", "The posterior is not finite, so nothing tells.")
+    used = {"dead": "no", "nearly dead": "partly"}.get(verdict.state, "yes")
+    counts = {kind: facts.kinds.count(kind) for kind in activity.CLASSES}
+    more = ("" if verdict.kl is None else "Looked at example by example, " + ", ".join(
+        f"{count} {'is' if count == 1 else 'are'} {kind}" for kind, count in counts.items() if count) + ".")
+    return Answer("Latents", question, used, verdicts.describe(verdict), more,
+                  f"{verdict.count} of {len(verdict.informative)}")
+
+
+def answer_disentangled(facts: Facts) -> Answer:
+    """Say whether latents and factors match, against chance and against what is usual."""
+    question, scored = "Is it disentangled?", facts.scored
+    names = [name for name in HEADLINES if name in scored.results and scored.chance_level.get(name, 0) < HIGH_CHANCE]
+    if scored.factors is None:
+        return Answer("Disentangled", question, "unknown", "The data have no factors to tell by.")
+    if not names:
+        return Answer("Disentangled", question, "unknown", f"None of {', '.join(HEADLINES)} was measured.")
+    if why := scored.explain_no_meaning(names[0]):
+        return Answer("Disentangled", question, "no", f"The scores have no meaning: {why}.")
+    said = [f"{HEADLINES[name]} {_take_bounded(scored.results[name]):.2f}" + (
+        f" (chance {scored.chance_level[name]:.2f})" if name in scored.chance_level else "") for name in names[:3]]
+    first, chance = scored.results[names[0]].score, scored.chance_level.get(names[0], 0.0)
+    share = (first - chance) / max(1 - chance, 1e-9)
+    low = scored.interval.get(names[0], (first, first))[0]
+    verdict, words = (("no", "no better than chance") if low <= chance else ("no", "hardly") if share < SOME else
+                      ("partly", "partly") if share < MOST else ("yes", "mostly"))
+    short = f"{words[0].upper()}{words[1:]}: {', '.join(said)}; 1 is perfect."
+    return Answer("Disentangled", question, verdict, short, _judge_usual_score(facts))
+
+
+def _judge_usual_score(facts: Facts) -> str:
+    result = facts.scored.results.get("disentanglement_score")
+    if facts.card is None or result is None:
+        return ""
+    usual = find_usual(facts.card, "disentanglement_score")
+    return compare_with_usual(_take_bounded(result), usual)
+
+
+def _take_bounded(result: metrics.Result) -> float:
+    """Return a score, or its part within 0 and 1 if it has one: the disentanglement score may exceed 1."""
+    return float(result.parts.get("bounded", result.score))
+
+
+def answer_orthogonal(facts: Facts) -> Answer:
+    """Say whether the decoder's columns are orthogonal, against turned latents and against what is usual."""
+    question, columns = "Is the decoder orthogonal?", facts.columns
+    if columns is None:
+        alone = facts.scored.verdict is not None and facts.scored.verdict.count < 2
+        why = "Fewer than two latents carry information." if alone else "It was not measured (--geometry)."
+        return Answer("Orthogonal", question, "unknown", why)
+    chance, measured = float(np.mean(columns.chance)), columns.measured
+    beats = float(np.mean(columns.chance <= measured))
+    verdict, words = (("yes", "Yes") if measured < 0.05 else ("partly", "More than by chance") if beats <= 0.05 else
+                      ("no", "No more than by chance"))
+    short = (f"{words}: |cosine| of two columns {format_number(measured, 2)}, and {format_number(chance, 2)} if the "
+             "latents are turned at random; 0 is orthogonal.")
+    dto = facts.scored.results.get("dto")
+    more = (f"Of {len(columns.chance)} random rotations of the latents, "
+            f"{round(beats * len(columns.chance)) or 'none'} have columns as orthogonal as these.")
+    if dto is not None and facts.card is not None:
+        usual = find_usual(facts.card, "dto")
+        more += f" The distance to orthogonality (DtO) is {dto.score:.3g}. {compare_with_usual(dto.score, usual)}"
+    return Answer("Orthogonal", question, verdict, short, more)
+
+
+def answer_theory(facts: Facts) -> Answer:
+    """Say whether the model is what closed forms predict."""
+    question, results = "Does theory agree?", facts.scored.results
+    gaps = {name: results[name].score for name in GAPS
+            if name in results and not facts.scored.explain_no_meaning(name)}
+    optimum, gap = results.get("linear_optimum"), results.get("deterministic_elbo_gap")
+    said = [f"{GAPS[name]} {100 * score:.0f} %" for name, score in gaps.items()]
+    if gap is not None:
+        said.append(f"the ELBO to second order is off by {abs(gap.score):.2g} nats")
+    if optimum is not None:
+        said.insert(0, f"the objective is {optimum.score:.2g} nats above the linear optimum")
+    if not said:
+        return Answer("Theory", question, "unknown", "No comparison with theory was made (--theory), or none applies.")
+    first = gaps.get("posterior_covariance_gap", gaps.get("hessian_diagonality"))
+    verdict = ("unknown" if first is None else "yes" if first <= AGREES else "partly" if first < DIFFERS else "no")
+    words = {"yes": "Yes", "partly": "Roughly", "no": "No", "unknown": "In part"}[verdict]
+    return Answer("Theory", question, verdict, f"{words}: {', '.join(said[:3])}.",
+                  " ".join(f"{part[0].upper()}{part[1:]}." for part in said[3:]))
+
+
+def answer_next(facts: Facts, answers: Sequence[Answer]) -> Answer:
+    """Say what to try next."""
+    steps = list_next_steps(facts, {answer.word: answer.verdict for answer in answers})
+    return Answer("Next", "What to try next?", "unknown", " ".join(steps[:2]), " ".join(steps[2:]))
+
+
+def list_next_steps(facts: Facts, found: Mapping[str, str]) -> list[str]:
+    """List what to try next, the most urgent first: sentences made from the verdicts {word of an Answer: verdict}."""
+    card, verdict, steps = facts.card, facts.scored.verdict, []
+    if card is not None and verdict is not None and verdict.state != "alive":
+        steps.append(verdicts.advise(card))
+    elif card is not None and not card["steps"]:
+        steps.append("Train it.")
+    if facts.convergence is not None and facts.convergence.state in ("falling", "rising"):
+        steps.append("Train longer (--steps)." if facts.convergence.state == "falling" else
+                     "Take a smaller --learning_rate: the loss rises.")
+    passive = facts.kinds.count("passive")
+    if passive and found["Latents"] == "yes":
+        steps.append(f"Score without the {passive} passive latent{'s' * (passive > 1)} (--latents=active).")
+    if facts.quick:
+        steps.append("Score without --quick, for narrower intervals.")
+    if card is not None and found["Latents"] == "yes":
+        if found.get("Disentangled") in ("no", "partly") and card["model"] in ("ae", "vae"):
+            steps.append("Try --model=beta_vae with a --beta above 1.")
+        steps.append("Train more seeds (--replicas=5) and compare them (--compare): one model says little of a recipe.")
+    return steps or ["Look at the numbers of each score, with --verbose."]

@@ -1,0 +1,75 @@
+"""The history of a model's training, and whether the training had converged at its end."""
+
+import math
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vae_tf import runs
+from vae_tf.errors import InputError
+
+FEWEST = 20             # rows of a history by which convergence is judged
+SMALL = 0.001           # share of the loss; a smaller change in a tenth of training counts as none
+STATES = ("converged", "falling", "rising", "unknown")
+
+
+class Convergence(NamedTuple):
+    """Whether training had converged: a name of STATES, and a sentence that says why."""
+
+    state: str
+    words: str
+
+
+def find_history(path: pathlib.Path, card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the history of an exported model from the folder of its run; empty if the run is not found.
+
+    The run is looked for as `runs/NAME` beside the folder of exports and in the working folder. One with another
+    configuration than the model's card is not taken.
+
+    Args:
+        path: the folder of the model, exported/NAME/VERSION.
+        card: its card.
+    """
+    path, recipe = path.absolute(), card.get("recipe", {})
+    for folder in dict.fromkeys((path.parents[1].parent / "runs", pathlib.Path("runs").absolute())):
+        run = folder / path.parent.name
+        try:
+            config = runs.read_config(run)
+            if config and all(recipe.get(key) == value for key, value in config.items()
+                              if key in recipe and key not in ("steps", "dataset")):
+                return runs.read_history(run, card["steps"])
+        except (InputError, OSError):       # a damaged run says nothing of the model
+            continue
+    return []
+
+
+def judge_convergence(loss: Sequence[float], steps: int) -> Convergence:
+    """Judge whether training had converged: the last tenth of its loss against the tenth before.
+
+    The loss counts as falling if its mean over the last tenth is lower by more than two standard errors, which the
+    spread of the rows gives, and by more than 0.1 % of itself.
+
+    Args:
+        loss: [R], the loss of each row of a history, in nats.
+        steps: the number of training steps; 0 for an untrained model.
+    """
+    if not steps:
+        return Convergence("unknown", "The model is untrained: its weights are random.")
+    values = np.asarray([value for value in loss if math.isfinite(value)], float)
+    if not len(values):
+        return Convergence("unknown", "The history of its run is not here (runs/NAME), so nothing tells.")
+    if len(values) < FEWEST:
+        return Convergence("unknown", f"Its history has {len(values)} rows; it takes {FEWEST} to tell.")
+    tenth = max(len(values) // 10, 5)
+    last, before = values[-tenth:], values[-2 * tenth:-tenth]
+    change = float(last.mean() - before.mean())
+    error = math.sqrt((last.var(ddof=1) + before.var(ddof=1)) / tenth)
+    share = tenth / len(values)
+    if abs(change) <= max(2 * error, SMALL * abs(before.mean())):
+        return Convergence("converged", f"The loss is level: over the last {share:.0%} of training it changed by "
+                                        f"{change:+.3g} nats, within its noise.")
+    way = "falling" if change < 0 else "rising"
+    return Convergence(way, f"The loss is still {way}: by {abs(change):.3g} nats ({abs(change / before.mean()):.1%}) "
+                            f"over the last {share:.0%} of training, where noise explains {2 * error:.2g}.")

@@ -1,0 +1,10 @@
+"""Numbers as people read them."""
+
+import math
+
+
+def format_number(value: float, digits: int = 3) -> str:
+    """Write a number with `digits` decimals, or with two significant digits where those would hide it."""
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:.2g}" if 0 < abs(value) < 10.0 ** (1 - digits) else f"{value:.{digits}f}"

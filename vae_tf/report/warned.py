@@ -1,0 +1,48 @@
+"""What a reader should keep in mind while reading a model's scores."""
+
+from typing import Any
+
+import numpy as np
+
+from vae_tf import models
+from vae_tf.errors import make_printable
+from vae_tf.report.facts import Facts
+
+FEW = 5_000             # examples below which chance levels and intervals are wide
+UNBALANCED = 3.0        # times as often as the rarest value of a factor, from which the most frequent one is remarked
+
+
+def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = "") -> list[str]:
+    """List what limits the scores: dead latents, few examples, unbalanced factors, no held-out part, the iVAE's u."""
+    scored, found = facts.scored, []
+    if scored.verdict is not None and scored.verdict.state != "alive":
+        found.append(f"The model is {scored.verdict.state}: most scores below have no meaning.")
+    passive = [f"z{j}" for j, kind in enumerate(facts.kinds) if kind == "passive"]
+    if passive:
+        found.append(f"{len(passive)} of {len(facts.kinds)} latents are passive, their posterior is the prior: "
+                     f"{', '.join(passive[:12])}{', ...' if len(passive) > 12 else ''}.")
+    if len(scored.codes) < FEW:
+        found.append(f"The scores are of {len(scored.codes):,} examples; 10,000 are usual. With fewer, mutual "
+                     "information is overestimated and intervals are wide.")
+    found += _find_unbalanced(facts)
+    if "training could see" in part:
+        found.append("Training could see the examples that are scored: these data have no held-out part.")
+    if card is not None:
+        found += models.find_declared(card).list_remarks(card)
+    return found
+
+
+def _find_unbalanced(facts: Facts) -> list[str]:
+    """Say which discrete factors have values much more frequent than others."""
+    codes = facts.scored.posterior
+    if codes.factors is None or facts.scored.factors is None:
+        return []
+    found = []
+    for name, column, kind in zip(facts.scored.factors, np.asarray(codes.factors).T,
+                                  codes.kinds or ("",) * len(facts.scored.factors), strict=True):
+        counts = np.unique(column, return_counts=True)[1]
+        noise = 3 * np.sqrt(counts.max() + UNBALANCED**2 * counts.min())        # of counts, three standard errors
+        if kind != "continuous" and len(counts) > 1 and counts.max() > UNBALANCED * counts.min() + noise:
+            found.append(f"The factor {make_printable(name)} is unbalanced: its most frequent value comes "
+                         f"{counts.max() / counts.min():.1f} times as often as its rarest.")
+    return found
