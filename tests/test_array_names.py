@@ -53,3 +53,13 @@ def test_weights_that_belong_to_no_network_and_equal_names_are_told_apart():
     slots = array_names.name_optimizer_variables("adam", adam, named)
     assert len(slots) == len(adam.variables) == 2 + 2 * len(named)
     assert {f"adam/{name}/momentum" for name in named} <= set(slots)
+
+
+def test_a_variable_whose_path_begins_like_another_s_has_its_own_state():
+    weights = {name: keras.Variable([0.0] * size, name=path)
+               for size, (name, path) in enumerate((("b", "same_1"), ("a", "same"), ("c", "same_1_1")), 1)}
+    adam = keras.optimizers.Adam()
+    adam.build(list(weights.values()))
+    slots = array_names.name_optimizer_variables("adam", adam, weights)
+    assert {name: slots[f"adam/{name}/velocity"].shape for name in weights} == {"b": (1,), "a": (2,), "c": (3,)}
+    assert len(slots) == 2 + 2 * 3

@@ -39,7 +39,9 @@ def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mappin
     """
     named: dict[str, Any] = {}
     # Keras names the optimizer's state of a variable by the variable's path, with _ for /, and a word after it.
-    prefixes = [(f"{variable.path.replace('/', '_')}_", reference) for reference, variable in references.items()]
+    # Among the paths are those that begin like others, such as variable and variable_1: the longest that fits is meant.
+    prefixes = sorted(((f"{variable.path.replace('/', '_')}_", reference) for reference, variable
+                       in references.items()), key=lambda pair: -len(pair[0]))
     for variable in optimizer.variables:
         candidates = [f"{name}/{reference}/{variable.name.removeprefix(prefix)}" for prefix, reference in prefixes
                       if variable.name.startswith(prefix)]
