@@ -9,7 +9,7 @@ import pathlib
 import time
 import warnings
 
-from vae_tf import cli, configured, data, defaults, devices, export, runs, verdicts
+from vae_tf import cli, configured, data, defaults, devices, export, runs, training, verdicts
 from vae_tf.data import held_out
 
 
@@ -19,12 +19,13 @@ def main(flags):
     chief = devices.is_chief(strategy)
 
     # Data: images by index, their factors, and u.
-    dataset = data.load(flags.dataset, data_dir=flags.data_dir, seed=flags.data_seed)
-    dataset = dataset.split(flags.split, "train", flags.data_seed)
+    whole = data.load(flags.dataset, data_dir=flags.data_dir, seed=flags.data_seed)
+    dataset = whole.split(flags.split, "train", flags.data_seed)
 
     # Model: q(z|x), p(z), p(x|z) and the objective; one, or one per seed (--replicas) and beta (--sweep_beta).
     settings, configs = cli.read_settings(flags), cli.configure_all(flags, dataset)
     dataset = configured.scale_as_init_from(next(iter(configs.values())), dataset)
+    validation = configured.take_validation_part(next(iter(configs.values())), whole)
     configured.check_memory(list(configs.values()), dataset)
     models = [configured.build_model(config, dataset) for config in configs.values()]
     run_dirs = [configured.choose_run_folder(config, settings, suffix) for suffix, config in configs.items()]
@@ -38,8 +39,8 @@ def main(flags):
 
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
     started = time.perf_counter()
-    histories = configured.fit(list(configs.values()), models, dataset, run_dirs, settings, strategy)
-    if (histories[0][-1]["step"] if histories[0] else 0) < config.steps:
+    histories = configured.fit(list(configs.values()), models, dataset, run_dirs, settings, strategy, validation)
+    if not all(training.has_ended(history, config.steps, config.early_stopping) for history in histories):
         print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. The same command goes on from there.")
         return
     if chief:
@@ -55,7 +56,7 @@ def main(flags):
 def finish(configs, models, dataset, histories, names, settings):
     """Print the verdict over trained models and export them; returns the path of the last export."""
     # Verdict: how many latents carry information, before any number.
-    cards = [configured.make_card(config, model, dataset, history)
+    cards = [configured.make_card(config, model, dataset, history, settings)
              for config, model, history in zip(configs, models, histories, strict=True)]
     judged = {name: verdicts.judge_model(model, dataset) for name, model in zip(names, models, strict=True)}
     print("\n".join(verdicts.write_closing_lines(judged, dict(zip(names, cards, strict=True)))))
@@ -70,7 +71,8 @@ def finish(configs, models, dataset, histories, names, settings):
         last = ", ".join(f"{name} {value:.2f}" for name, value in card["final_terms"].items()
                          if name in ("reconstruction", "kl")) or "untrained"
         polarised = configured.describe_polarised(config.active_threshold, history)
-        print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{polarised}")
+        best = configured.describe_best(config, settings, history)
+        print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{polarised}{best}")
     return path
 
 

@@ -40,6 +40,16 @@ def test_the_optimizer_s_epsilon_joins_the_configuration_only_where_it_is_set():
         training.make_optimizer("sgd", 1e-3, epsilon=0.1)
 
 
+def test_validations_and_warm_ups_fit_into_the_steps():
+    loaded = data.load("circles")
+    base = ("--dataset=circles", "--split=random", "--steps=9")
+    config = cli.configure(parse(cli.define_train_flags, *base, "--validate_every=9"), loaded)
+    assert config.as_json()["validate_every"] == 9 and "early_stopping" not in config.as_json()
+    for flag in ("--validate_every=10", "--learning_rate_warmup_steps=9"):
+        with pytest.raises(InputError, match=f"^{flag.split('=')[0]}: expected .* the 9 steps of training"):
+            cli.configure(parse(cli.define_train_flags, *base, flag), loaded)
+
+
 def test_programs_end_with_one_line_and_a_code(tmp_path):
     # Two that import all there is to import, which says nothing; the others are forked from a process that has.
     started = [run_program("train.py", "--dataset=none.npz", folder=tmp_path),

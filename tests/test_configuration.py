@@ -17,7 +17,8 @@ CONFIG = Configuration(
     options={"tc_estimator": "stratified", "of_an_outside_model": 3})
 
 
-@pytest.mark.parametrize("config", [CONFIG, dataclasses.replace(CONFIG, optimizer_epsilon=1e-8, options={})])
+@pytest.mark.parametrize("config", [CONFIG, dataclasses.replace(CONFIG, optimizer_epsilon=1e-8, options={}),
+                                    dataclasses.replace(CONFIG, validate_every=5, learning_rate_schedule="cosine")])
 def test_a_configuration_is_read_back_from_its_json(config):
     assert Configuration.from_json(config.as_json()) == config
 
@@ -25,7 +26,8 @@ def test_a_configuration_is_read_back_from_its_json(config):
 def test_entries_are_flat_and_what_is_not_set_is_left_out_where_it_did_not_exist_before():
     entries = CONFIG.as_json()
     assert entries["tc_estimator"] == "stratified" and entries["of_an_outside_model"] == 3
-    assert "options" not in entries and "optimizer_epsilon" not in entries and entries["beta"] is None
+    assert "options" not in entries and entries["beta"] is None
+    assert not {"optimizer_epsilon", "validate_every", "early_stopping", "learning_rate_schedule"} & set(entries)
 
 
 def test_an_entry_that_is_missing_is_named():

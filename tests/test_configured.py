@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from commands import parse, run_evaluate, run_train
 
-from vae_tf import cli, configured, data, export
+from vae_tf import cli, configured, data, devices, export, training
 from vae_tf.errors import InputError
 
 BASE = ("--model=ivae", "--network=mlp_synthetic", "--latents=3", "--batch_size=4", "--log_every=1")
@@ -101,9 +101,34 @@ def test_an_export_is_scored_on_other_data(folder):
         run_evaluate("--export=exported/second", "--dataset=wide.npz", *scored)
 
 
+def test_a_callback_that_cannot_be_made_is_one_line(tmp_path, monkeypatch):
+    def track(config, run_dir):
+        raise ConnectionError(f"no server for {config['model']}")
+
+    monkeypatch.setattr(training, "CALLBACKS", [track])
+    values = parse(cli.define_train_flags, "--dataset=circles", "--model=vae")
+    config = cli.configure(values, data.load("circles"))
+    with pytest.raises(InputError, match=r"^the callback track of an .* made \(ConnectionError: no server for vae\)$"):
+        configured.fit([config], [None], data.load("circles"), [tmp_path / "run"], cli.read_settings(values),
+                       devices.choose_strategy("one_device"))
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_is_said_at_the_end_of_training():
     history = [{"step": step, "delta_kl": delta} for step, delta in [(500, 0.1), (1000, 0.02), (1500, 0.01)]]
     said = configured.describe_polarised(0.4, history)
     assert "stays within 3 % of its polarised form for the last 33.3% of training" in said
     assert "is below 0.4 prior variances" in said
     assert configured.describe_polarised(0.4, [{"step": 500}]) == ""
+    validated = [{"step": step, "validation_loss": loss} for step, loss in [(500, 4.0), (1000, 3.0), (1500, 3.5)]]
+    for flags, said in [
+            (("--early_stopping=1",), "Training stopped early at step 1,500 of 2,000. Exported are the weights of step "
+             "1,000, where validation_loss was lowest, 3.00."),
+            (("--steps=1000",), "Exported are the weights of step 1,000, where validation_loss was lowest, 3.00."),
+            (("--steps=1500",), "Exported are the last weights; at step 1,000 validation_loss was lowest, 3.00 "
+             "(--export_weights=best exports those)."),
+            (("--steps=1500", "--export_weights=best"), "Exported are the weights of step 1,000, where validation")]:
+        values = parse(cli.define_train_flags, "--split=random", "--validate_every=500", "--steps=2000", *flags)
+        config, settings = cli.configure(values, data.load("circles")), cli.read_settings(values)
+        assert configured.describe_best(config, settings, validated).strip().startswith(said)
+        assert configured.describe_best(config, settings, history) == ""

@@ -91,6 +91,18 @@ def test_a_run_may_change_devices(mirrored, tmp_path):
     assert rounding.apart(one, two) <= rounding.tolerance(case, 0, one) and history[-1]["step"] == 10
 
 
+def test_validation_does_not_depend_on_the_number_of_devices(mirrored):
+    case = ("beta_tcvae", "mlp_synthetic", (3,), "gaussian", {})
+    validated = {"validation": dataset((3,), seed=1), "validate_every": 5, "restore_best": True}
+    one, history = rounding.train(case, 0, **validated)
+    with mirrored.scope():
+        two, shared = rounding.train(case, 0, model=build(*case), **validated)
+    assert rounding.apart(one, two) <= rounding.tolerance(case, 0, one)
+    assert "validation_total_correlation" in shared[-1]
+    for name in history[-1].keys() - {"step", "examples_per_second"}:
+        assert history[-1][name] == pytest.approx(shared[-1][name], rel=1e-5, abs=1e-5)
+
+
 def test_a_strategy_of_one_device_is_no_different():
     case = ("full_covariance_vae", "mlp_synthetic", (3,), "gaussian", {})
     alone, _ = rounding.train(case, 0)

@@ -25,6 +25,11 @@ def test_the_tables_name_every_flag_once(define, table):
     (["--dataset=circles", "--accept_dark"], "--accept_dark: it has an effect only with images"),
     (["--dataset=circles", "--beta=2", "--sweep_beta=1,2"], "--beta: it has an effect only without --sweep_beta"),
     (["--dataset=circles", "--replicas=2", "--strategy=mirrored"], "--strategy: .* without --replicas and --sweep"),
+    (["--dataset=circles", "--split=grid", "--validate_every=5"], "--validate_every: .* with --split=random, which"),
+    (["--dataset=circles", "--early_stopping=5"], "--early_stopping: it has an effect only with --validate_every"),
+    (["--dataset=circles", "--export_weights=best"], "--export_weights: .* with --validate_every and without"),
+    (["--dataset=circles", "--learning_rate_schedule=linear", "--learning_rate_warmup_steps=5"],
+     "--learning_rate_warmup_steps: .* with --learning_rate_schedule=constant or cosine"),
     (["--dataset=dsprites", "--likelihood_variance=1"], "--likelihood_variance: .* with --likelihood=gaussian or"),
 ])
 def test_idle_flags_of_training_are_refused(argv, message):
@@ -57,10 +62,19 @@ def test_idle_flags_in_a_flagfile_are_ignored(tmp_path):
         cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--tc_estimator=stratified"), loaded)
 
 
+def test_early_stopping_in_a_flagfile_needs_validation_too(tmp_path):
+    (tmp_path / "recipe.flags").write_text("--early_stopping=3\n--split=random\n")
+    recipe, loaded = f"--flagfile={tmp_path / 'recipe.flags'}", data.load("circles")
+    with pytest.raises(InputError, match="--early_stopping: it has an effect only with --validate_every"):
+        cli.configure(parse(cli.define_train_flags, "--dataset=circles", recipe), loaded)
+    assert cli.configure(parse(cli.define_train_flags, "--dataset=circles", recipe, "--validate_every=7"), loaded)
+
+
 def test_flags_that_have_an_effect_are_taken():
     loaded = data.load("circles")
     for argv in (["--model=ae", "--polarised_every=0"], ["--model=beta_tcvae", "--tc_estimator=stratified"],
-                 ["--likelihood_variance=2"], ["--replicas=2", "--strategy=one_device"], ["--sweep_beta=1,2"]):
+                 ["--split=random", "--validate_every=5", "--export_weights=best"], ["--likelihood_variance=2"],
+                 ["--replicas=2", "--strategy=one_device"], ["--sweep_beta=1,2"]):
         cli.configure(parse(cli.define_train_flags, "--dataset=circles", *argv), loaded)
     for argv in (["--codes=a.npz", "--metrics=mig", "--jobs=1"], ["--metrics=all", "--samples_per_value=9"],
                  ["--export=b", "--quick"]):

@@ -4,13 +4,14 @@ import json
 import os
 import pathlib
 
+import keras
 import numpy as np
 import pytest
 from absl import flags
 from cases import NEEDS_MNIST, PAPERS
-from commands import QUICK, run_evaluate, run_train
+from commands import QUICK, parse, run_evaluate, run_train
 
-from vae_tf import configured, data, export, models
+from vae_tf import array_names, cli, configured, data, export, models, runs, training
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 
@@ -114,6 +115,35 @@ def test_a_second_run_goes_on_is_refused_or_restarts(folder, capsys):
     run_train(*base, "--steps=5", "--learning_rate=0.5", "--restart")
     assert sorted(p.name for p in (folder / "runs").iterdir()) == ["vae_synthetic_linear", "vae_synthetic_linear-2"]
     assert sorted(p.name for p in (folder / "exported/vae_synthetic_linear").iterdir()) == ["1", "2"]
+
+
+def test_a_run_that_stops_early_exports_its_best_weights(folder, capsys, monkeypatch):
+    base = ("--model=vae", "--dataset=synthetic_linear", "--batch_size=4", "--log_every=5", "--learning_rate=0.5",
+            "--learning_rate_schedule=cosine", "--validate_every=5", "--early_stopping=2")
+    seen, registered = [], []
+    for module in (training, training.callbacks):
+        monkeypatch.setattr(module, "CALLBACKS", registered)
+    training.register_callback(lambda config, run_dir: keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: seen.append((config["model"], run_dir.name, logs["step"]))))
+    run_train(*base, "--steps=200")
+    history = runs.read_history(folder / "runs/vae_synthetic_linear", 200)
+    best, last = training.find_best(history)["step"], history[-1]["step"]
+    out = capsys.readouterr().out
+    assert f"Training stopped early at step {last} of 200. Exported are the weights of step {best}" in out
+    path = folder / "exported/vae_synthetic_linear/1"
+    assert seen == [("vae", "vae_synthetic_linear", row["step"]) for row in history]
+    card = export.read_card(path)
+    assert card["final_terms"]["step"] == best and card["recipe"]["early_stopping"] == 2
+    values = parse(cli.define_train_flags, *base, "--steps=200", f"--init_from={path}")
+    dataset = data.load("synthetic_linear").split("random", "train")
+    exported = configured.build_model(cli.configure(values, dataset), dataset)
+    with np.load(runs.find_newest(folder / "runs/vae_synthetic_linear")) as kept:
+        for name, variable in array_names.name_model_variables(exported).items():
+            np.testing.assert_array_equal(variable.numpy(), kept[f"best {name}"])
+    run_train(*base, "--steps=200")
+    assert "was there already" in capsys.readouterr().out
+    with pytest.raises(InputError, match=r"^--steps: the learning rate .* over 200 steps, .* expected 200, got 201"):
+        run_train(*base, "--steps=201")
 
 
 def test_an_untrained_model_is_exported_and_scored_as_such(folder, capsys):

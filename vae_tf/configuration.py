@@ -9,8 +9,8 @@ from typing import Any
 from vae_tf import schemas
 from vae_tf.errors import InputError
 
-# A field with this mark is written only where it is set. Runs and results are found by their configuration, so a run
-# without the field has the same configuration as a run from before the field existed.
+# A field with this mark is written only where it differs from its default. Runs and results are found by their
+# configuration, so a run without the field has the same configuration as a run from before the field existed.
 ONLY_WHERE_SET = "only_where_set"
 
 
@@ -44,6 +44,10 @@ class Configuration:
         keras: the settings of Keras that change numbers, see networks.KERAS.
         options: {name: value} of this model's options, and of the options that every configuration has.
         optimizer_epsilon: the number that the optimizer adds to the denominator of its update; None for Keras' own.
+        learning_rate_schedule: how the learning rate changes over the steps, a key of training.SCHEDULES.
+        learning_rate_warmup_steps: the number of steps in which the learning rate grows linearly from 0.
+        validate_every: the number of steps between two validations; 0 for none.
+        early_stopping: how many validations without improvement end training; 0 for any number.
     """
 
     model: str
@@ -70,12 +74,16 @@ class Configuration:
     keras: Mapping[str, Any]
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     optimizer_epsilon: float | None = dataclasses.field(default=None, metadata={ONLY_WHERE_SET: True})
+    learning_rate_schedule: str = dataclasses.field(default="constant", metadata={ONLY_WHERE_SET: True})
+    learning_rate_warmup_steps: int = dataclasses.field(default=0, metadata={ONLY_WHERE_SET: True})
+    validate_every: int = dataclasses.field(default=0, metadata={ONLY_WHERE_SET: True})
+    early_stopping: int = dataclasses.field(default=0, metadata={ONLY_WHERE_SET: True})
 
     def as_json(self) -> dict[str, Any]:
         """Return what config.json and an export's card hold: an entry per field and per option of the models."""
         entries = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
                    if field.name != "options"
-                   and not (ONLY_WHERE_SET in field.metadata and getattr(self, field.name) is None)}
+                   and not (ONLY_WHERE_SET in field.metadata and getattr(self, field.name) == field.default)}
         return {**entries, "keras": dict(self.keras), **self.options}
 
     @classmethod
@@ -129,6 +137,8 @@ class Settings:
         replicas: how many seeds are trained as one program; None for one.
         sweep_beta: the values of beta that are trained as one program; None for one.
         accept_dark: whether the export takes batches of images of which no pixel is above 1.
+        export_weights: which weights are exported, "last" or those of the "best" validation; None for the best with
+            early stopping, and otherwise the last.
         memory_limit: the memory in GiB that data, models and training may take; None for what the machine leaves.
     """
 
@@ -146,6 +156,7 @@ class Settings:
     replicas: int | None = None
     sweep_beta: list[str] | None = None
     accept_dark: bool = False
+    export_weights: str | None = None
     memory_limit: float | None = None
 
 

@@ -1,8 +1,9 @@
 """Code outside of this package that adds models, networks, datasets or metrics to it.
 
-Such code is a module that calls `models.register`, `networks.register`, `data.register` or `metrics.register` when it
-is imported. It is found in two ways: an installed package names it as an entry point of the group
-`vae_tf.extensions`, or the environment variable VAE_TF_EXTENSIONS names it, among others separated by commas.
+Such code is a module that calls `models.register`, `networks.register`, `data.register`, `metrics.register` or
+`training.register_callback` when it is imported. It is found in two ways: an installed package names it as an entry
+point of the group `vae_tf.extensions`, or the environment variable VAE_TF_EXTENSIONS names it, among others separated
+by commas.
 """
 
 import functools

@@ -35,7 +35,8 @@ class Program:
     optimizer: Optimizer
     updates: tuple[Update, ...]
 
-    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+                      training: bool = True) -> Terms:
         """Return the means of the objective's terms {name: [S]} over this device's examples.
 
         Args:
@@ -43,6 +44,7 @@ class Program:
             x: [S B, ...], the batches of one replica after another.
             u: [S B, |u|], or None.
             warmup: 0 to 1, which scales beta.
+            training: whether layers behave as in training; the noise is another one if they do not.
         """
         raise NotImplementedError
 
@@ -78,6 +80,11 @@ class Program:
         # The optimizer undoes the loss scale; the sum over all devices undoes the division.
         return self.clip(gradients, optimizer.scale_loss(limit / _count_devices()))
 
+    def _draw_noise(self, seed: int, step: Tensor, examples: int | Tensor, training: bool) -> Tensor:
+        """Return the noise of a batch, as Keras' loops draw it in training and in evaluation."""
+        return distributions.draw_noise(_derive_seed(seed if training else -1 - seed, step), examples,
+                                        self.models[0].noise_size)
+
     def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
         """Return {name: [S]}, what `function(model, x, u)` gives for each model on examples of its own.
 
@@ -93,6 +100,20 @@ class Program:
 
     def collect_state(self) -> list[dict[str, Array]]:
         """Return what a checkpoint of each replica holds: every variable by its name, see array_names."""
+        return self._collect(self._name_variables())
+
+    def collect_weights(self) -> list[dict[str, Array]]:
+        """Return the part of `collect_state` that is the models'."""
+        return self._collect(self._list_variables())
+
+    def assign_weights(self, states: Mapping[int, Mapping[str, Array]]) -> None:
+        """Set the models of some replicas, {number: state}, to what `collect_weights` gave; call `publish` before."""
+        for i, state in states.items():
+            for name, variable in array_names.name_model_variables(self.models[i]).items():
+                variable.assign(state[name])
+
+    def _collect(self, named: Mapping[str, Any]) -> list[dict[str, Array]]:
+        """Return the values of variables, by the names that are given, for each replica."""
         raise NotImplementedError
 
     def assign(self, states: Sequence[Mapping[str, Array]]) -> None:
@@ -140,11 +161,12 @@ class Single(Program):
         self.updates = model.updates(optimizer)
         _build_optimizers(self.updates)
 
-    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+                      training: bool = True) -> Terms:
         """Return the means of the objective's terms {name: [1]}."""
         model, = self.models
-        noise = distributions.draw_noise(_derive_seed(self.seeds[0], step), tf.shape(x)[0], model.noise_size)
-        terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=True)
+        noise = self._draw_noise(self.seeds[0], step, tf.shape(x)[0], training)
+        terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=training)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
 
     def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
@@ -156,9 +178,8 @@ class Single(Program):
         """Clip all gradients by one global norm."""
         return tf.clip_by_global_norm(gradients, limit)[0]
 
-    def collect_state(self) -> list[dict[str, Array]]:
-        """Return the state of the only replica."""
-        return [{name: variable.numpy() for name, variable in self._name_variables().items()}]
+    def _collect(self, named: Mapping[str, Any]) -> list[dict[str, Array]]:
+        return [{name: variable.numpy() for name, variable in named.items()}]
 
     def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
         for name, variable in named.items():
@@ -189,19 +210,19 @@ class Stacked(Program):
         self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
         _build_optimizers(self.updates)
 
-    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float) -> Terms:
+    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+                      training: bool = True) -> Terms:
         """Return the means of the objective's terms {name: [S]}."""
         count = len(self.models)
-        model = self.models[0]
         x = tf.reshape(x, (count, -1, *x.shape[1:]))
-        noise = tf.stack([distributions.draw_noise(_derive_seed(seed, step), x.shape[1], model.noise_size)
-                          for seed in self.seeds])
+        noise = tf.stack([self._draw_noise(seed, step, x.shape[1], training) for seed in self.seeds])
         given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas)}
         if u is not None:
             given["u"] = tf.reshape(u, (count, -1, u.shape[1]))
-        terms, statistics = self._map(lambda model, given: model.objective(**given, training=True), given)
-        for stack, value in zip((stack for stack in self.stacks if not stack.trainable), statistics, strict=True):
-            stack.assign(value)
+        terms, statistics = self._map(lambda model, given: model.objective(**given, training=training), given)
+        if training:
+            for stack, value in zip((stack for stack in self.stacks if not stack.trainable), statistics, strict=True):
+                stack.assign(value)
         return {name: tf.reduce_mean(term, 1) for name, term in terms.items()}
 
     def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
@@ -240,9 +261,8 @@ class Stacked(Program):
             for variable, array in zip(model.variables, arrays, strict=True):
                 variable.assign(array[i])
 
-    def collect_state(self) -> list[dict[str, Array]]:
-        """Return the state of each replica, as if it had been trained alone."""
-        arrays = {name: variable.numpy() for name, variable in self._name_variables().items()}
+    def _collect(self, named: Mapping[str, Any]) -> list[dict[str, Array]]:
+        arrays = {name: variable.numpy() for name, variable in named.items()}
         # Variables that are no stacks belong to the optimizer, such as its step count and its learning rate.
         return [{name: array[i] if array.ndim else array for name, array in arrays.items()}
                 for i in range(len(self.models))]

@@ -2,7 +2,8 @@
 
 A table names every flag of a program: None for a flag that always has an effect, or else an Effect. This is about flags
 of the command line. A flagfile may hold flags that the command line makes idle, such as a recipe's --tc_estimator under
-another --model; those are ignored.
+another --model; those are ignored, unless their effect says that they are refused there, too: who asks for early
+stopping in a flagfile must not get a run without it.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from typing import Any, NamedTuple
 
 from absl.flags import FlagValues
 
-from vae_tf import data, metrics, models
+from vae_tf import data, metrics, models, training
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 
@@ -33,6 +34,7 @@ class Effect(NamedTuple):
 
     words: str
     holds: Callable[[Any], bool]
+    in_flagfiles: bool = False      # whether an idle flag is refused in a flagfile, too
 
 
 EffectTable = dict[str, Effect | None]
@@ -48,14 +50,23 @@ _ONE_BETA = Effect("without --sweep_beta", lambda asked: not asked.flags.sweep_b
 _ALONE = Effect("without --replicas and --sweep_beta, which train on one device",
                 lambda asked: asked.flags.strategy in ("auto", "one_device")
                 or not (asked.flags.replicas or asked.flags.sweep_beta))
+_HELD_OUT = Effect("with --split=random, which holds out a part for validation",
+                   lambda asked: asked.config.split == "random", in_flagfiles=True)
+_VALIDATED = Effect("with --validate_every", lambda asked: asked.config.validate_every > 0, in_flagfiles=True)
+_CHOSEN = Effect("with --validate_every and without --early_stopping, which exports the best weights",
+                 lambda asked: asked.config.validate_every and not asked.config.early_stopping, in_flagfiles=True)
+_WARMED_UP = Effect(f"with --learning_rate_schedule={' or '.join(training.WARMED_UP)}",
+                    lambda asked: asked.config.learning_rate_schedule in training.WARMED_UP, in_flagfiles=True)
 
 TRAINING: EffectTable = {
     **dict.fromkeys(("model", "network", "latents", "likelihood", "dataset", "data_dir", "data_seed", "split", "steps",
-                     "epochs", "batch_size", "optimizer", "learning_rate", "optimizer_epsilon", "clip_gradients",
+                     "epochs", "batch_size", "optimizer", "learning_rate", "learning_rate_schedule",
+                     "optimizer_epsilon", "clip_gradients",
                      "precision", "jit_compile", "seed", "init_from", "replicas", "sweep_beta", "memory_limit", "name",
                      "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions")),
     "likelihood_variance": _GAUSSIAN, "beta": _ONE_BETA, "beta_warmup_steps": _BETA, "strategy": _ALONE,
-    "active_threshold": _WATCHED, "polarised_every": _PRIOR, "accept_dark": _IMAGES,
+    "learning_rate_warmup_steps": _WARMED_UP, "validate_every": _HELD_OUT, "early_stopping": _VALIDATED,
+    "export_weights": _CHOSEN, "active_threshold": _WATCHED, "polarised_every": _PRIOR, "accept_dark": _IMAGES,
 }
 
 _NO_CODES = Effect("without --codes", lambda flags: not flags.codes)
@@ -83,7 +94,7 @@ def list_training_effects() -> EffectTable:
 
 
 def check_effects(table: Mapping[str, Effect | None], flags: FlagValues, asked: Any) -> None:
-    """Raise InputError for a flag of the command line that has no effect beside the others.
+    """Raise InputError for a flag that has no effect beside the others, see the table.
 
     Args:
         table: the effects of all flags.
@@ -91,7 +102,8 @@ def check_effects(table: Mapping[str, Effect | None], flags: FlagValues, asked: 
         asked: what the effects are functions of.
     """
     for name, effect in table.items():
-        if effect and flags[name].present and flags[name].value != flags[name].default and not effect.holds(asked):
+        is_given = flags[name].value != flags[name].default
+        if effect and is_given and (flags[name].present or effect.in_flagfiles) and not effect.holds(asked):
             raise InputError(f"--{name}: it has an effect only {effect.words}; leave out this flag or the other")
 
 

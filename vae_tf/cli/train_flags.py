@@ -18,6 +18,7 @@ def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list
     define_data_flags(group, data.DEFAULT, f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
                        "of an .npz file with images [N,H,W,C] or data [N,n] and, optionally, factors [N,K] and u.")
     _define_optimization_flags(group)
+    _define_validation_flags(group)
     _define_run_flags(group)
     _define_output_flags(group)
     return _add_options_of_models(group)
@@ -51,10 +52,23 @@ def _define_optimization_flags(group: FlagGroups) -> None:
     group.add_enum("optimizer", "adam", training.OPTIMIZERS, "Optimizer that updates the weights.")
     group.add_float("learning_rate", None, "Step size of the optimizer; by default one that suits the dataset and the "
                     "network.")
+    group.add_enum("learning_rate_schedule", "constant", training.SCHEDULES, "How the learning rate changes over "
+                   "--steps. cosine and linear end at 0, exponential at a hundredth of --learning_rate.")
+    group.add_integer("learning_rate_warmup_steps", 0, "Number of steps in which the learning rate grows linearly from "
+                      f"0, with the schedules {' and '.join(training.WARMED_UP)}.", lower_bound=0)
     group.add_float("optimizer_epsilon", None, "Small number that adam, adagrad and rmsprop add to the denominator of "
                     "their update; 1e-7 by default.")
     group.add_float("clip_gradients", 0, "Largest norm of the gradient of a step; a gradient with a larger norm is "
                     "scaled down to this norm. 0 turns clipping off.", positive=False)
+
+
+def _define_validation_flags(group: FlagGroups) -> None:
+    group.add_integer("validate_every", 0, "Number of steps between two validations, which measure the objective on "
+                      "examples of the validation part of --split=random, 5,000 at most. 0 turns validation off.",
+                      lower_bound=0)
+    group.add_integer("early_stopping", 0, "Number of validations in a row without a lower validation_loss after which "
+                      "training stops; the weights with the lowest one are exported. 0 never stops early.",
+                      lower_bound=0)
 
 
 def _define_run_flags(group: FlagGroups) -> None:
@@ -90,6 +104,8 @@ def _define_output_flags(group: FlagGroups) -> None:
     group.add_integer("checkpoint_every", 1_000, "Number of steps from one checkpoint to the next.", lower_bound=1)
     group.add_integer("keep_versions", None, "Number of versions of the exported model to keep, the new one included; "
                       "older versions are deleted. By default none is deleted.", lower_bound=1)
+    group.add_enum("export_weights", None, ("last", "best"), "Weights to export: those of the last step, or those with "
+                   "the lowest validation_loss; by default the best with --early_stopping, and otherwise the last.")
     group.add_boolean("accept_dark", False, "Let the exported model accept batches of images in which no pixel is "
                       "above 1. By default it refuses them, because floats in [0, 1] and masks sent by mistake look "
                       "the same, unless some training images are as dark.")

@@ -94,8 +94,19 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
                if option in kind.options or option.in_every_configuration}
     config = Configuration(**given, data_fingerprint=dataset.fingerprint, keras=networks.KERAS, options=options)
     kind.check_configuration(config, len(dataset))
+    _check_lengths(config)
     effects.check_effects(effects.list_training_effects(), flags, effects.Training(flags, config, dataset))
     return config
+
+
+def _check_lengths(config: Configuration) -> None:
+    """Raise InputError for validations or a warm-up that do not fit into the steps."""
+    if 0 < config.steps < config.validate_every:
+        raise InputError(f"--validate_every: expected at most the {config.steps:,} steps of training, or there is no "
+                         f"validation; got {config.validate_every:,}")
+    if config.learning_rate_warmup_steps >= max(config.steps, 1):
+        raise InputError(f"--learning_rate_warmup_steps: expected fewer than the {config.steps:,} steps of training; "
+                         f"got {config.learning_rate_warmup_steps:,}")
 
 
 def _count_steps(epochs: float, examples: int, batch_size: int) -> int:

@@ -22,6 +22,24 @@ def scale_as_init_from(config: Configuration, dataset: data.Dataset) -> data.Dat
     return scaled
 
 
+def take_validation_part(config: Configuration, whole: data.Dataset) -> data.Dataset | None:
+    """Return the part of a dataset that `config` holds out for validation; None if it asks for no validation.
+
+    Args:
+        config: the configuration of a run.
+        whole: the dataset of which another part is trained on.
+
+    Raises:
+        InputError: as `scale_as_init_from`.
+    """
+    if not config.validate_every:
+        return None
+    part = whole.split(config.split, "validation", config.data_seed)
+    if not config.init_from or not models.find(config.model).conditional:
+        return part
+    return export.scale_as_trained(part, export.read_card(config.init_from), "init_from")
+
+
 def build_model(config: Configuration, dataset: data.Dataset) -> Autoencoder:
     """Return the freshly initialised model of a configuration, with the weights of the export that --init_from names.
 

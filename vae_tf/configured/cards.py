@@ -6,16 +6,18 @@ import math
 import pathlib
 from typing import Any
 
-from vae_tf import data, metrics
-from vae_tf.configuration import Configuration
+from vae_tf import data, metrics, training
+from vae_tf.configuration import Configuration, Settings
 from vae_tf.models import Autoencoder
 
 History = list[dict[str, Any]]
 PACKAGES = ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")
 
 
-def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, history: History) -> dict[str, Any]:
+def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, history: History,
+              settings: Settings) -> dict[str, Any]:
     """Return what an export says of itself: model, data, factors, recipe, scores of its history and versions."""
+    best = _find_exported(config, settings, history)
     if config.dataset.endswith(".npz"):      # absolute, because the card is read from other folders
         config = dataclasses.replace(config, dataset=str(pathlib.Path(config.dataset).absolute()))
     polarised = metrics.polarised_fraction(history)
@@ -27,7 +29,7 @@ def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, 
         "data": {"name": dataset.name, "shape": dataset.shape,
                  "dtype": "uint8" if dataset.is_image else "float32", "training_examples": len(dataset),
                  "factors": [factor._asdict() for factor in dataset.factors]},
-        "steps": config.steps, "final_terms": history[-1] if history else {}, "recipe": config.as_json(),
+        "steps": config.steps, "final_terms": best or (history[-1] if history else {}), "recipe": config.as_json(),
         "history": {polarised.name: dataclasses.asdict(polarised)} if polarised else {},
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
     }
@@ -47,3 +49,23 @@ def describe_polarised(active_threshold: float, history: History) -> str:
                if polarised.score else "is not within 3 % of its polarised form at the end")
     return (f"\n             The KL {finding};\n             that form counts latents whose mean posterior variance "
             f"is below {active_threshold:g} prior variances.")
+
+
+def _find_exported(config: Configuration, settings: Settings, history: History) -> dict[str, Any] | None:
+    """Return the row of the best validation if its weights are exported, and None if the last weights are."""
+    best = training.find_best(history) if config.early_stopping or settings.export_weights == "best" else None
+    return None if best is None else dict(best)
+
+
+def describe_best(config: Configuration, settings: Settings, history: History) -> str:
+    """Return what train.py says of the step whose weights are exported; empty without validation."""
+    best = training.find_best(history)
+    if best is None:
+        return ""
+    is_exported = _find_exported(config, settings, history) is not None or best["step"] == config.steps
+    stopped = history[-1]["step"] < config.steps
+    ended = f"Training stopped early at step {history[-1]['step']:,} of {config.steps:,}. " if stopped else ""
+    said = (f"Exported are the weights of step {best['step']:,}, where" if is_exported else
+            f"Exported are the last weights; at step {best['step']:,}")
+    choice = "" if is_exported else " (--export_weights=best exports those)"
+    return f"\n             {ended}{said} validation_loss was lowest, {best['validation_loss']:.2f}{choice}."

@@ -2,22 +2,25 @@
 
 import contextlib
 import pathlib
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from vae_tf import data, devices, models, networks, objectives, training
 from vae_tf.configuration import Configuration, Settings
 from vae_tf.configured.building import build_model
+from vae_tf.errors import InputError
 from vae_tf.models import Autoencoder
 from vae_tf.typing import Tensor
 
 
 def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset: data.Dataset,
         run_dirs: Sequence[pathlib.Path | None], settings: Settings,
-        strategy: tf.distribute.Strategy) -> list[list[dict[str, Any]]]:
-    """Train models as configured; see training.fit. All of `built` have the trained weights in the end.
+        strategy: tf.distribute.Strategy, validation: data.Dataset | None = None) -> list[list[dict[str, Any]]]:
+    """Train models as configured; see training.fit. All of `built` have the weights to export in the end.
 
     Args:
         configs: one per model; they differ in seed and beta alone.
@@ -26,6 +29,7 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
         run_dirs: the folder of each run; None keeps nothing.
         settings: how often history and checkpoints are written.
         strategy: shares the work of a single model out over devices.
+        validation: the validation part; None where the configuration asks for no validation.
 
     Returns:
         The history of each.
@@ -34,17 +38,21 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
     # Replicas train on one device.
     shared = strategy is not devices.choose_strategy("one_device") and len(configs) == 1
     with strategy.scope() if shared else contextlib.nullcontext():
-        optimizer = training.make_optimizer(config.optimizer, config.learning_rate, config.precision,
-                                            config.optimizer_epsilon)
+        rate = training.schedule_learning_rate(config.learning_rate_schedule, config.learning_rate, config.steps,
+                                               config.learning_rate_warmup_steps)
+        optimizer = training.make_optimizer(config.optimizer, rate, config.precision, config.optimizer_epsilon)
         model = build_model(config, dataset) if shared else built[0]
-    options = _choose_options(config, settings)
+    options = {**_choose_options(config, settings), **_choose_validation(config, settings, validation)}
     if len(configs) > 1:
+        if training.CALLBACKS:
+            warnings.warn("callbacks of extensions follow runs that are trained alone; these replicas have none",
+                          stacklevel=2)
         return training.fit_replicas(built, dataset, optimizer, seeds=[each.seed for each in configs],
                                      run_dirs=run_dirs, configs=[each.as_json() for each in configs],
                                      jit_compile=config.jit_compile == "true", **options)
     auto = networks.NETWORKS[config.network].faster_compiled and dataset.is_image
     history = training.fit(model, dataset, optimizer, seed=config.seed, run_dir=run_dirs[0],
-                           config=config.as_json(),
+                           config=config.as_json(), callbacks=_make_callbacks(config, run_dirs[0], strategy),
                            jit_compile=auto if config.jit_compile == "auto" else config.jit_compile == "true",
                            **options)
     if shared:
@@ -52,8 +60,35 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
     return [history]
 
 
+def _make_callbacks(config: Configuration, run_dir: pathlib.Path | None,
+                    strategy: tf.distribute.Strategy) -> list[keras.callbacks.Callback]:
+    """Return the callbacks that extensions have registered; none without a folder, and on machines that write none.
+
+    Raises:
+        InputError: a callback cannot be made, such as that of a tracker which does not find its server.
+    """
+    if run_dir is None or not devices.is_chief(strategy):
+        return []
+    callbacks = []
+    for make in training.CALLBACKS:
+        try:
+            callbacks.append(make(config.as_json(), run_dir))
+        except Exception as error:          # somebody else's function may raise anything
+            raise InputError(f"the callback {getattr(make, '__name__', make)} of an extension cannot be made "
+                             f"({type(error).__name__}: {error})") from error
+    return callbacks
+
+
+def _choose_validation(config: Configuration, settings: Settings, validation: data.Dataset | None) -> dict[str, Any]:
+    """Return the fields of a training schedule that say how often to validate, and what follows from it."""
+    if validation is None:
+        return {}
+    return {"validation": validation, "validate_every": config.validate_every, "early_stopping": config.early_stopping,
+            "restore_best": settings.export_weights == "best"}
+
+
 def _choose_options(config: Configuration, settings: Settings) -> dict[str, Any]:
-    """Return the fields of a training schedule, without jit_compile."""
+    """Return the fields of a training schedule, without jit_compile and validation."""
     def watch(model: Autoencoder, x: Tensor, u: Tensor | None) -> Mapping[str, Tensor]:
         return objectives.polarised_kl(model.posterior(x, u), model.prior(u), config.active_threshold)
 

@@ -5,7 +5,7 @@ import os
 import pathlib
 from typing import Any
 
-from vae_tf import files, runs
+from vae_tf import files, runs, training
 from vae_tf.configuration import Configuration, Settings
 from vae_tf.errors import InputError
 
@@ -36,12 +36,22 @@ def choose_run_folder(config: Configuration, settings: Settings, suffix: str = "
             check(folder)
         except InputError as error:
             raise InputError(f"--{flag}: {error}") from None
+    _check_length(run_dir, config)
     changed = _leave_out_same_data(run_dir, config, runs.compare_config(run_dir, config.as_json()))
     if changed:
         listed = "; ".join(f"--{name}: {_show(was)} there, {_show(now)} now" for name, (was, now) in changed.items())
         raise InputError(f"{run_dir} holds a run with another configuration ({listed}); "
                          "give this one a --name, or --restart to start over in a new folder")
     return run_dir
+
+
+def _check_length(run_dir: pathlib.Path, config: Configuration) -> None:
+    """Raise InputError for a run of another length if the learning rate of every step depends on the length."""
+    steps = runs.read_config(run_dir).get("steps") or config.steps
+    if training.depends_on_length(config.learning_rate_schedule) and steps != config.steps:
+        raise InputError(f"--steps: the learning rate of the run in {run_dir} falls over {steps:,} steps, so that its "
+                         f"length cannot change; expected {steps}, got {config.steps}; or give this run a --name, or "
+                         "--restart to start over in a new folder")
 
 
 def _show(value: Any) -> str:

@@ -48,7 +48,8 @@ def _count_bytes(config: Configuration, dataset: data.Dataset) -> tuple[int, int
     """Return the bytes of a model's weights and optimizer in training, and of each example of a batch.
 
     For each weight there are its value, its gradient and two numbers of the optimizer, and a checkpoint copies all but
-    the gradient. For each example, the outputs of all layers are kept, and their gradients take as much.
+    the gradient; validation keeps the best weights besides. For each example, the outputs of all layers are kept, and
+    their gradients take as much.
     """
     kind = models.find(config.model)
     with keras.StatelessScope(initialize_variables=False):      # shapes alone: no variable gets a value
@@ -58,4 +59,5 @@ def _count_bytes(config: Configuration, dataset: data.Dataset) -> tuple[int, int
     outputs = sum(math.prod(tensor.shape[1:]) for network in pair for layer in network.layers
                   for tensor in keras.tree.flatten(layer.output))
     of_data = math.prod(dataset.shape) * (1 if dataset.is_image else FLOAT) + FLOAT * dataset.u_size + INDEX
-    return FLOAT * 7 * weights + OF_A_MODEL, FLOAT * 2 * outputs + IN_FLIGHT * of_data
+    copies = 8 if config.validate_every else 7
+    return FLOAT * copies * weights + OF_A_MODEL, FLOAT * 2 * outputs + IN_FLIGHT * of_data

@@ -16,19 +16,22 @@ class Progress:
         self.started = self.shown = time.monotonic()
         self.first: tuple[int, float] | None = None
         self.live = sys.stderr.isatty()
+        self.validated: dict[str, float] = {}       # the terms of the last validation, which not every row has
 
     def show(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Show one line for all replicas: the means of their terms."""
+        """Show one line for all replicas: the means of their terms, and those of the last validation."""
         if self.quiet:
             return
         row = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
         row["step"] = rows[0]["step"]
+        self.validated.update({name: value for name, value in row.items() if name.startswith("validation_")})
         now = time.monotonic()
         self.first = self.first or (row["step"], now)      # the first chunk includes the compilation
         since, elapsed = row["step"] - self.first[0], now - self.first[1]
         left = f"{format_clock((self.steps - row['step']) * elapsed / since)} left" if since else "compiled"
         rate = f"{self.replicas * row['examples_per_second']:,.0f} examples/s"
-        terms = [f"{name} {value:.4g}" for name, value in row.items() if name not in ("step", "examples_per_second")]
+        terms = [f"{name} {value:.4g}" for name, value in {**row, **self.validated}.items()
+                 if name not in ("step", "examples_per_second")]
         line = "  ".join([f"step {row['step']:,}/{self.steps:,}", *terms, rate, left])
         if self.live:
             print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)

@@ -1,10 +1,11 @@
 """Train one model, or several of one kind as one program.
 
-    optimizers      the update rules by name
+    optimizers      the update rules and schedules of the learning rate, by name
     batches         which examples form a step
     rows            rows of history
     failures        errors that end a run: losses that are not finite, data that cannot be read
     callbacks       Keras callbacks, told of a loop that Keras does not run
+    validation      the objective on examples that training does not see, and the best weights
     loop            steps, rows, checkpoints, requests to stop
     fitting         fit and fit_replicas
 
@@ -12,8 +13,19 @@ Randomness is a function of (seed, step): which examples form a step and which n
 the seed and the step alone. A resumed run is therefore the same run, and so is a run on other devices.
 """
 
+from vae_tf.training.callbacks import CALLBACKS, register_callback
 from vae_tf.training.failures import DataError, NonFiniteError
 from vae_tf.training.fitting import fit, fit_replicas
-from vae_tf.training.optimizers import OPTIMIZERS, make_optimizer
+from vae_tf.training.optimizers import (
+    OPTIMIZERS,
+    SCHEDULES,
+    WARMED_UP,
+    depends_on_length,
+    make_optimizer,
+    schedule_learning_rate,
+)
+from vae_tf.training.validation import find_best, has_ended
 
-__all__ = ["OPTIMIZERS", "DataError", "NonFiniteError", "fit", "fit_replicas", "make_optimizer"]
+__all__ = ["CALLBACKS", "OPTIMIZERS", "SCHEDULES", "WARMED_UP", "DataError", "NonFiniteError", "depends_on_length",
+           "find_best", "fit", "fit_replicas", "has_ended", "make_optimizer", "register_callback",
+           "schedule_learning_rate"]

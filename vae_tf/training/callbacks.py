@@ -1,10 +1,26 @@
 """Keras callbacks, told of a loop that Keras does not run."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
+
+# A function of a run's configuration as JSON has it and of the run's folder.
+MakeCallback = Callable[[Mapping[str, Any], pathlib.Path], keras.callbacks.Callback]
+CALLBACKS: list[MakeCallback] = []
+
+
+def register_callback(make: MakeCallback) -> MakeCallback:
+    """Have `make(config, run_dir)` give a callback to every run that train.py trains alone; a decorator.
+
+    Args:
+        make: a function, or the class of the callback. config is the run's configuration, a dict, and run_dir the
+            folder of the run. Where several machines share the work, the first alone has the callback.
+    """
+    CALLBACKS.append(make)
+    return make
 
 
 @contextlib.contextmanager

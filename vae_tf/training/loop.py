@@ -1,6 +1,7 @@
 """The training loop: steps, rows of history, checkpoints, requests to stop."""
 
 import dataclasses
+import itertools
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,8 @@ from vae_tf.errors import InputError
 from vae_tf.train_step import make_train_steps
 from vae_tf.training import failures
 from vae_tf.training.callbacks import tell_callbacks
-from vae_tf.training.rows import Row, Writers
+from vae_tf.training.rows import Row, Write, Writers
+from vae_tf.training.validation import Validation
 
 WATCHED_EXAMPLES = 500
 CALL_SECONDS = 0.5          # seconds of training per call from Python; a request to stop is seen between calls
@@ -39,9 +41,17 @@ class Schedule:
             training examples at most, chosen by seed and the same all through a run. It returns scalars by name, which
             join the step's row.
         watch_every: steps from one call of `watch` to the next.
+        validation: examples that are not trained on, of which 5,000 at most are used; None validates nothing. The
+            objective's terms over them join the rows of history as validation_loss and so on, and the weights with the
+            lowest validation_loss are kept in checkpoints.
+        validate_every: steps from one validation to the next.
+        early_stopping: how many validations without improvement end training; 0 for any number. Each of several
+            replicas stops on its own: it gets no more rows, and the others go on.
+        restore_best: whether models have the best weights in the end rather than the last; so they have with
+            early_stopping. A run that was asked to stop ends with the last.
 
     Raises:
-        InputError: a number that is none of these.
+        InputError: a number that is none of these, or early_stopping or restore_best without validation.
     """
 
     steps: int
@@ -53,21 +63,30 @@ class Schedule:
     checkpoint_every: int = 1000
     watch: replicas.Watch | None = None
     watch_every: int = 500
+    validation: data.Dataset | None = None
+    validate_every: int = 1000
+    early_stopping: int = 0
+    restore_best: bool = False
 
     def __post_init__(self) -> None:
         checks.check_whole("steps", self.steps, 0)
         checks.check_whole("batch_size", self.batch_size, 1)
         checks.check_whole("warmup_steps", self.warmup_steps, 0)
         checks.check_number("clip_gradients", self.clip_gradients, 0)
-        for name in ("log_every", "checkpoint_every", "watch_every"):
+        for name in ("log_every", "checkpoint_every", "watch_every", "validate_every"):
             checks.check_whole(name, getattr(self, name), 1)
+        checks.check_whole("early_stopping", self.early_stopping, 0)
+        for name in ("early_stopping", "restore_best"):
+            if getattr(self, name) and self.validation is None:
+                raise InputError(f"{name}: it needs validation, a dataset that is not trained on; got none")
 
     def find_row_end(self, step: int) -> int:
         """Return the step at which the row that `step` belongs to ends.
 
         Rows end at multiples, so that they and checkpoints do not depend on where a run was resumed.
         """
-        lengths = (self.log_every, self.checkpoint_every, *([self.watch_every] if self.watch else []))
+        lengths = (self.log_every, self.checkpoint_every, *([self.watch_every] if self.watch else []),
+                   *([self.validate_every] if self.validation is not None else []))
         return min(self.steps, *((step // every + 1) * every for every in lengths))
 
 
@@ -89,7 +108,9 @@ class Loop:
     def __init__(self, program: replicas.Program, dataset: data.Dataset, strategy: tf.distribute.Strategy,
                  run_dirs: Sequence[str | pathlib.Path | None], schedule: Schedule,
                  configs: Sequence[Mapping[str, Any]] | None = None) -> None:
-        _check_data(program, dataset)
+        for given in (dataset, schedule.validation):
+            if given is not None:
+                _check_data(program, given)
         self.program, self.schedule = program, schedule
         self.folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
         self.step = 0
@@ -109,6 +130,8 @@ class Loop:
             clip_gradients=schedule.clip_gradients, jit_compile=schedule.jit_compile)
         self.row = Row(names, len(program.models), states)
         self.watch = _make_watch(program, dataset, schedule.watch) if schedule.watch else None
+        self.validation = None if schedule.validation is None else Validation(
+            program, schedule.validation, schedule.batch_size, schedule.early_stopping, self.histories, states)
         self.agree = _make_agreement(strategy, chief)
         self.progress = Progress(schedule.steps, len(program.models), quiet=not chief)
         for run, config in zip(self.written, configs or (), strict=False):
@@ -119,7 +142,7 @@ class Loop:
         model = self.program.models[0]
         with tell_callbacks(callbacks, model, self.program.optimizer) as told:
             with StopRequest() as stop, Writers(self.written) as write:
-                stopping, pace = False, 1
+                stopping, pace = self._have_all_stopped(), 1
                 while self.step < self.schedule.steps and not stopping:
                     started = time.perf_counter()
                     row_end = self.schedule.find_row_end(self.step)
@@ -132,7 +155,8 @@ class Loop:
                     self.row.add(done, totals, seconds)
                     if self.step == row_end:
                         self._finish_row(write, told)
-                    stopping, seconds = self.agree(stop.requested or model.stop_training, seconds)
+                    stopping, seconds = self.agree(
+                        stop.requested or model.stop_training or self._have_all_stopped(), seconds)
                     # A request to stop is seen between calls, so calls grow only until one takes CALL_SECONDS.
                     pace = max(1, min(8 * pace, int(CALL_SECONDS * done / seconds)))
                     if self.folders and (self.step % self.schedule.checkpoint_every == 0
@@ -140,8 +164,15 @@ class Loop:
                         self._save(terms)
             self.program.publish()
             told.on_train_end()
+        if self.validation and (self.step == self.schedule.steps or self._have_all_stopped()) and (
+                self.schedule.restore_best or self.schedule.early_stopping):
+            self.validation.restore_best()
         self.progress.end()
         return self.histories
+
+    def _have_all_stopped(self) -> bool:
+        """Return whether early stopping has ended the training of every replica."""
+        return bool(self.validation and self.validation.have_all_stopped())
 
     def _restore(self, configs: Sequence[Mapping[str, Any]] | None
                  ) -> tuple[int, list[dict[str, Any]] | None, list[list[dict[str, Any]]]]:
@@ -166,17 +197,20 @@ class Loop:
         self.step += done
         return done, terms, totals
 
-    def _finish_row(self, write: Callable[[list[dict[str, Any]]], None], told: keras.callbacks.CallbackList) -> None:
+    def _finish_row(self, write: Write, told: keras.callbacks.CallbackList) -> None:
         """Add the row of every replica to its history, and show it."""
         rows = self.row.finish(self.step, self.schedule.batch_size)
-        self.progress.show(rows)
+        going_on = [not (self.validation and self.validation.has_stopped(i)) for i in range(len(rows))]
+        if self.validation and self.step % self.schedule.validate_every == 0:
+            self.validation.add_terms(rows)
+        self.progress.show(list(itertools.compress(rows, going_on)))
         if self.watch and self.step % self.schedule.watch_every == 0:
             for name, values in self.watch().items():
                 for row, value in zip(rows, values.numpy(), strict=True):
                     row[name] = float(value)
-        for history, row in zip(self.histories, rows, strict=True):
+        for history, row in itertools.compress(zip(self.histories, rows, strict=True), going_on):
             history.append(row)
-        write(rows)
+        write([row if on else None for row, on in zip(rows, going_on, strict=True)])
         told.on_epoch_end(len(self.histories[0]) - 1, dict(rows[0]))      # a copy, because Keras writes into it
 
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
@@ -184,7 +218,8 @@ class Loop:
         states = self.program.collect_state()
         failures.check_weights(self.program, self.step, terms, self.folders, states)
         for i, (run, state, history) in enumerate(zip(self.written, states, self.histories, strict=False)):
-            runs.save(run, self.step, {**state, **self.row.collect_state(i)}, history)
+            best = self.validation.collect_state(i) if self.validation else {}
+            runs.save(run, self.step, {**state, **self.row.collect_state(i), **best}, history)
 
 
 def _check_data(program: replicas.Program, dataset: data.Dataset) -> None:

@@ -13,6 +13,8 @@ from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 from vae_tf.errors import InputError
 from vae_tf.typing import Tensor
 
+Write = Callable[[Sequence[dict[str, Any] | None]], None]       # takes the row of every run, or None
+
 STEPS = "row steps"     # name of a checkpoint's entry: how many steps of an unfinished row are done
 
 
@@ -66,7 +68,7 @@ class Row:
 
 
 class Writers:
-    """While entered, gives a function that writes the row of every run to its TensorBoard logs.
+    """While entered, gives a function that writes the row of every run, or None, to its TensorBoard logs.
 
     The logs repeat the history, so a run goes on without them if they cannot be written.
     """
@@ -74,7 +76,7 @@ class Writers:
     def __init__(self, folders: Sequence[pathlib.Path]) -> None:
         self.folders = folders
 
-    def __enter__(self) -> Callable[[list[dict[str, Any]]], None]:
+    def __enter__(self) -> Write:
         self.writers: list[Any] = []
         with self._giving_up():
             self.writers = [tf.summary.create_file_writer(str(run / "tensorboard")) for run in self.folders]
@@ -91,12 +93,14 @@ class Writers:
             warnings.warn(f"the TensorBoard logs of {self.folders[0]} cannot be written ({reason}); training goes on "
                           "without them", stacklevel=2)
 
-    def _write(self, rows: list[dict[str, Any]]) -> None:
+    def _write(self, rows: Sequence[dict[str, Any] | None]) -> None:
         with self._giving_up():
             self._write_events(rows)
 
-    def _write_events(self, rows: list[dict[str, Any]]) -> None:
+    def _write_events(self, rows: Sequence[dict[str, Any] | None]) -> None:
         for writer, row in zip(self.writers, rows, strict=False):
+            if row is None:
+                continue
             # All scalars are one event: tf.summary.scalar would take longer than the steps of a small network.
             # Summaries that are written one after another merge into one, as repeated fields do.
             event = b"".join(scalar_pb(name, value).SerializeToString() for name, value in row.items())

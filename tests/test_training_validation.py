@@ -1,0 +1,163 @@
+"""Validation while training, early stopping, the best weights, and how all of it is resumed."""
+
+import math
+import shutil
+
+import keras
+import numpy as np
+import pytest
+from cases import build, dataset
+
+from vae_tf import runs, training
+from vae_tf.errors import InputError
+from vae_tf.training.validation import count_since_best
+
+WHOLE = dataset((3,))
+TRAINED_ON, HELD_OUT = WHOLE.take(np.arange(24)), WHOLE.take(np.arange(24, 40))
+STEPS, PATIENCE = 100, 3
+
+
+def small(seed=0, name="vae"):
+    return build(name, "mlp_synthetic", (3,), "gaussian", {}, seed)
+
+
+def optimizer():
+    return keras.optimizers.Adam(training.schedule_learning_rate("cosine", 1e-2, STEPS, warmup_steps=5))
+
+
+def fit(model, run_dir=None, **more):
+    given = {"steps": STEPS, "batch_size": 12, "log_every": 5, "checkpoint_every": 20, "validation": HELD_OUT,
+             "validate_every": 5, "early_stopping": PATIENCE, **more}
+    return training.fit(model, TRAINED_ON, optimizer(), run_dir=run_dir, **given)
+
+
+def leave_out_rates(history):
+    return [{name: value for name, value in row.items() if name != "examples_per_second"} for row in history]
+
+
+def assert_equal(a, b):
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """A run that was stopped early, and was never interrupted: its model, history and folder."""
+    model, folder = small(), tmp_path_factory.mktemp("stopped")
+    return model, fit(model, folder), folder
+
+
+def test_training_stops_after_so_many_validations_without_improvement(stopped):
+    _, history, folder = stopped
+    best = training.find_best(history)["step"]
+    assert best >= 5 and history[-1]["step"] == best + 5 * PATIENCE < STEPS
+    assert max(runs.find_checkpoints(folder)) == history[-1]["step"]
+    assert training.has_ended(history, STEPS, PATIENCE) and not training.has_ended(history[:-1], STEPS, PATIENCE)
+
+
+def test_validation_changes_no_step(stopped, tmp_path):
+    _, history, folder = stopped
+    end = history[-1]["step"]
+    alone = training.fit(small(), TRAINED_ON, optimizer(), run_dir=tmp_path, steps=end, batch_size=12, log_every=5)
+    assert leave_out_rates(alone) == [{name: value for name, value in row.items() if "validation" not in name}
+                                      for row in leave_out_rates(history)]
+    with np.load(runs.find_newest(folder)) as validated, np.load(runs.find_newest(tmp_path)) as plain:
+        names = [name for name in plain.files if not name.startswith("run")]
+        assert_equal([validated[name] for name in names], [plain[name] for name in names])
+        assert {f"best {name}" for name in names if name.startswith(("encoder", "decoder"))} < set(validated.files)
+
+
+def test_a_run_killed_after_a_validation_ends_as_if_it_had_not_been(stopped, tmp_path):
+    class Killed(Exception):
+        pass
+
+    def kill_at(step):
+        def end(epoch, logs):
+            if logs["step"] == step:
+                raise Killed
+        return keras.callbacks.LambdaCallback(on_epoch_end=end)
+
+    model, history, _ = stopped
+    for step in (25, history[-1]["step"]):
+        with pytest.raises(Killed):
+            fit(small(), tmp_path, callbacks=[kill_at(step)])
+    assert max(runs.find_checkpoints(tmp_path)) % 20 == 0
+    resumed = small(seed=9)
+    assert leave_out_rates(fit(resumed, tmp_path)) == leave_out_rates(history)
+    assert_equal(resumed.get_weights(), model.get_weights())
+
+
+def test_a_run_that_was_stopped_early_stays_stopped(stopped, tmp_path):
+    model, history, folder = stopped
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    again = small(seed=9)
+    assert fit(again, tmp_path, steps=2 * STEPS) == history
+    assert_equal(again.get_weights(), model.get_weights())
+    (tmp_path / "history.csv").unlink()
+    with pytest.raises(InputError, match=r"^checkpoint: .* history.csv was deleted or changed; .*--restart"):
+        fit(small(), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["vae", "ivae", "factor_vae"])
+def test_the_terms_are_those_of_keras_loops_at_the_best_weights(stopped, name):
+    model, history, _ = stopped
+    if name != "vae":
+        model = small(name=name)
+        history = fit(model, steps=10, validate_every=5, early_stopping=0, restore_best=True)
+    model.compile()
+    evaluated = model.evaluate(HELD_OUT, batch_size=8, verbose=0, return_dict=True)    # two batches of at most 12
+    best = training.find_best(history)
+    assert {f"validation_{name}" for name in evaluated} == {name for name in best if name.startswith("validation_")}
+    for term, value in evaluated.items():
+        assert best[f"validation_{term}"] == pytest.approx(value, rel=1e-5, abs=1e-6), term
+
+
+def test_each_replica_stops_as_it_would_alone(stopped, tmp_path):
+    model, history, _ = stopped
+    replicas, folders = [small(0), small(1)], [tmp_path / "0", tmp_path / "1"]
+    first, second = training.fit_replicas(
+        replicas, TRAINED_ON, optimizer(), seeds=[0, 1], run_dirs=folders, steps=STEPS, batch_size=12, log_every=5,
+        checkpoint_every=20, validation=HELD_OUT, validate_every=5, early_stopping=PATIENCE)
+    assert first[-1]["step"] != second[-1]["step"]
+    for row, other in zip(leave_out_rates(first), leave_out_rates(history), strict=True):
+        assert row == pytest.approx(other, rel=1e-4)
+    for one, other in zip(replicas[0].get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
+    alone = small(9)
+    assert fit(alone, folders[0]) == first
+    assert_equal(alone.get_weights(), replicas[0].get_weights())
+
+
+def test_the_best_row_is_the_first_of_the_lowest_finite_losses():
+    history = [{"step": step, **({} if loss is None else {"validation_loss": loss})}
+               for step, loss in enumerate((3.0, None, 1.0, math.nan, 1.0, None, math.inf), 1)]
+    assert training.find_best(history)["step"] == 3 and count_since_best(history) == 3
+    assert training.has_ended(history, 100, 3) and not training.has_ended(history, 100, 4)
+    assert training.has_ended(history, 7) and not training.has_ended(history, 8) and training.has_ended([], 0)
+    lost = [{"step": 1, "validation_loss": math.nan}, {"step": 2, "validation_loss": math.nan}]
+    assert training.find_best(lost) is None and training.has_ended(lost, 100, 2)
+
+
+@pytest.mark.parametrize("options", [{"early_stopping": 2}, {"restore_best": True}])
+def test_what_needs_validation_is_refused_without_it(options):
+    with pytest.raises(InputError, match=f"^{next(iter(options))}: it needs validation"):
+        training.fit(small(), TRAINED_ON, optimizer(), steps=1, batch_size=4, **options)
+
+
+def test_schedules_are_those_of_their_formulas():
+    def rates(name, warmup_steps=0):
+        schedule = training.schedule_learning_rate(name, 0.1, 100, warmup_steps)
+        return [float(schedule(step)) if callable(schedule) else schedule for step in (0, 10, 50, 100, 150)]
+
+    cosine = [0.05 * (1 + math.cos(math.pi * share)) for share in (0, 0.1, 0.5, 1, 1)]
+    warmed = [0.0, 0.1, *(0.05 * (1 + math.cos(math.pi * share)) for share in (40 / 90, 1, 1))]
+    assert rates("constant") == [0.1] * 5
+    assert rates("constant", 20) == pytest.approx([0, 0.05, 0.1, 0.1, 0.1])
+    assert rates("cosine") == pytest.approx(cosine, abs=1e-8) and rates("cosine", 10) == pytest.approx(warmed, abs=1e-8)
+    assert rates("linear") == pytest.approx([0.1, 0.09, 0.05, 0, 0])
+    assert rates("exponential")[:4] == pytest.approx([0.1, 0.1 * 0.01**0.1, 0.01, 0.001])
+    for wrong, message in [(("none", 0.1, 9), "learning_rate_schedule: expected one of constant, cosine"),
+                           (("linear", 0.1, 9, 1), "warmup_steps: linear has no warm-up"),
+                           (("cosine", 0.1, 9, 9), "warmup_steps: expected fewer than the 9 steps")]:
+        with pytest.raises(InputError, match=message):
+            training.schedule_learning_rate(*wrong)
