@@ -10,6 +10,7 @@
     theme, figures      figures of arrays
     pictures, traversals, histograms    pictures of what a model does
     warned, page        one HTML file that holds everything
+    frame               the scores of many models as rows, and their spread over seeds
 """
 
 from vae_tf.report.answers import Answer, answer_all
@@ -25,6 +26,7 @@ from vae_tf.report.figures import (
     plot_responses,
     plot_variance_norms,
 )
+from vae_tf.report.frame import results_frame, summarise
 from vae_tf.report.histograms import draw_polarised, plot_polarised
 from vae_tf.report.numbers import format_number
 from vae_tf.report.orthogonality import Columns, compare_with_rotations, examine_columns
@@ -66,7 +68,9 @@ __all__ = [
     "plot_reconstructed_vectors",
     "plot_responses",
     "plot_variance_norms",
+    "results_frame",
     "show",
+    "summarise",
     "use_theme",
     "write_page",
     "write_summary",

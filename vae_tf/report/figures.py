@@ -74,7 +74,7 @@ def plot_information(shares: ArrayLike, names: Sequence[str], latents: Sequence[
     shares = np.asarray(shares, float)
     figure = _make_figure(min(WIDTH, 2.2 + 0.8 * len(names)), max(2.2, 1.0 + 0.3 * len(shares)))
     axis = figure.add_subplot()
-    _draw_matrix(figure, axis, shares, "share of the factor's entropy")
+    _draw_matrix(figure, axis, shares, "share of its entropy")
     axis.set_yticks(*_name_latents(np.arange(len(shares)) if latents is None else np.asarray(latents)))
     axis.set_xticks(range(len(names)), [str(name)[:24] for name in names], rotation=0 if len(names) < 7 else 60)
     axis.set(xlabel="factor", ylabel="latent")

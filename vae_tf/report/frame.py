@@ -1,0 +1,106 @@
+"""The scores of many models as rows, which pandas.DataFrame takes, and their mean and spread over seeds."""
+
+import json
+import math
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from vae_tf import schemas
+from vae_tf.errors import InputError
+
+SCHEMA = {"metrics": schemas.OBJECT, "polarised_regime": schemas.OBJECT}
+OF_CARD = ("model", "beta", "latents", "steps")
+OF_RECIPE = ("network", "dataset", "likelihood", "learning_rate", "batch_size", "seed")
+
+
+def results_frame(paths: Iterable[str | pathlib.Path]) -> list[dict[str, Any]]:
+    """Return a row for each exported model: how it was trained, and its scores from metrics.json.
+
+    A row has `export`, `model`, `beta`, `latents`, `steps`, `network`, `dataset`, `likelihood`, `learning_rate`,
+    `batch_size` and `seed`, and for each score its NAME; NAME_low and NAME_high, its 95 % interval over half-samples
+    of x; NAME_standard_error over x; NAME_chance; each where it has one. A score that means nothing for a model is
+    None.
+
+    Args:
+        paths: folders as `export.load` takes them: exported/NAME for its newest version, or exported/NAME/VERSION.
+
+    Raises:
+        InputError: there is no model, it has not been scored, or metrics.json is damaged.
+    """
+    from vae_tf import export  # imports TensorFlow, which nothing else here needs
+
+    rows = []
+    for path in paths:
+        folder = export.find_newest(path)
+        card = export.read_card(folder)
+        recipe = card.get("recipe", {})
+        rows.append({"export": str(folder), **{name: card.get(name) for name in OF_CARD},
+                     **{name: recipe.get(name) for name in OF_RECIPE}, **_read_scores(folder)})
+    return rows
+
+
+def summarise(rows: Iterable[dict[str, Any]], by: Sequence[str] = ("model", "beta")) -> list[dict[str, Any]]:
+    """Return a row for each group of models: the mean of each score, and its spread over the models of the group.
+
+    A row has the values of `by`; `models`, their number; and for each score NAME_mean, NAME_spread (the standard
+    deviation, None for one model) and NAME_count, the number of models in which the score means something.
+
+    Args:
+        rows: as of `results_frame`.
+        by: names of columns whose values make a group.
+
+    Raises:
+        InputError: a column that no row has.
+    """
+    rows = list(rows)
+    known = {name for row in rows for name in row}
+    for name in by:
+        if rows and name not in known:
+            raise InputError(f"by: expected names of {', '.join(sorted(known))}; got {name!r}")
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(json.dumps([row.get(name) for name in by]), []).append(row)
+    return [{**{name: group[0].get(name) for name in by}, "models": len(group), **_average(group, {*by})}
+            for group in groups.values()]
+
+
+def _average(group: Sequence[dict[str, Any]], by: set[str]) -> dict[str, Any]:
+    """Return mean, spread and number of each score of a group."""
+    found: dict[str, Any] = {}
+    for name in dict.fromkeys(name for row in group for name in row):
+        if name in {"export", *OF_CARD, *OF_RECIPE, *by}:
+            continue
+        if name.endswith(("_low", "_high", "_standard_error", "_chance")):      # spreads over x are not over seeds
+            continue
+        values = [row[name] for row in group if row.get(name) is not None]
+        found[f"{name}_mean"] = float(np.mean(values)) if values else None
+        found[f"{name}_spread"] = float(np.std(values, ddof=1)) if len(values) > 1 else None
+        found[f"{name}_count"] = len(values)
+    return found
+
+
+def _read_scores(folder: pathlib.Path) -> dict[str, float | None]:
+    """Return the scores of metrics.json, with their intervals and chance levels, by the names of columns."""
+    path, remedy = folder / "metrics.json", f"python evaluate.py --export={folder} scores the model"
+    try:
+        numbers = schemas.read_json(path, SCHEMA, SCHEMA, remedy)
+    except FileNotFoundError:
+        raise InputError(f"{path}: expected the scores of the model; got no such file; {remedy}") from None
+    columns: dict[str, Any] = {}
+    for name, entry in {**numbers["polarised_regime"], **numbers["metrics"]}.items():
+        entry = entry if isinstance(entry, dict) else {}
+        interval = entry.get("interval")
+        low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
+        columns |= {name: None if "no_meaning" in entry else entry.get("score"), f"{name}_low": low,
+                    f"{name}_high": high, f"{name}_standard_error": entry.get("standard_error"),
+                    f"{name}_chance": entry.get("chance_level")}
+    scores = {*numbers["polarised_regime"], *numbers["metrics"]}
+    return {name: float(value) if _is_number(value) else None for name, value in columns.items()
+            if name in scores or _is_number(value)}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
