@@ -2,10 +2,14 @@
 
 import json
 import os
+import pathlib
+import shutil
 
+import cases
 import numpy as np
 import programs
 import pytest
+import tensorflow as tf
 from commands import run_evaluate, run_program, run_train
 
 from vae_tf.errors import InputError
@@ -93,6 +97,39 @@ def test_evaluation_says_what_it_scores_and_when_data_are_others_or_missing(here
     path.write_text(json.dumps(card))
     run_evaluate("--export=exported/trained", *SCORED)
     assert "40 examples of mine.npz, all of which training could see" in capsys.readouterr().out
+
+
+def prepare_digits(folder, first):
+    """Prepare MNIST as TensorFlow Datasets does, with 40 and 10 of its digits from a number on."""
+    source = next((pathlib.Path(os.environ["TFDS_DATA_DIR"]) / "mnist").iterdir())
+    target = folder / "mnist" / source.name
+    target.mkdir(parents=True, exist_ok=True)
+    info = json.loads((source / "dataset_info.json").read_text())
+    for split, count in zip(info["splits"], (40, 10), strict=True):
+        name = f"mnist-{split['name']}.tfrecord-00000-of-00001"
+        with tf.io.TFRecordWriter(str(target / name)) as written:
+            for record in tf.data.TFRecordDataset(str(source / name)).skip(first).take(count):
+                written.write(record.numpy())
+        split["shardLengths"] = [str(count)]
+    (target / "dataset_info.json").write_text(json.dumps(info))
+    shutil.copy(source / "features.json", target)
+
+
+@cases.NEEDS_MNIST
+def test_a_run_does_not_go_on_with_a_catalogue_that_was_prepared_anew(tmp_path):
+    flags = ("--model=vae", "--dataset=mnist", "--data_dir=tfds", "--network=linear", "--latents=2", "--batch_size=4")
+    prepare_digits(tmp_path / "tfds", first=0)
+    code, _, error = programs.run("train.py", *flags, "--steps=2", folder=tmp_path)
+    assert code == 0, error
+    prepare_digits(tmp_path / "tfds", first=1)
+    before = sorted(tmp_path.rglob("*"))
+    code, out, error = programs.run("train.py", *flags, "--steps=4", folder=tmp_path)
+    assert code == 2 and not out and error.count("\n") == 1, error
+    assert error.startswith("train.py: error: runs/vae_mnist was trained on other data than mnist holds now")
+    assert sorted(tmp_path.rglob("*")) == before
+    prepare_digits(tmp_path / "tfds", first=0)
+    code, _, error = programs.run("train.py", *flags, "--steps=4", folder=tmp_path)
+    assert code == 0, error
 
 
 def test_a_catalogue_that_cannot_be_reached_is_one_line(tmp_path, monkeypatch):

@@ -41,7 +41,7 @@ def decomposed(**options):
     return objectives.kl_decomposition(q, distributions.standard_normal(2), tf.zeros((2, 2)), **options)
 
 
-BUILD = [("model", {"name": "vea"}), ("model", {"name": None}), ("network", {"network": "mlp"}),
+BUILD = [("model", {"name": "vea"}), ("name", {"name": None}), ("network", {"network": "mlp"}),
          ("latents", {"latents": 0}), ("latents", {"latents": 2.5}), ("latents", {"latents": True}),
          ("likelihood", {"likelihood": "x"}), ("likelihood_variance", {"likelihood_variance": NAN}),
          ("likelihood_variance", {"likelihood_variance": 0}), ("likelihood_variance", {"likelihood_variance": "1"}),

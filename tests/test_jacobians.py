@@ -153,7 +153,7 @@ def test_nan_weights_are_an_error_where_they_would_be_a_score():
 @pytest.mark.parametrize(("z", "options", "message"), [
     (np.zeros(3, np.float32), {}, r"z: expected floats of shape \[B, d\]; got float32 of shape \(3,\)"),
     (np.zeros((2, 3), int), {}, "z: expected floats"),
-    (np.zeros((2, 3)), {"mode": "backward"}, "mode: expected one of forward, reverse, None; got 'backward'"),
+    (np.zeros((2, 3)), {"mode": "backward"}, "mode: expected one of forward, reverse; got 'backward'"),
     (np.zeros((2, 3)), {"output": "logits"}, "output: expected one of mean, natural; got 'logits'"),
 ])
 def test_bad_input_names_the_choices(z, options, message):

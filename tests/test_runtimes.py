@@ -17,10 +17,13 @@ DENSE, CONVOLUTIONAL = 1, 11        # of CASES: a VAE of vectors, an iVAE of ima
 ASKED = [(DENSE, "reconstruct"), (CONVOLUTIONAL, "encode"), (CONVOLUTIONAL, "decode"), (CONVOLUTIONAL, "reconstruct")]
 
 
+CARD = {"model": "any", "u_size": 0}
+
+
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory):
     return {index: export.save(tmp_path_factory.mktemp("exported") / "model", build(*CASES[index]),
-                               dataset(CASES[index][2]), {}) for index in (DENSE, CONVOLUTIONAL)}
+                               dataset(CASES[index][2]), CARD) for index in (DENSE, CONVOLUTIONAL)}
 
 
 @pytest.mark.parametrize(("index", "signature"), ASKED, ids=[f"{IDS[index]}-{name}" for index, name in ASKED])

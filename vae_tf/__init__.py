@@ -23,6 +23,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     theory          closed forms in float64 NumPy: what the papers predict
     activity        every rule by which a latent is active
     devices         devices that share a batch
+    tensors         declarations of tensors that a function takes
     distributions   posteriors, priors and likelihoods, made from tensors
     networks        one pair of encoder and decoder per table of a paper
     objectives      reconstruction, KL and total correlation, per example

@@ -4,15 +4,17 @@
     def kl_saving(jacobian: Annotated[ArrayLike, Sizes("... n d")]) -> Floats: ...
 
 `check` refuses what an annotation does not allow with one line: the argument, what was expected, what came. It checks
-plain `int`, `float`, `bool`, `str` and classes such as NamedTuples, `X | None`, and the declarations `Whole`, `Number`,
-`Choice` and `Sizes` within typing.Annotated. An argument that is an np.ndarray may be anything that NumPy takes for an
-array of numbers. Arguments with another annotation, or with none, are left to the function.
+plain `int`, `float`, `bool`, `str` and classes such as NamedTuples, `X | None`, sequences of these, whether mappings
+and functions are such, and the declarations `Whole`, `Number`, `Choice`, `Path` and `Sizes` within typing.Annotated
+(`vae_tf.tensors` has more). An argument that is an np.ndarray may be anything that NumPy takes for an array of numbers.
+Arguments with another annotation, or with none, are left to the function.
 """
 
 import dataclasses
 import functools
 import inspect
 import math
+import pathlib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,6 +68,15 @@ class Choice:
     def check(self, name: str, value: Any, known: Known) -> Any:
         """Return the value if it is one of the names."""
         return checks.check_choice(name, value, self.names)
+
+
+@dataclasses.dataclass(frozen=True)
+class Path:
+    """The name or path of a file or folder."""
+
+    def check(self, name: str, value: Any, known: Known) -> Any:
+        """Return the value if it is such a path."""
+        return checks.check_path(name, value)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,12 +137,36 @@ Positive = Annotated[float, Number(above=0)]
 NotNegative = Annotated[float, Number(low=0)]
 Share = Annotated[float, Number(low=0, high=1)]
 
+# What functions take that compute with TensorFlow, in int32 and float32.
+Size = Annotated[int, Whole(1, checks.LARGEST_INTEGER)]
+FromZero = Annotated[int, Whole(0, checks.LARGEST_INTEGER)]
+SeedOfWeights = Annotated[int, Whole(0, 2_000_000)]       # a thousand layers' seeds each, which int32 holds
+Variance = Annotated[float, Number(low=checks.SMALLEST_FLOAT, high=checks.LARGEST_FLOAT)]
+Weight = Annotated[float, Number(low=0, high=checks.LARGEST_FLOAT)]
+PathLike = Annotated[str | pathlib.Path, Path()]
+
+
+def check_arguments(function: Function) -> Function:
+    """Have every call of a function checked by the annotations of its arguments; a decorator. Defaults are not checked.
+
+    Raises (from the calls):
+        InputError: an argument that its annotation does not allow.
+    """
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: Any, **options: Any) -> Any:
+        given = _check_all(signature, args, options)
+        return function(*given.args, **given.kwargs)
+
+    return typing.cast(Function, checked)
+
 
 def check(function: Function) -> Function:
-    """Have every call of a function checked by the annotations of its arguments; a decorator.
+    """Have every call of a function of numbers checked as `check_arguments` does, and its result, too; a decorator.
 
-    Defaults are not checked. A call whose result is not finite is refused, too, because it would pass for a number
-    later on; the score of a metric may be infinite, but not NaN.
+    A call whose result is not finite is refused, because it would pass for a number later on; the score of a metric may
+    be infinite, but not NaN.
 
     Raises (from the calls):
         InputError: an argument that its annotation does not allow, or a result that is not finite.
@@ -140,11 +175,7 @@ def check(function: Function) -> Function:
 
     @functools.wraps(function)
     def checked(*args: Any, **options: Any) -> Any:
-        given = signature.bind(*args, **options)
-        known: Known = {}
-        for name, value in given.arguments.items():
-            if signature.parameters[name].kind not in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
-                given.arguments[name] = _check(name, value, signature.parameters[name].annotation, known)
+        given = _check_all(signature, args, options)
         try:
             with np.errstate(all="ignore"):       # what comes of it is looked at below
                 result = function(*given.args, **given.kwargs)
@@ -159,6 +190,22 @@ def check(function: Function) -> Function:
         return result
 
     return typing.cast(Function, checked)
+
+
+def _check_all(signature: inspect.Signature, args: Sequence[Any], options: Mapping[str, Any]
+               ) -> inspect.BoundArguments:
+    """Return the arguments of a call, each as its annotation allows it."""
+    given = signature.bind(*args, **options)
+    known: Known = {}
+    for name, value in given.arguments.items():
+        parameter = signature.parameters[name]
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            given.arguments[name] = _check(name, value, parameter.annotation, known)
+    return given
+
+
+# Tells TensorFlow's AutoGraph to call the function as it is: rewriting it would make tracing a graph slower.
+_check_all.autograph_info__ = {}        # type: ignore[attr-defined]
 
 
 def _check(name: str, value: Any, annotation: Any, known: Known) -> Any:
@@ -180,10 +227,16 @@ def _check(name: str, value: Any, annotation: Any, known: Known) -> Any:
         return float(checks.check_number(name, value))
     if annotation is np.ndarray:
         return _as_array(name, value)
-    if typing.get_origin(annotation) is Sequence and not isinstance(value, list | tuple) and not np.ndim(value):
-        raise InputError(f"{name}: expected a sequence; got {checks.describe(value)}")
-    if typing.get_origin(annotation) in (list, dict):
-        annotation = typing.get_origin(annotation)
+    origin = typing.get_origin(annotation)
+    if origin is Sequence:
+        if not isinstance(value, list | tuple | range) and not (isinstance(value, np.ndarray) and value.ndim):
+            raise InputError(f"{name}: expected a sequence; got {checks.describe(value)}")
+        for item in value:
+            _check(name, item, typing.get_args(annotation)[0], known)
+    if origin is Callable and not callable(value):
+        raise InputError(f"{name}: expected a function; got {checks.describe(value)}")
+    if origin in (list, dict, Mapping):
+        annotation = origin
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):
         kinds: Any = (bool, np.bool_) if annotation is bool else annotation
         if not isinstance(value, kinds):
@@ -225,7 +278,8 @@ def _check_leading(name: str, shape: tuple[int, ...], known: Known, broadcasts: 
 
 
 def _name_kind(kind: type) -> str:
-    return {bool: "True or False", str: "a text"}.get(kind, f"a {kind.__name__}")
+    called = {bool: "True or False", str: "a text", Mapping: "a dict"}
+    return called.get(kind, f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}")
 
 
 def _list_arrays(given: Mapping[str, Any]) -> str:

@@ -2,10 +2,15 @@
 
 import math
 import numbers
+import pathlib
 from collections.abc import Collection
 from typing import Any
 
 from vae_tf.errors import InputError
+
+LONGEST_NAME = 255      # bytes of a file's name on all usual file systems
+# Numbers that float32 and int32 hold, because TensorFlow computes with them.
+LARGEST_FLOAT, SMALLEST_FLOAT, LARGEST_INTEGER = 3.4e38, 1.2e-38, 2**31 - 1
 
 
 def describe(value: Any) -> str:
@@ -31,8 +36,8 @@ def check_whole(name: str, value: Any, low: float, high: float = math.inf) -> An
     """Check that a value is a whole number, Python's or NumPy's, from low to high."""
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high:
-        to = f"to {high:,}" if high < math.inf else "or more"
-        raise InputError(f"{name}: expected a whole number, {low:,} {to}; got {describe(value)}")
+        bounds = f", {low:,} to {high:,}" if high < math.inf else f", {low:,} or more" if low > -math.inf else ""
+        raise InputError(f"{name}: expected a whole number{bounds}; got {describe(value)}")
     return value
 
 
@@ -44,6 +49,23 @@ def check_number(name: str, value: Any, low: float = -math.inf, above: float = -
         bound = f", {low:g} or more" if low > -math.inf else f" above {above:g}" if above > -math.inf else ""
         bound += f", at most {high:g}" if high < math.inf else ""
         raise InputError(f"{name}: expected a finite number{bound}; got {describe(value)}")
+    return value
+
+
+def check_path(name: str, value: Any) -> Any:
+    """Check that a value is a text or a pathlib.Path that a file system can hold, and TensorFlow, which takes UTF-8.
+
+    An empty path is refused: it is an unset variable of a shell, and would mean the root.
+    """
+    if not isinstance(value, str | pathlib.PurePath):
+        raise InputError(f"{name}: expected a name or path; got {describe(value)}")
+    text = str(value)
+    if not text.strip():
+        raise InputError(f"{name}: expected a name or path; got an empty one")
+    if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
+        raise InputError(f"{name}: expected a name or path in UTF-8, without null characters")
+    if any(len(part.encode()) > LONGEST_NAME for part in text.split("/")):
+        raise InputError(f"{name}: expected names of files and folders of at most {LONGEST_NAME} bytes")
     return value
 
 

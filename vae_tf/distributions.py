@@ -5,54 +5,54 @@ all latents or all pixels of that example.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import keras
 import tensorflow as tf
 import tensorflow_probability as tfp
 from tensorflow_probability import distributions as tfd
 
-from vae_tf import checks, devices
+from vae_tf import arguments, checks, devices
 from vae_tf.errors import InputError
+from vae_tf.tensors import AnyFloats, Count, Seed, Tensors, Vectors
 
 LIKELIHOODS = ("bernoulli", "gaussian", "gaussian_learned")
 
 
-def point(mean: tf.Tensor) -> tfd.Distribution:
+@arguments.check_arguments
+def point(mean: Vectors) -> tfd.Distribution:
     """Return q(z|x) of an autoencoder: all its mass is at mean [B, d]."""
     return tfd.VectorDeterministic(mean)
 
 
-def diagonal_normal(mean: tf.Tensor, log_variance: tf.Tensor) -> tfd.Distribution:
+@arguments.check_arguments
+def diagonal_normal(mean: Vectors, log_variance: Vectors) -> tfd.Distribution:
     """Return N(mean, diag exp(log_variance)), both [B, d] (Kingma, Welling 2014; rolinek (3))."""
-    _check_last("log_variance", log_variance, mean.shape[-1])
     return tfd.MultivariateNormalDiag(mean, tf.exp(0.5 * log_variance))
 
 
-def full_normal(mean: tf.Tensor, lower: tf.Tensor) -> tfd.Distribution:
+@arguments.check_arguments
+def full_normal(mean: Vectors, lower: Annotated[tf.Tensor, Tensors("... k")]) -> tfd.Distribution:
     """Return N(mean, L L^T) (rolinek S76-S78).
 
     mean is [B, d]; lower is [B, d (d + 1) / 2], the entries of L. The diagonal of L is the exponential of its entries,
     which makes it positive; lower = 0 gives L = I.
     """
-    _check_last("lower", lower, mean.shape[-1] * (mean.shape[-1] + 1) // 2)
+    size = mean.shape[-1] * (mean.shape[-1] + 1) // 2
+    if lower.shape[-1] != size:
+        raise InputError(f"lower: expected {size} numbers per example, to suit the mean; got {lower.shape[-1]}")
     L = tfp.math.fill_triangular(lower)
     return tfd.MultivariateNormalTriL(mean, tf.linalg.set_diag(L, tf.exp(tf.linalg.diag_part(L))))
 
 
-def _check_last(name: str, tensor: tf.Tensor, size: int) -> None:
-    if tensor.shape[-1] != size:
-        raise InputError(f"{name}: expected {size} numbers per example, to suit the mean; got {tensor.shape[-1]}")
-
-
-def standard_normal(latents: int) -> tfd.Distribution:
+@arguments.check_arguments
+def standard_normal(latents: arguments.Size) -> tfd.Distribution:
     """Return p(z) = N(0, I) over `latents` dimensions, batch shape []."""
-    checks.check_whole("latents", latents, 1)
     return tfd.MultivariateNormalDiag(tf.zeros(latents), tf.ones(latents))
 
 
-def draw_noise(seed: Sequence[int] | tf.Tensor, examples: int | tf.Tensor, latents: int) -> tf.Tensor:
+@arguments.check_arguments
+def draw_noise(seed: Seed, examples: Count, latents: arguments.Size) -> tf.Tensor:
     """Draw eps ~ N(0, I) [B, d] for z = mu + L eps; it depends on the seed alone, which is two integers.
 
     Under a tf.distribute strategy `examples` counts the examples on this device, and the noise is the rows of the whole
@@ -64,8 +64,14 @@ def draw_noise(seed: Sequence[int] | tf.Tensor, examples: int | tf.Tensor, laten
     return whole if count == 1 else whole[device * examples:(device + 1) * examples]
 
 
-def reparameterise(posterior: tfd.Distribution, noise: tf.Tensor) -> tf.Tensor:
+@arguments.check_arguments
+def reparameterise(posterior: tfd.Distribution, noise: Vectors) -> tf.Tensor:
     """Sample a normal q(z|x): z = mu + L eps [B, d] for noise eps [B, d] (Kingma, Welling 2014; rolinek S76)."""
+    fit = posterior.event_shape.is_compatible_with(noise.shape[-1:]) and posterior.dtype == noise.dtype
+    if not hasattr(posterior, "bijector") or not fit:
+        raise InputError(f"noise: expected a normal posterior, and a number of noise for each of its latents; got "
+                         f"{type(posterior).__name__} of {posterior.dtype.name} and event shape "
+                         f"{posterior.event_shape}, and noise of {noise.dtype.name} and shape {noise.shape}")
     return posterior.bijector.forward(noise)
 
 
@@ -83,7 +89,7 @@ class Likelihood(keras.layers.Layer):
     def __init__(self, kind: str, variance: float = 0.5) -> None:
         super().__init__(name="likelihood")
         checks.check_choice("likelihood", kind, LIKELIHOODS)
-        checks.check_number("likelihood_variance", variance, above=0)
+        checks.check_number("likelihood_variance", variance, checks.SMALLEST_FLOAT, 0, checks.LARGEST_FLOAT)
         self.kind = kind
         self.log_variance = math.log(variance)
         if kind == "gaussian_learned":
@@ -95,7 +101,8 @@ class Likelihood(keras.layers.Layer):
         """Return the arguments of __init__, with the variance as it is now."""
         return {"kind": self.kind, "variance": math.exp(float(self.log_variance))}
 
-    def make_distribution(self, output: tf.Tensor) -> tfd.Distribution:
+    @arguments.check_arguments
+    def make_distribution(self, output: AnyFloats) -> tfd.Distribution:
         """Return p(x|z) for the decoder's output [B, ...]; its event shape is the shape of one example."""
         event_rank = len(output.shape) - 1
         if self.kind == "bernoulli":

@@ -9,23 +9,27 @@ Everything here can be called inside `tf.function`, with XLA too. An eager call 
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import tensorflow as tf
 
-from vae_tf import checks
+from vae_tf import arguments, checks
 from vae_tf.errors import InputError
+from vae_tf.tensors import Rows
 
 Decoder = Callable[[tf.Tensor], Any]        # returns a tensor, a distribution or a dict, as the docstring says
 
 OUTPUTS = ("mean", "natural")
 MODES = ("forward", "reverse")
+Output = Annotated[str, arguments.Choice(OUTPUTS)]
+Mode = Annotated[str, arguments.Choice(MODES)] | None
 
 # Examples whose Jacobians `gram` holds at a time: with d = 10 and n = 3 x 64 x 64 they take 16 MB.
 CHUNK = 32
 
 
-def jacobian(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = None) -> tf.Tensor:
+@arguments.check_arguments
+def jacobian(f: Decoder, z: Rows, *, output: Output = "mean", mode: Mode = None) -> tf.Tensor:
     """Return J [B, n, d] of a decoder at each row of z, n being the flattened size of its output.
 
     Args:
@@ -45,7 +49,9 @@ def jacobian(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None
     return _compute_jacobian(f, z, forward)
 
 
-def gram(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = None, chunk: int = CHUNK) -> tf.Tensor:
+@arguments.check_arguments
+def gram(f: Decoder, z: Rows, *, output: Output = "mean", mode: Mode = None, chunk: arguments.Size = CHUNK
+         ) -> tf.Tensor:
     """Return J^T J [B, d, d] of a decoder at each row of z; only `chunk` Jacobians are in memory at a time.
 
     Sums run in float64, because J^T J has the square of J's condition number.
@@ -63,7 +69,6 @@ def gram(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = N
     Raises:
         InputError: z is not floats [B, d], there is no such output or mode, or chunk is below 1.
     """
-    checks.check_whole("chunk", chunk, 1)
     z, f, forward = _prepare(f, z, output, mode)
     d = z.shape[1]
     chunk = chunk if z.shape[0] is None else max(1, min(chunk, z.shape[0]))
@@ -85,16 +90,14 @@ def gram(f: Decoder, z: tf.Tensor, *, output: str = "mean", mode: str | None = N
 
 def _prepare(f: Decoder, z: tf.Tensor, output: str, mode: str | None) -> tuple[tf.Tensor, Callable[[tf.Tensor],
              tf.Tensor], bool]:
-    """Check the arguments; return z as a tensor, the decoder as a function to [B, n], and whether mode is forward."""
-    z = tf.convert_to_tensor(z)
-    if not z.dtype.is_floating or z.shape.rank != 2 or not z.shape[1]:
-        raise InputError(f"z: expected floats of shape [B, d]; got {z.dtype.name} of shape {z.shape}")
-    for name, value, choices in (("output", output, OUTPUTS), ("mode", mode, (*MODES, None))):
-        if value not in choices:
-            raise InputError(f"{name}: expected one of {', '.join(map(str, choices))}; got {value!r}")
+    """Return z, the decoder as a function to [B, n], and whether mode is forward; refuse numbers that are none."""
+    if tf.executing_eagerly() and not bool(tf.reduce_all(tf.math.is_finite(z))):
+        raise InputError("z: expected finite numbers; got NaN or infinity")
 
     def flat(z: tf.Tensor) -> tf.Tensor:
         x = take_output(f(z), output)
+        if not (tf.is_tensor(x) and x.dtype.is_floating and x.shape.rank and x.shape[1:].is_fully_defined()):
+            raise InputError(f"f: expected a decoder that returns floats of shape [B, ...]; got {checks.describe(x)}")
         return tf.reshape(x, [tf.shape(z)[0], math.prod(x.shape[1:])])
 
     if mode is None:     # the graph that is traced to find n is never run

@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from vae_tf import checks
+from vae_tf import arguments, checks
 from vae_tf.errors import InputError
 from vae_tf.typing import Tensor
 
@@ -231,8 +231,9 @@ def is_linear(name: str) -> bool:
     return name in NETWORKS and NETWORKS[name].linear
 
 
-def build(name: str, shape: Sequence[int], latents: int, heads: Sequence[int], u_size: int = 0, seed: int = 0,
-          dtype: str = "float32") -> Pair:
+@arguments.check_arguments
+def build(name: str, shape: Sequence[arguments.Size], latents: arguments.Size, heads: Sequence[arguments.Size],
+          u_size: arguments.FromZero = 0, seed: arguments.SeedOfWeights = 0, dtype: str = "float32") -> Pair:
     """Return the encoder and decoder of one row of NETWORKS, as a Pair of Keras models.
 
     Args:
@@ -248,8 +249,7 @@ def build(name: str, shape: Sequence[int], latents: int, heads: Sequence[int], u
         InputError: unknown name, or a shape the network cannot take; the line says which would do.
     """
     checks.check_choice("network", name, NETWORKS)
-    checks.check_whole("latents", latents, 1)
-    checks.check_whole("seed", seed, 0)
+    checks.check_shape("shape", shape)
     checks.check_choice("dtype", dtype, DTYPES)
     for setting, value in KERAS.items():
         getattr(keras.config, f"set_{setting}")(value)

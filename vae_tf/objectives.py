@@ -5,31 +5,48 @@ All models share one objective, `reconstruction + beta * kl`; beta-TCVAE splits 
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
 import tensorflow as tf
 from tensorflow_probability import distributions as tfd
 
-from vae_tf import activity, checks, devices
+from vae_tf import activity, arguments, checks, devices
+from vae_tf.errors import InputError
+from vae_tf.tensors import AnyFloats, Count, Rows, Tensors, check_pair
 
 
-def reconstruction(likelihood: tfd.Distribution, x: tf.Tensor) -> tf.Tensor:
+@arguments.check_arguments
+def reconstruction(likelihood: tfd.Distribution, x: AnyFloats) -> tf.Tensor:
     """Return the reconstruction term -log p(x|z) [B], summed over pixels."""
+    expected = likelihood.batch_shape.concatenate(likelihood.event_shape)
+    if not expected.is_compatible_with(x.shape) or likelihood.dtype != x.dtype:
+        raise InputError(f"x: expected examples of {likelihood.dtype.name} and shape {expected}, as the likelihood "
+                         f"has; got {x.dtype.name} and {x.shape}")
     return -likelihood.log_prob(x)
 
 
+@arguments.check_arguments
 def kl(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
     """Return KL(q(z|x) || p(z)) [B] in closed form, diagonal or full covariance (rolinek (4), S77; bonheme (5))."""
-    return tfd.kl_divergence(posterior, prior)
+    check_pair(posterior, prior)
+    try:
+        return tfd.kl_divergence(posterior, prior)
+    except NotImplementedError:
+        raise InputError(f"posterior: expected distributions whose KL is known in closed form; got "
+                         f"{type(posterior).__name__} and {type(prior).__name__}") from None
 
 
+@arguments.check_arguments
 def kl_per_latent(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
     """Return KL_j(q(z_j|x) || p(z_j)) [B, d] of diagonal normals; its sum over j is `kl` (bonheme (5))."""
+    check_pair(posterior, prior)
     return tfd.kl_divergence(tfd.Normal(posterior.mean(), posterior.stddev()),
                              tfd.Normal(prior.mean(), prior.stddev()))
 
 
+@arguments.check_arguments
 def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
-                 threshold: float = activity.NARROW_VARIANCE) -> dict[str, tf.Tensor]:
+                 threshold: arguments.Positive = activity.NARROW_VARIANCE) -> dict[str, tf.Tensor]:
     """Return the polarised form of a batch's KL, and how far the KL is from it (rolinek (10), (30)).
 
     L~KL = 1/2 sum_{j active} ((mu_j - m_j)^2 / s_pj^2 - log(s_j^2 / s_pj^2) - 1) leaves out the passive latents, and
@@ -47,6 +64,7 @@ def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
         A dict of scalars. kl_polarised: the mean of L~KL, nats. delta_kl: |L_KL - L~KL| / L_KL of the means, 0 if L_KL
         is 0. active_latents: the number of active latents.
     """
+    check_pair(posterior, prior)
     shift = (posterior.mean() - prior.mean()) / prior.stddev()
     log_ratio = 2 * tf.math.log(posterior.stddev() / prior.stddev())                     # [B, d]
     active = tf.cast(tf.reduce_mean(tf.exp(log_ratio), 0) < threshold, tf.float32)       # [d]
@@ -56,7 +74,8 @@ def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
             "active_latents": tf.reduce_sum(active)}
 
 
-def weighted_sampling(batch_size: int | tf.Tensor, examples: int) -> tf.Tensor:
+@arguments.check_arguments
+def weighted_sampling(batch_size: Count, examples: arguments.Size) -> tf.Tensor:
     """Return log weights [B, B] of minibatch-weighted sampling: log 1 / (N M) each (Chen 2018, eq. S3).
 
     batch_size is M = B; examples is N, the size of the training set.
@@ -64,13 +83,16 @@ def weighted_sampling(batch_size: int | tf.Tensor, examples: int) -> tf.Tensor:
     return tf.fill([batch_size, batch_size], -tf.math.log(tf.cast(batch_size, tf.float32)) - math.log(examples))
 
 
-def stratified_sampling(batch_size: int | tf.Tensor, examples: int) -> tf.Tensor:
+@arguments.check_arguments
+def stratified_sampling(batch_size: Count, examples: arguments.Size) -> tf.Tensor:
     """Return log weights [B, B] of minibatch-stratified sampling (Chen 2018, appendix C.2); each row sums to 1.
 
     With M = B - 1, an example weighs 1/N for itself, (N - M) / (N M) for one other example, and 1/M for each of the
     rest. The weight for itself stands on the diagonal, where the public code put it in column 0. The batch needs at
     least two examples.
     """
+    if not tf.is_tensor(batch_size):
+        checks.check_whole("batch_size", batch_size, 2, examples)
     others = tf.cast(batch_size - 1, tf.float32)
     own = tf.fill([batch_size], 1.0 / examples)
     stratum = tf.fill([batch_size], (examples - others) / (examples * others))
@@ -83,7 +105,8 @@ def stratified_sampling(batch_size: int | tf.Tensor, examples: int) -> tf.Tensor
 TC_ESTIMATORS = {"weighted": weighted_sampling, "stratified": stratified_sampling}
 
 
-def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: tf.Tensor, examples: int,
+@arguments.check_arguments
+def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: Rows, examples: arguments.Size,
                      estimator: str = "weighted") -> dict[str, tf.Tensor]:
     """Split the single-sample KL into three parts, each [B] (Chen 2018, eq. 2; bhowal beta-TCVAE).
 
@@ -105,7 +128,11 @@ def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: tf
         InputError: an estimator that does not exist, or a number of examples below 1.
     """
     checks.check_choice("estimator", estimator, TC_ESTIMATORS)
-    checks.check_whole("examples", examples, 1)
+    check_pair(posterior, prior)
+    shape = posterior.batch_shape.concatenate(posterior.event_shape)
+    if not shape.is_compatible_with(z.shape) or posterior.dtype != z.dtype:
+        raise InputError(f"z: expected {posterior.dtype.name} of shape {shape}, a sample of the posterior for each "
+                         f"example; got {z.dtype.name} of shape {z.shape}")
     mean, stddev = (devices.gather_batch(x) for x in (posterior.mean(), posterior.stddev()))
     log_weights = TC_ESTIMATORS[estimator](tf.shape(mean)[0], examples)                  # [B, B]
     device, count = devices.locate_device()
@@ -120,12 +147,14 @@ def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: tf
             "dimension_wise_kl": log_prod - prior.log_prob(z)}
 
 
-def mean_over_batch(values: tf.Tensor) -> tf.Tensor:
+@arguments.check_arguments
+def mean_over_batch(values: Annotated[tf.Tensor, Tensors("B")]) -> tf.Tensor:
     """Return the mean of values [B] over the batch of all devices."""
     return tf.reduce_mean(devices.gather_batch(values))
 
 
-def covariance(mean: tf.Tensor, variance: tf.Tensor | None = None) -> tf.Tensor:
+@arguments.check_arguments
+def covariance(mean: Rows, variance: Rows | None = None) -> tf.Tensor:
     """Return the covariance [d, d] over a batch of what has these means and variances (Kumar 2018, eq. 4).
 
     It is E[mu mu^T] - E[mu] E[mu]^T + diag E[s^2], with means over the B examples of all devices.
@@ -142,13 +171,15 @@ def covariance(mean: tf.Tensor, variance: tf.Tensor | None = None) -> tf.Tensor:
     return of_means + tf.linalg.diag(tf.reduce_mean(devices.gather_batch(variance), 0))
 
 
-def distance_to_identity(matrix: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+@arguments.check_arguments
+def distance_to_identity(matrix: Annotated[tf.Tensor, Tensors("d d")]) -> tuple[tf.Tensor, tf.Tensor]:
     """Return (sum_{i != j} C_ij^2, sum_i (C_ii - 1)^2) of a matrix C [d, d] (Kumar 2018, eq. 5)."""
     diagonal = tf.linalg.diag_part(matrix)
     return tf.reduce_sum(matrix ** 2) - tf.reduce_sum(diagonal ** 2), tf.reduce_sum((diagonal - 1) ** 2)
 
 
-def permute_columns(z: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
+@arguments.check_arguments
+def permute_columns(z: Rows, noise: Rows) -> tf.Tensor:
     """Return z [B, d] with each column in an order of its own: that of the noise's column [B, d] (Kim, Mnih 2018).
 
     The columns are those of the whole batch, also where several devices share it. Gradients do not pass.
@@ -160,8 +191,8 @@ def permute_columns(z: tf.Tensor, noise: tf.Tensor) -> tf.Tensor:
     return tf.stack([tf.gather(z[:, j], order[:, j]) for j in range(latents)], -1)
 
 
-def discriminator_loss(discriminator: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, permuted: tf.Tensor
-                       ) -> tf.Tensor:
+@arguments.check_arguments
+def discriminator_loss(discriminator: Callable[[tf.Tensor], tf.Tensor], z: Rows, permuted: Rows) -> tf.Tensor:
     """Return the cross-entropy [B] of a discriminator that tells z from permuted z, both [B, d], in nats.
 
     Its gradient goes to the discriminator alone, which gives the logit [B, 1] of "z". At the optimum the logit is

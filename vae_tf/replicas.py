@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import array_names, distributions
+from vae_tf import arguments, array_names, distributions
 from vae_tf.errors import InputError
 from vae_tf.models import Autoencoder, Update
 from vae_tf.typing import Array, Optimizer, Tensor
@@ -154,7 +154,8 @@ class Program:
 class Single(Program):
     """One model, on one device or on the share of a batch of one of several."""
 
-    def __init__(self, model: Autoencoder, optimizer: Optimizer, seed: int) -> None:
+    @arguments.check_arguments
+    def __init__(self, model: Autoencoder, optimizer: keras.optimizers.Optimizer, seed: arguments.FromZero) -> None:
         self.models = [model]
         self.optimizer = optimizer
         self.seeds = [seed]
@@ -192,7 +193,11 @@ class Single(Program):
 class Stacked(Program):
     """S models with the weights of each in row i of stacked variables."""
 
-    def __init__(self, models: Sequence[Autoencoder], optimizer: Optimizer, seeds: Sequence[int]) -> None:
+    @arguments.check_arguments
+    def __init__(self, models: Sequence[Autoencoder], optimizer: keras.optimizers.Optimizer,
+                 seeds: Sequence[arguments.FromZero]) -> None:
+        if not 0 < len(models) == len(seeds):
+            raise InputError(f"seeds: expected one per model, {len(models)}, and a model at least; got {len(seeds)}")
         self.models = list(models)
         self.optimizer = optimizer
         self.seeds = list(seeds)

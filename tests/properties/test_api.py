@@ -87,9 +87,9 @@ def array_of(sizes, rng):
     return np.abs(array) + 0.1 if sizes.above == 0 or sizes.low == 0 else array
 
 
-def call_with_hostile(function, data):
+def call_with_hostile(function, data, given=None, words=()):
     """Call a function with one or two hostile arguments, and check what comes of it."""
-    given = all_usual(function)
+    given = all_usual(function) if given is None else dict(given)
     for name in data.draw(st.lists(st.sampled_from(sorted(given)), min_size=1, max_size=2, unique=True)):
         value = given[name]
         if isinstance(value, np.ndarray) and data.draw(st.booleans()):
@@ -97,11 +97,11 @@ def call_with_hostile(function, data):
                 given[name] = data.draw(st.sampled_from(CHANGES))(value)
         else:
             given[name] = data.draw(st.sampled_from(HOSTILE))
-    check_call(function, given)
+    check_call(function, given, words=words)
 
 
-def check_call(function, given, names=()):
-    """Check that a call returns finite numbers, or is refused with one line that names an argument."""
+def check_call(function, given, names=(), words=()):
+    """Check that a call returns finite numbers, or is refused with one line that names an argument, or has a word."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -110,7 +110,7 @@ def check_call(function, given, names=()):
             line = str(error)
             assert "\n" not in line and len(line) < 400 and ":" in line, line
             # Some say "gram" for "grams"; a metric that finds too few active latents says how many it found.
-            named = names or [*(name.rstrip("s") for name in given), "code", "factor", "mean", "latents"]
+            named = names or [*(name.rstrip("s") for name in given), "code", "factor", "mean", "latents", *words]
             assert any(name in line for name in named), line
             return
     assert not [str(each.message) for each in caught if issubclass(each.category, RuntimeWarning)]

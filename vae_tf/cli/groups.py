@@ -5,12 +5,10 @@ from typing import Any
 
 from absl import flags
 
+from vae_tf import checks
+from vae_tf.checks import LARGEST_FLOAT, LARGEST_INTEGER, SMALLEST_FLOAT
 from vae_tf.errors import InputError
 from vae_tf.models import Option
-
-# What a flag may hold: numbers that float32 and int32 hold, because TensorFlow computes with them.
-LARGEST_FLOAT, SMALLEST_FLOAT, LARGEST_INTEGER = 3.4e38, 1.2e-38, 2**31 - 1
-LONGEST_NAME = 255          # bytes of a file's name on every usual file system
 
 
 class FlagGroups:
@@ -51,11 +49,7 @@ class FlagGroups:
         flags.register_validator(name, check, flag_values=self.values)
 
     def add_path(self, name: str, default: str | None, text: str) -> None:
-        """Define a flag that takes text that a file's name may hold.
-
-        An empty path is refused: it is an unset variable of a shell, and would mean the root. TensorFlow writes paths
-        as UTF-8, so a path must be that.
-        """
+        """Define a flag that takes text that a file's name may hold."""
         self._define(flags.DEFINE_string, name, default, text)
         self._check_paths(name)
 
@@ -101,13 +95,12 @@ class FlagGroups:
 
     def _check_paths(self, name: str) -> None:
         def check(value: str | list[str] | None) -> bool:
-            given = value if isinstance(value, list) else [] if value is None else [value]
-            if value is not None and not (given and all(part.strip() for part in given)):
-                raise flags.ValidationError("expected a name or path; got an empty one")
-            if any("\0" in part or "\udc80" <= character <= "\udcff" for part in given for character in part):
-                raise flags.ValidationError("expected a name or path in UTF-8, without null characters")
-            if any(len(name.encode()) > LONGEST_NAME for part in given for name in part.split("/")):
-                raise flags.ValidationError(f"expected names of files and folders of at most {LONGEST_NAME} bytes")
+            given = [] if value is None else value or [""] if isinstance(value, list) else [value]
+            try:
+                for part in given:
+                    checks.check_path(name, part)
+            except InputError as error:
+                raise flags.ValidationError(str(error).partition(": ")[2]) from None
             return True
 
         flags.register_validator(name, check, flag_values=self.values)

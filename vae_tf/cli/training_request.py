@@ -10,8 +10,9 @@ import tensorflow as tf
 from absl.flags import FlagValues
 
 from vae_tf import data, defaults, devices, export, models, networks
+from vae_tf.checks import LARGEST_INTEGER
 from vae_tf.cli import effects
-from vae_tf.cli.groups import LARGEST_INTEGER, is_float32
+from vae_tf.cli.groups import is_float32
 from vae_tf.cli.train_flags import MOST_REPLICAS
 from vae_tf.configuration import SETTINGS, Configuration, Settings
 from vae_tf.errors import InputError

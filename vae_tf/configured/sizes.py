@@ -1,12 +1,9 @@
 """Estimate the memory of a training before anything is allocated."""
 
-import concurrent.futures
 import math
 from collections.abc import Sequence
 
-import keras
-
-from vae_tf import data, memory, models, networks
+from vae_tf import data, memory, models
 from vae_tf.configuration import Configuration
 
 FLOAT, INDEX = 4, 8         # bytes of a float32 and of an int64
@@ -24,7 +21,7 @@ def check_memory(configs: Sequence[Configuration], dataset: data.Dataset) -> Non
     Raises:
         InputError: the estimate is above the limit; the line names the flag that asks for most.
     """
-    state, per_example = _run_in_a_thread(configs[0], dataset)
+    state, per_example = _count_bytes(configs[0], dataset)
     config, count = configs[0], len(configs)
     batch = config.batch_size * per_example + FLOAT * models.find(config.model).count_scratch(
         config.batch_size, config.latents)
@@ -38,12 +35,6 @@ def check_memory(configs: Sequence[Configuration], dataset: data.Dataset) -> Non
                       "it all the same")
 
 
-def _run_in_a_thread(config: Configuration, dataset: data.Dataset) -> tuple[int, int]:
-    """Return what `_count_bytes` does; Keras' names and its list of variables without values are each thread's own."""
-    with concurrent.futures.ThreadPoolExecutor(1) as thread:
-        return thread.submit(_count_bytes, config, dataset).result()
-
-
 def _count_bytes(config: Configuration, dataset: data.Dataset) -> tuple[int, int]:
     """Return the bytes of a model's weights and optimizer in training, and of each example of a batch.
 
@@ -51,13 +42,8 @@ def _count_bytes(config: Configuration, dataset: data.Dataset) -> tuple[int, int
     the gradient; validation keeps the best weights besides. For each example, the outputs of all layers are kept, and
     their gradients take as much.
     """
-    kind = models.find(config.model)
-    with keras.StatelessScope(initialize_variables=False):      # shapes alone: no variable gets a value
-        pair = networks.build(config.network, dataset.shape, config.latents, kind.list_heads(config.latents),
-                              dataset.u_size if kind.conditional else 0)
-    weights = sum(math.prod(variable.shape) for network in pair for variable in network.variables)
-    outputs = sum(math.prod(tensor.shape[1:]) for network in pair for layer in network.layers
-                  for tensor in keras.tree.flatten(layer.output))
+    weights, outputs = models.count_numbers(config.network, dataset.shape, config.latents, models.find(config.model),
+                                            dataset.u_size)
     of_data = math.prod(dataset.shape) * (1 if dataset.is_image else FLOAT) + FLOAT * dataset.u_size + INDEX
     copies = 8 if config.validate_every else 7
     return FLOAT * copies * weights + OF_A_MODEL, FLOAT * 2 * outputs + IN_FLIGHT * of_data

@@ -125,6 +125,12 @@ def check_factors(names: Sequence[str] | None, known: tuple[str, ...] | None) ->
 
 def check_codes(codes: Codes) -> None:
     """Raise InputError for Codes whose arrays do not go together."""
+    metrics.check_arrays(codes.mean, codes.factors)
+    columns = 0 if codes.factors is None else np.shape(codes.factors)[1]
+    for name in ("kinds", "factor_names"):
+        given = getattr(codes, name)
+        if given is not None and len(given) != columns:
+            raise InputError(f"{name}: expected one per factor, {columns}; got {len(given)}")
     for name in ("stddev", "prior_mean", "prior_stddev"):
         array = getattr(codes, name)
         if array is not None and np.shape(array) != np.shape(codes.mean):

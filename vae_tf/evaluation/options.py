@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from vae_tf import activity, checks, metrics
+from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import LATENTS
 
 
@@ -41,10 +42,15 @@ class Options:
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", metrics.list_default_names() if self.names is None else tuple(self.names))
         metrics.check_names(self.names)     # type: ignore[arg-type]
-        checks.check_whole("examples", self.examples, 1)
-        checks.check_whole("around", self.around, 1)
-        checks.check_whole("seed", self.seed, 0)
-        checks.check_whole("jobs", self.jobs, 1)
+        for name, low in (("examples", 1), ("around", 1), ("seed", 0), ("jobs", 1)):
+            checks.check_whole(name, getattr(self, name), low, checks.LARGEST_INTEGER)
+        if self.samples_per_value is not None:
+            checks.check_whole("samples_per_value", self.samples_per_value, 1, checks.LARGEST_INTEGER)
+        if not isinstance(self.quick, bool):
+            raise InputError(f"quick: expected True or False; got {checks.describe(self.quick)}")
+        if self.factors is not None and not (isinstance(self.factors, list | tuple)
+                                             and all(isinstance(name, str) for name in self.factors)):
+            raise InputError(f"factors: expected a list of names; got {checks.describe(self.factors)}")
         checks.check_choice("latents", self.latents, LATENTS)
         checks.check_number("passive_kl", self.passive_kl, low=0)
 

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import checks, metrics, verdicts
+from vae_tf import arguments, checks, metrics, verdicts
 from vae_tf import kinds as factor_kinds
+from vae_tf.data import Dataset
 from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import Codes, check_codes, check_factors, select_factors
 from vae_tf.evaluation.computing import Progress, compute
@@ -57,7 +58,8 @@ class Evaluation(NamedTuple):
         return verdicts.explain_no_meaning(self.verdict, name)
 
 
-def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, progress: Progress | None = None,
+@arguments.check_arguments
+def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *, progress: Progress | None = None,
              keep: pathlib.Path | None = None, **options: Any) -> Evaluation:
     """Score an export.Exported on a data.Dataset.
 
@@ -74,6 +76,8 @@ def evaluate(model: Any, dataset: Any, names: Sequence[str] | None = None, *, pr
         InputError: unknown metric or factor, or data of another shape than the model's.
     """
     asked = Options(names, **options)
+    if not hasattr(model, "card"):
+        raise InputError(f"model: expected an export.Exported; got {checks.describe(model)}")
     check_dataset(model, dataset)
     check_factors(asked.factors, dataset.factor_names)
     if asked.list_metrics_of_model():
@@ -151,6 +155,7 @@ def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[C
     return codes, {name: np.concatenate([t[name] for t in terms]) for name in terms[0]}
 
 
+@arguments.check_arguments
 def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progress | None = None,
           keep: pathlib.Path | None = None, **options: Any) -> Evaluation:
     """Score Codes: every metric with its chance level and interval, in parallel.

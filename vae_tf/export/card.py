@@ -99,6 +99,17 @@ def _escape(value: Any) -> Any:
     return make_printable(value) if isinstance(value, str) else value
 
 
+def check_card(card: Mapping[str, Any]) -> None:
+    """Raise InputError unless a card that is to be written could be read back."""
+    try:
+        again = json.loads(json.dumps(card, allow_nan=True))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"card: expected texts, numbers, lists and dicts alone, as JSON has them; got {error}"
+                         ) from None
+    if mistake := schemas.find_mistake(again, ENTRIES, NEEDED):
+        raise InputError(f"card: {mistake}")
+
+
 def write_text(card: Mapping[str, Any]) -> str:
     """Return a card as the text of its file, with a checksum of all its entries, which `read_card` checks."""
     card = json.loads(json.dumps(card))         # tuples become lists, as when the file is read

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from vae_tf import arguments
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError, make_printable
 from vae_tf.export import operations
@@ -31,7 +32,8 @@ class Exported:
     InputError for inputs that do not fit.
     """
 
-    def __init__(self, path: str | pathlib.Path, trust: bool = False) -> None:
+    @arguments.check_arguments
+    def __init__(self, path: arguments.PathLike, trust: bool = False) -> None:
         self.path = pathlib.Path(path)
         self.card = read_card(self.path)
         check_files(self.path, self.card)
@@ -209,7 +211,8 @@ def _explain(error: Exception) -> str:
     return make_printable(reason)
 
 
-def load(root: str | pathlib.Path, trust: bool = False) -> Exported:
+@arguments.check_arguments
+def load(root: arguments.PathLike, trust: bool = False) -> Exported:
     """Return the newest model in `root` as an Exported; see `find_newest`.
 
     A SavedModel is a program. One whose graph reads or writes files, or runs Python, is refused unless `trust` says

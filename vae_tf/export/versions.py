@@ -1,22 +1,24 @@
 """Write, find and prune the folders of versions, exported/NAME/VERSION/, which are written whole or not at all."""
 
+import contextlib
 import errno
 import json
 import os
 import pathlib
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from vae_tf import files
+from vae_tf import arguments, files
+from vae_tf.arguments import PathLike
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError
-from vae_tf.export.card import CARD, EXTRA, FORMAT, WEIGHTS, describe_scale, read_card, write_text
+from vae_tf.export.card import CARD, EXTRA, FORMAT, WEIGHTS, check_card, describe_scale, read_card, write_text
 from vae_tf.export.checksums import check_files, compute_checksums
 from vae_tf.export.functions import Functions, has_dark
 from vae_tf.export.limits import compute_limits
@@ -25,14 +27,13 @@ from vae_tf.export.signatures import make_signatures
 from vae_tf.export.weights import compute_checksum
 from vae_tf.models import Autoencoder
 
-PathLike = str | pathlib.Path
-
 PARTS = (pathlib.Path("saved_model.pb"), CARD)      # what each version has
 WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks for a file of this name
 
 
-def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[str, Any], keep: int | None = None,
-         accept_dark: bool = False) -> pathlib.Path:
+@arguments.check_arguments
+def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[str, Any],
+         keep: arguments.FromZero | None = None, accept_dark: bool = False) -> pathlib.Path:
     """Write the next version of `folder`; returns its path, exported/NAME/VERSION.
 
     Args:
@@ -46,17 +47,22 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
             some training image is as dark.
 
     Raises:
-        OSError: the folder cannot be written, or the disk is full.
+        InputError: data that the model does not take, or a card that could not be read back. Nothing is written.
+        OSError: the folder cannot be written, or the disk is full. Nothing is left there.
     """
     folder = pathlib.Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    shape = tuple(model.encoder.inputs[0].shape[1:])
+    if not len(dataset) or tuple(dataset.shape) != shape:
+        raise InputError(f"dataset: expected examples of shape {shape}, as the model takes them; got {len(dataset):,} "
+                         f"of shape {dataset.shape}")
     refuse_dark = dataset.is_image and not accept_dark and not has_dark(dataset)
     functions, limits = Functions(model, dataset, refuse_dark), compute_limits(model)
     named = make_signatures(functions, limits)
     whole_card = {"format": FORMAT, **card, "prior": describe_prior(model), "limits": limits,
                   "refuses_dark_batches": refuse_dark, "u": describe_scale(dataset) if model.u_size else None,
                   "weights_sha256": compute_checksum(model)}
-    with files.write_folder_aside(folder) as aside:
+    check_card(whole_card)
+    with _make_folder(folder), files.write_folder_aside(folder) as aside:
         try:
             tf.saved_model.save(functions, str(aside), signatures=named)
             (aside / EXTRA).mkdir()
@@ -73,6 +79,19 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
     if keep:
         _prune(path, keep)
     return path
+
+
+@contextlib.contextmanager
+def _make_folder(folder: pathlib.Path) -> Iterator[None]:
+    """Make a folder where there is none; in the end what was made is removed again if nothing is in it."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        for path in made:
+            with contextlib.suppress(OSError):      # it is not empty
+                path.rmdir()
 
 
 def _prune(newest: pathlib.Path, keep: int) -> None:
@@ -149,6 +168,7 @@ def _is_version(name: str) -> bool:
     return re.fullmatch("[1-9][0-9]{0,17}", name) is not None
 
 
+@arguments.check_arguments
 def find_newest(root: PathLike) -> pathlib.Path:
     """Return the newest version in `root`: exported/ (the model written last), exported/NAME or exported/NAME/VERSION.
 

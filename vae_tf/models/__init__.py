@@ -21,11 +21,11 @@ from vae_tf.models.ivae import IVAE  # isort: skip
 from vae_tf.models.factor_vae import FactorVAE  # isort: skip
 from vae_tf.models.dip_vae import DIPVAEI, DIPVAEII  # isort: skip
 from vae_tf.models.annealed_vae import AnnealedVAE  # isort: skip
-from vae_tf.models.building import build  # isort: skip
+from vae_tf.models.building import build, count_numbers  # isort: skip
 
 DEFAULT = "ivae"        # what train.py trains unless --model says otherwise
 
 __all__ = ["AE", "DEFAULT", "DIPVAEI", "DIPVAEII", "IVAE", "KL", "MODELS", "VAE", "AnnealedVAE", "Autoencoder",
            "BetaTCVAE", "BetaVAE", "FactorVAE", "FullCovarianceVAE", "LinearTheory", "Option", "Setting",
-           "Update", "build", "find", "find_declared", "list_models_with_beta", "list_options", "register",
-           "scale_to_unit_range"]
+           "Update", "build", "count_numbers", "find", "find_declared", "list_models_with_beta", "list_options",
+           "register", "scale_to_unit_range"]

@@ -1,6 +1,6 @@
 """The annealed VAE, whose KL is held at a capacity that grows."""
 
-from vae_tf import distributions, objectives
+from vae_tf import arguments, distributions, objectives
 from vae_tf.models.declarations import Option
 from vae_tf.models.registry import register
 from vae_tf.models.vae import VAE
@@ -25,8 +25,9 @@ class AnnealedVAE(VAE):
                Option("capacity_weight", 1000.0, "Weight of the distance between the KL and the capacity.", kind=float,
                       low=0.0))
 
+    @arguments.check_arguments
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
-                 capacity: float = 25.0, capacity_weight: float = 1000.0) -> None:
+                 capacity: arguments.Weight = 25.0, capacity_weight: arguments.Weight = 1000.0) -> None:
         super().__init__(encoder, decoder, likelihood)
         self.capacity = capacity
         self.capacity_weight = capacity_weight

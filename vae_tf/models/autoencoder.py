@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from vae_tf import distributions
+from vae_tf import checks, distributions
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
@@ -97,6 +97,7 @@ class Autoencoder(KerasLoops):
                 "test of discovery."] if card["u_size"] else []
 
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood) -> None:
+        self._check_networks(encoder, decoder, likelihood)
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
@@ -104,6 +105,27 @@ class Autoencoder(KerasLoops):
         self.latents = decoder.input_shape[-1]
         self.u_size = encoder.input_shape[1][-1] if isinstance(encoder.input_shape, list) else 0
         self.built = True
+
+    @classmethod
+    def _check_networks(cls, encoder: Any, decoder: Any, likelihood: Any) -> None:
+        """Raise InputError unless such a model can be made of these networks and this likelihood."""
+        for name, network in (("encoder", encoder), ("decoder", decoder)):
+            if not isinstance(network, keras.Model) or not getattr(network, "inputs", None):
+                raise InputError(f"{name}: expected a keras.Model whose inputs are known; got "
+                                 f"{checks.describe(network)}")
+        if not isinstance(likelihood, distributions.Likelihood):
+            raise InputError(f"likelihood: expected a distributions.Likelihood; got {checks.describe(likelihood)}")
+        z, *others = decoder.inputs
+        if others or len(z.shape) != 2 or not z.shape[1]:
+            raise InputError(f"decoder: expected a network that takes z [B, d] alone; got inputs of the shapes "
+                             f"{', '.join(str(each.shape) for each in decoder.inputs)}")
+        heads, expected = [each.shape[-1] for each in encoder.outputs], list(cls.list_heads(z.shape[1]))
+        if heads != expected:
+            raise InputError(f"encoder: expected outputs of the sizes {expected}, for the decoder's {z.shape[1]} "
+                             f"latents; got {heads}")
+        if decoder.outputs[0].shape[1:] != encoder.inputs[0].shape[1:]:
+            raise InputError(f"decoder: expected a network to examples of shape {encoder.inputs[0].shape[1:]}, as the "
+                             f"encoder takes them; got {decoder.outputs[0].shape[1:]}")
 
     @property
     def noise_size(self) -> int:

@@ -1,14 +1,16 @@
 """The beta-TCVAE, which weighs the total correlation of the latents."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from vae_tf import checks, distributions, objectives
+from vae_tf import arguments, checks, distributions, objectives
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import TOTAL_CORRELATION, LinearTheory, Option, Setting
 from vae_tf.models.registry import register
 from vae_tf.models.vae import BetaVAE
 from vae_tf.typing import Network, Tensor
+
+Estimator = Annotated[str, arguments.Choice(tuple(objectives.TC_ESTIMATORS))]
 
 
 @register("beta_tcvae")
@@ -45,8 +47,10 @@ class BetaTCVAE(BetaVAE):
         """Return how many numbers the objective computes: some for each pair of examples and each latent."""
         return 6 * batch_size ** 2 * (latents + 1)
 
-    def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood, examples: int,
-                 beta: float | None = None, tc_estimator: str = "weighted") -> None:
+    @arguments.check_arguments
+    def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
+                 examples: arguments.Size, beta: arguments.Weight | None = None,
+                 tc_estimator: Estimator = "weighted") -> None:
         super().__init__(encoder, decoder, likelihood, beta)
         self.examples = examples
         self.tc_estimator = tc_estimator

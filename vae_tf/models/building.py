@@ -1,18 +1,27 @@
 """Build a model by name, with freshly initialised networks."""
 
+import concurrent.futures
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vae_tf import checks, devices, distributions, networks
+import keras
+
+from vae_tf import arguments, checks, devices, distributions, memory, networks
 from vae_tf.errors import InputError
 from vae_tf.models.autoencoder import Autoencoder
 from vae_tf.models.declarations import Setting
 from vae_tf.models.registry import find, list_models_with_beta, list_options
 
+# Sizes of data, heads and u that add up to more are counted before anything is allocated, which takes as long again.
+LARGE = 100_000
 
-def build(name: str, shape: Sequence[int], *, network: str, latents: int, likelihood: str = "bernoulli",
-          likelihood_variance: float = 0.5, beta: float | None = None, u_size: int = 0, examples: int | None = None,
-          seed: int = 0, dtype: str = "float32", **options: Any) -> Autoencoder:
+
+@arguments.check_arguments
+def build(name: str, shape: Sequence[arguments.Size], *, network: str, latents: arguments.Size,
+          likelihood: str = "bernoulli", likelihood_variance: float = 0.5, beta: arguments.Weight | None = None,
+          u_size: arguments.FromZero = 0, examples: arguments.Size | None = None,
+          seed: arguments.SeedOfWeights = 0, dtype: str = "float32", **options: Any) -> Autoencoder:
     """Return a model by name, with freshly initialised networks.
 
     Args:
@@ -35,17 +44,18 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
     devices.check_precision(dtype)
     kind = find(name)
     checks.check_shape("shape", shape)
-    checks.check_whole("u_size", u_size, 0)
     own = _choose_own_options(kind, options)
-    if beta is not None:
-        checks.check_number("beta", beta, low=0)
-        if kind.default_beta is None:
-            raise InputError(f"beta: {name} has none; got {beta}; "
-                             f"models with beta: {', '.join(list_models_with_beta())}")
+    if beta is not None and kind.default_beta is None:
+        raise InputError(f"beta: {name} has none; got {beta}; "
+                         f"models with beta: {', '.join(list_models_with_beta())}")
     if kind.conditional and not u_size:
         raise InputError(f"model: {name} needs data with u or factors; got data with neither; "
                          "choose another model, or give the data a u")
     u_of_encoder = u_size if kind.conditional else 0
+    if math.prod(shape) + sum(kind.list_heads(latents)) + u_size > LARGE:
+        weights, _ = count_numbers(network, shape, latents, kind, u_size)
+        memory.check_fits("latents" if latents > math.prod(shape) else "shape", 4 * weights, "the model",
+                          "ask for fewer latents, for smaller examples or for another network")
     pair = networks.build(network, shape, latents, kind.list_heads(latents), u_of_encoder, seed, dtype)
     further = kind.make_arguments(Setting(latents, u_size, examples, seed, own))
     weight = {} if beta is None else {"beta": beta}
@@ -53,6 +63,24 @@ def build(name: str, shape: Sequence[int], *, network: str, latents: int, likeli
     model = make(*pair, distributions.Likelihood(likelihood, likelihood_variance), **weight, **further)
     _check_attributes(model)
     return model
+
+
+def count_numbers(network: str, shape: Sequence[int], latents: int, kind: type[Autoencoder], u_size: int
+                  ) -> tuple[int, int]:
+    """Count a model's numbers without allocating any: its networks' weights, and all layers' outputs for an example.
+
+    The arguments are those of `build`, and `kind` is the class of the model.
+    """
+    def count() -> tuple[int, int]:
+        with keras.StatelessScope(initialize_variables=False):      # shapes alone: no variable gets a value
+            pair = networks.build(network, shape, latents, kind.list_heads(latents), u_size if kind.conditional else 0)
+        outputs = [tensor for each in pair for layer in each.layers for tensor in keras.tree.flatten(layer.output)]
+        return (sum(math.prod(variable.shape) for each in pair for variable in each.variables),
+                sum(math.prod(tensor.shape[1:]) for tensor in outputs))
+
+    # Keras' names and its list of variables without values are each thread's own.
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        return thread.submit(count).result()
 
 
 def _choose_own_options(kind: type[Autoencoder], options: Mapping[str, Any]) -> dict[str, Any]:

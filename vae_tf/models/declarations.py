@@ -44,11 +44,11 @@ class Option:
             return value
         if self.choices:
             return checks.check_choice(self.name, value, self.choices)
-        low = {} if self.low is None else {"low": self.low}
         if self.kind is int:
-            return checks.check_whole(self.name, value, **{"low": 0, **low})
+            return checks.check_whole(self.name, value, self.low or 0, checks.LARGEST_INTEGER)
         if self.kind is float:
-            return checks.check_number(self.name, value, **low)
+            low = -checks.LARGEST_FLOAT if self.low is None else self.low
+            return checks.check_number(self.name, value, low, high=checks.LARGEST_FLOAT)
         if not isinstance(value, self.kind):
             raise InputError(f"{self.name}: expected a {self.kind.__name__}; got {value!r}")
         return value

@@ -4,7 +4,7 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from vae_tf import distributions, objectives
+from vae_tf import arguments, distributions, objectives
 from vae_tf.models.declarations import Option
 from vae_tf.models.registry import register
 from vae_tf.models.vae import VAE
@@ -29,8 +29,9 @@ class DIPVAEI(VAE):
                       "default it is 10 lambda_od in dip_vae_i, and lambda_od in dip_vae_ii.", kind=float, low=0.0))
     ratio: ClassVar[float] = 10.0       # l_d over l_od
 
+    @arguments.check_arguments
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
-                 lambda_od: float = 10.0, lambda_d: float | None = None) -> None:
+                 lambda_od: arguments.Weight = 10.0, lambda_d: arguments.Weight | None = None) -> None:
         super().__init__(encoder, decoder, likelihood)
         self.lambda_od = lambda_od
         self.lambda_d = lambda_d

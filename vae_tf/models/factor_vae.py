@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from vae_tf import distributions, networks, objectives
+from vae_tf import arguments, distributions, networks, objectives
 from vae_tf.models.declarations import Option, Setting, Update
 from vae_tf.models.registry import register
 from vae_tf.models.vae import VAE
@@ -38,8 +38,9 @@ class FactorVAE(VAE):
         return {"discriminator": make_discriminator(setting.latents, units, setting.seed),
                 "gamma": setting.options["gamma"]}
 
+    @arguments.check_arguments
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
-                 discriminator: Network, gamma: float = 10.0) -> None:
+                 discriminator: keras.Model, gamma: arguments.Weight = 10.0) -> None:
         super().__init__(encoder, decoder, likelihood)
         self.discriminator = discriminator
         self.gamma = gamma

@@ -2,9 +2,10 @@
 
 from typing import Any
 
+import keras
 import tensorflow as tf
 
-from vae_tf import distributions, networks
+from vae_tf import arguments, distributions, networks
 from vae_tf.models.declarations import Option, Setting
 from vae_tf.models.registry import register
 from vae_tf.models.vae import BetaVAE
@@ -32,8 +33,9 @@ class IVAE(BetaVAE):
         outputs = setting.latents * (2 if setting.options["prior_mean"] == "learned" else 1)
         return {"prior_network": networks.build_prior_network(setting.u_size, outputs, setting.seed)}
 
+    @arguments.check_arguments
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
-                 prior_network: Network, beta: float | None = None) -> None:
+                 prior_network: keras.Model, beta: arguments.Weight | None = None) -> None:
         super().__init__(encoder, decoder, likelihood, beta)
         self.prior_network = prior_network
 

@@ -2,7 +2,7 @@
 
 
 
-from vae_tf import distributions, objectives
+from vae_tf import arguments, distributions, objectives
 from vae_tf.models.autoencoder import Autoencoder
 from vae_tf.models.declarations import LinearTheory
 from vae_tf.models.registry import register
@@ -45,8 +45,9 @@ class BetaVAE(VAE):
     default_beta = 4.0
     linear_theory = LinearTheory(optimum="diagonal")
 
+    @arguments.check_arguments
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
-                 beta: float | None = None) -> None:
+                 beta: arguments.Weight | None = None) -> None:
         super().__init__(encoder, decoder, likelihood)
         self.beta = self.default_beta if beta is None else beta
 

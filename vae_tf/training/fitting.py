@@ -8,17 +8,18 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from vae_tf import data, devices, replicas, runs
+from vae_tf import arguments, data, devices, replicas, runs
+from vae_tf.arguments import PathLike
 from vae_tf.errors import InputError
 from vae_tf.models import Autoencoder
 from vae_tf.training.loop import Loop, Schedule
 
-PathLike = str | pathlib.Path
 History = list[dict[str, Any]]
 
 
-def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.Optimizer, *, seed: int = 0,
-        run_dir: PathLike | None = None, config: Mapping[str, Any] | None = None,
+@arguments.check_arguments
+def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.Optimizer, *,
+        seed: arguments.FromZero = 0, run_dir: PathLike | None = None, config: Mapping[str, Any] | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (), **options: Any) -> History:
     """Train `model` up to step `steps`; with a run_dir, go on from its newest checkpoint.
 
@@ -55,8 +56,9 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         return Loop(program, dataset, strategy, [run_dir], Schedule(**options), configs).run(callbacks)[0]
 
 
+@arguments.check_arguments
 def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer: keras.optimizers.Optimizer, *,
-                 seeds: Sequence[int], run_dirs: Sequence[PathLike | None] | None = None,
+                 seeds: Sequence[arguments.FromZero], run_dirs: Sequence[PathLike | None] | None = None,
                  configs: Sequence[Mapping[str, Any]] | None = None, **options: Any) -> list[History]:
     """Train S models of one kind as one program: model i as `fit` would with seeds[i] and run_dirs[i].
 
@@ -78,7 +80,7 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
         InputError: numbers of arguments that differ, a run that is past `steps` already, or a strategy in scope.
     """
     folders = [None] * len(models) if run_dirs is None else list(run_dirs)
-    for name, given in (("seeds", seeds), ("run_dirs", folders)):
+    for name, given in (("seeds", seeds), ("run_dirs", folders), ("configs", models if configs is None else configs)):
         if not 0 < len(given) == len(models):
             raise InputError(f"{name}: expected one per model, {len(models)}; got {len(given)}")
     if len({pathlib.Path(run).resolve() for run in folders if run}) < sum(map(bool, folders)):

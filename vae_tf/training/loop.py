@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import checks, data, devices, models, replicas, runs
+from vae_tf import checks, data, devices, memory, models, replicas, runs
 from vae_tf.console import Progress, StopRequest
 from vae_tf.data.batches import distribute_batches, draw_permutation, make_batches
 from vae_tf.errors import InputError
@@ -69,13 +70,18 @@ class Schedule:
     restore_best: bool = False
 
     def __post_init__(self) -> None:
-        checks.check_whole("steps", self.steps, 0)
-        checks.check_whole("batch_size", self.batch_size, 1)
-        checks.check_whole("warmup_steps", self.warmup_steps, 0)
-        checks.check_number("clip_gradients", self.clip_gradients, 0)
-        for name in ("log_every", "checkpoint_every", "watch_every", "validate_every"):
-            checks.check_whole(name, getattr(self, name), 1)
-        checks.check_whole("early_stopping", self.early_stopping, 0)
+        for name in ("steps", "warmup_steps", "early_stopping"):
+            checks.check_whole(name, getattr(self, name), 0, checks.LARGEST_INTEGER)
+        for name in ("batch_size", "log_every", "checkpoint_every", "watch_every", "validate_every"):
+            checks.check_whole(name, getattr(self, name), 1, checks.LARGEST_INTEGER)
+        checks.check_number("clip_gradients", self.clip_gradients, 0, high=checks.LARGEST_FLOAT)
+        for name in ("jit_compile", "restore_best"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"{name}: expected True or False; got {checks.describe(getattr(self, name))}")
+        if not (self.watch is None or callable(self.watch)):
+            raise InputError(f"watch: expected a function or None; got {checks.describe(self.watch)}")
+        if not (self.validation is None or isinstance(self.validation, data.Dataset)):
+            raise InputError(f"validation: expected a Dataset or None; got {checks.describe(self.validation)}")
         for name in ("early_stopping", "restore_best"):
             if getattr(self, name) and self.validation is None:
                 raise InputError(f"{name}: it needs validation, a dataset that is not trained on; got none")
@@ -110,7 +116,9 @@ class Loop:
                  configs: Sequence[Mapping[str, Any]] | None = None) -> None:
         for given in (dataset, schedule.validation):
             if given is not None:
-                _check_data(program, given)
+                _check_data(program.models[0], given)
+        memory.check_fits("batch_size", 4 * len(program.models) * schedule.batch_size * math.prod(dataset.shape),
+                          "a batch", "ask for smaller batches")
         self.program, self.schedule = program, schedule
         self.folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
         self.step = 0
@@ -222,11 +230,8 @@ class Loop:
             runs.save(run, self.step, {**state, **self.row.collect_state(i), **best}, history)
 
 
-def _check_data(program: replicas.Program, dataset: data.Dataset) -> None:
-    """Raise InputError for numbers that are no seeds, or data that the models cannot take."""
-    for seed in program.seeds:
-        checks.check_whole("seed", seed, 0, 2**31 - 1)
-    model = program.models[0]
+def _check_data(model: models.Autoencoder, dataset: data.Dataset) -> None:
+    """Raise InputError for data that a model cannot take."""
     wanted = [tuple(each.shape[1:]) for each in model.encoder.inputs]
     got = [tuple(dataset.shape), (dataset.u_size,)][:len(wanted)]
     if not len(dataset) or wanted != got:
