@@ -7,8 +7,11 @@ import pytest
 
 from vae_tf import data, models
 
-# The models of the five papers; the others differ from them in the objective alone.
+# The models of the five papers.
 PAPERS = ("ae", "vae", "beta_vae", "full_covariance_vae", "beta_tcvae", "ivae")
+
+# The other models differ from the VAE in the objective alone: their exports are those of a VAE.
+KINDS = ("ae", "vae", "full_covariance_vae", "ivae")
 
 # Options of a FactorVAE whose discriminator trains in milliseconds; that of the paper has 5,000,000 weights.
 NARROW = {"discriminator_units": 16}
@@ -16,7 +19,7 @@ NARROW = {"discriminator_units": 16}
 # model, network, shape of an example, likelihood, further arguments
 CASES = [
     *((name, "mlp_synthetic", (3,), "gaussian", {}) for name in PAPERS),
-    *((name, "conv_locatello", (16, 16, 1), "bernoulli", {}) for name in PAPERS),
+    *((name, "conv_locatello", (16, 16, 1), "bernoulli", {}) for name in KINDS),
     ("vae", "linear", (6,), "gaussian_learned", {}),
     ("vae", "mlp_mnist", (28, 28, 1), "bernoulli", {}),
     ("vae", "mlp_dsprites", (8, 8, 1), "bernoulli", {}),
@@ -33,6 +36,11 @@ IDS = [f"{name}-{network}-{'x'.join(map(str, shape))}-{'-'.join(map(str, more.va
        for name, network, shape, _, more in CASES]
 
 EXAMPLES, FACTORS, LATENTS = 40, 2, 3
+
+
+def find(model, network):
+    """The index of the first of CASES with this model and network."""
+    return next(index for index, case in enumerate(CASES) if case[:2] == (model, network))
 
 NEEDS_MNIST = pytest.mark.skipif("TFDS_DATA_DIR" not in os.environ, reason="no test downloads: needs TFDS_DATA_DIR")
 

@@ -6,12 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
-from cases import CASES, build, dataset
+from cases import CASES, build, dataset, find
 
 from vae_tf import export
 from vae_tf.errors import InputError
 
-CASE = CASES[12]            # a linear VAE
+CASE = CASES[find("vae", "linear")]            # a linear VAE
 CARD = {"model": "vae", "u_size": 0, "latents": 3, "data": {"name": "random", "shape": [6]}, "recipe": {}}
 
 

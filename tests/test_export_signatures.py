@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, EXAMPLES, FACTORS, IDS, LATENTS
+from cases import CASES, EXAMPLES, FACTORS, IDS, KINDS, LATENTS, find
 from exports import saved
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
@@ -16,9 +16,8 @@ from tensorflow_serving.apis import prediction_log_pb2
 from vae_tf import distributions, export, jacobians, models
 from vae_tf.errors import InputError
 
-# Indices into CASES. The exports of models that differ in the objective alone are those of a VAE.
-KINDS = ("ae", "vae", "full_covariance_vae", "ivae")
-EVERY_KIND = [index for index, case in enumerate(CASES[:12]) if case[0] in KINDS]        # on vectors and on images
+# Indices into CASES.
+EVERY_KIND = [find(kind, network) for network in ("mlp_synthetic", "conv_locatello") for kind in KINDS]
 EXPORTED = [index for index, case in enumerate(CASES) if case[0] in KINDS or case[1] == "mlp_mixture"]
 OUTSIDE = (1, 64)               # rows of a batch that a process with TensorFlow alone asks for; 3 are asked for here
 SIGNATURES = ["decode", "encode", "encode_factors", "encode_floats", "jacobian", "reconstruct", "sample",
@@ -143,7 +142,8 @@ def outside(exported, wanted, tmp_path_factory):
         _, data, path, _ = exported(index)
         asked.update({(index, name): (str(path), *request) for name, (request, _) in wrong(data).items()})
         asked[index, "after"] = asked[index, "encode", 64]
-    path, x = exported(1)[2], np.random.default_rng(0).standard_normal((32, 3)).astype(np.float32)
+    path = exported(find("vae", "mlp_synthetic"))[2]
+    x = np.random.default_rng(0).standard_normal((32, 3)).astype(np.float32)
     (folder / "asked").write_bytes(pickle.dumps({"requests": list(asked.values()), "many": (str(path), x)}))
     done = subprocess.run([sys.executable, "-I", pathlib.Path(__file__).with_name("outside.py"), "asked", "answers"],
                           cwd=folder, capture_output=True, text=True)
@@ -168,7 +168,7 @@ def test_a_process_with_tensorflow_alone_gets_what_the_model_in_memory_gives(exp
     assert compared == len(OUTSIDE) * (8 * 7 - 2 + 4 + 2)        # without two samples, with floats and factors
 
 
-WRONG_OF = (5, 11)      # iVAE on vectors and on images
+WRONG_OF = (find("ivae", "mlp_synthetic"), find("ivae", "conv_locatello"))
 
 
 def wrong(data):
@@ -269,7 +269,7 @@ def test_no_model_and_wrong_u_are_one_clear_line(exported, tmp_path):
     for root in (tmp_path, tmp_path / "none"):
         with pytest.raises(InputError, match="expected a folder that holds an exported model"):
             export.load(root)
-    _, data, _, loaded = exported(5)
+    _, data, _, loaded = exported(WRONG_OF[0])
     x = data.images_at(np.arange(2))
     with pytest.raises(InputError, match=r"u: a model of kind ivae takes \[B, 2\]; got none"):
         loaded.encode(x)

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from absl import flags
-from cases import CASES, build, dataset
+from cases import CASES, build, dataset, find
 from commands import run_train
 
 from vae_tf import files, runs, training
@@ -15,7 +15,7 @@ from vae_tf.errors import InputError
 
 FLAGS = ("--model=vae", "--dataset=mine.npz", "--network=linear", "--batch_size=4", "--log_every=1", "--name=m",
          "--polarised_every=0")
-CASE = CASES[12]
+CASE = CASES[find("vae", "linear")]
 
 
 @pytest.fixture

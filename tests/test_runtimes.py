@@ -6,14 +6,14 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, IDS, build, dataset
+from cases import CASES, IDS, build, dataset, find
 
 from vae_tf import export
 
 sys.path.append(str(pathlib.Path(__file__).parents[1] / "benchmarks"))
 import runtimes
 
-DENSE, CONVOLUTIONAL = 1, 11        # of CASES: a VAE of vectors, an iVAE of images
+DENSE, CONVOLUTIONAL = find("vae", "mlp_synthetic"), find("ivae", "conv_locatello")
 ASKED = [(DENSE, "reconstruct"), (CONVOLUTIONAL, "encode"), (CONVOLUTIONAL, "decode"), (CONVOLUTIONAL, "reconstruct")]
 
 
