@@ -1,6 +1,5 @@
 """The summary that a terminal shows of an evaluation: an answer a line, and where the rest is."""
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -30,11 +29,13 @@ def write_summary(answers: Sequence[Answer], width: int = MOST) -> str:
 
 
 def show(make: Callable[[int], RenderableType]) -> None:
-    """Print what a function makes for a width: styled on a terminal, unless NO_COLOR is set, and plain in a pipe."""
+    """Print what a function makes for a width: styled on a terminal, in bold alone, and plain and wide in a pipe.
+
+    A pipe's width does not follow COLUMNS, which readline sets to 80 for the child processes of any shell or debugger.
+    """
     console = Console(file=sys.stdout, highlight=False, emoji=False, markup=False)
-    wide = not console.is_terminal and not os.environ.get("COLUMNS")     # nobody knows how wide a pipe's reader is
-    console.width = MOST if wide else min(max(console.width, FEWEST), MOST)
     if console.is_terminal:
+        console.width = min(max(console.width, FEWEST), MOST)
         console.print(make(console.width))
     else:
-        print(write_plain(make(console.width), console.width))
+        print(write_plain(make(MOST), MOST))
