@@ -67,7 +67,7 @@ def finish(configs, models, dataset, histories, names, settings):
     for config, model, name, card, history in zip(configs, models, names, cards, histories, strict=True):
         folder = pathlib.Path(settings.export_root, name)
         there = export.find_existing(folder, model, card)
-        path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark)
+        path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark or None)
         last = ", ".join(f"{name} {value:.2f}" for name, value in card["final_terms"].items()
                          if name in ("reconstruction", "kl")) or "untrained"
         polarised = configured.describe_polarised(config.active_threshold, history)

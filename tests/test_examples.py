@@ -8,6 +8,8 @@ import runpy
 import numpy as np
 import pytest
 
+from vae_tf import export
+
 EXAMPLES = pathlib.Path(__file__).parents[1] / "examples"
 
 
@@ -37,3 +39,14 @@ def test_keras_loops_train_and_load(name, monkeypatch, tmp_path, capsys):
     numbers = np.array([float(number) for number in re.findall(r"-?\d+\.\d+(?:e-?\d+)?", decoded)]).reshape(3, 3)
     np.testing.assert_allclose(numbers, found["best"].predict(found["given"], verbose=0), atol=1e-5)
     assert np.mean((numbers - x) ** 2) < np.mean((x - x.mean(0)) ** 2)      # better than a constant
+
+
+def test_own_networks_and_an_own_objective_are_served(monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    example = runpy.run_path(str(EXAMPLES / "own_networks.py"))
+    path = example["main"](epochs=1, folder="exported/own", examples=2_000)
+    card = export.read_card(path, export.SCORED)
+    assert (card["model"], card["recipe"]["network"], card["data"]["name"], card["prior"]) == (
+        "CentredVAE", "own networks", "synthetic_nonlinear", "standard")
+    codes = capsys.readouterr().out.partition("codes")[2].partition("next")[0]
+    assert len(re.findall(r"-?\d+\.\d+(?:e-?\d+)?", codes)) == 6

@@ -88,6 +88,10 @@ def recipe(whole, split, **changed):
      "100 examples of mine, which are not the data that it was trained on (old)", None),
     (numbered(), {"split": "random", "data_fingerprint": "f00"}, (None, 1),
      "100 examples of mine, which are not the data that it was trained on (--data_seed draws others)", None),
+    (numbered(), {"split": ""}, (), "100 examples of mine, of which training may have seen any: the model's card does "
+     "not say what it was trained on", None),
+    (numbered(), {"split": "", "dataset": "", "data_fingerprint": ""}, ("random",), "10 examples of the test part of "
+     "mine, of which training may have seen any: the model's card does not say what it was trained on", None),
     # The content counts, not the name; and older cards have the name alone.
     (numbered(), {"split": "random", "dataset": "old"}, (),
      "10 examples of the test part of mine, none of which was trained on", 0),

@@ -1,17 +1,14 @@
 """The card of a trained model's export, which describes the model, its data and its training."""
 
 import dataclasses
-import importlib.metadata
-import math
 import pathlib
 from typing import Any
 
-from vae_tf import data, metrics, training
+from vae_tf import data, export, metrics, training
 from vae_tf.configuration import Configuration, Settings
 from vae_tf.models import Autoencoder
 
 History = list[dict[str, Any]]
-PACKAGES = ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")
 
 
 def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, history: History,
@@ -21,17 +18,10 @@ def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, 
     if config.dataset.endswith(".npz"):      # absolute, because the card is read from other folders
         config = dataclasses.replace(config, dataset=str(pathlib.Path(config.dataset).absolute()))
     polarised = metrics.polarised_fraction(history)
-    bernoulli = config.likelihood == "bernoulli"
     return {
-        "model": config.model, "beta": model.beta, "latents": model.latents, "u_size": model.u_size,
-        "likelihood": config.likelihood,
-        "likelihood_variance": None if bernoulli else math.exp(float(model.likelihood_layer.log_variance)),
-        "data": {"name": dataset.name, "shape": dataset.shape,
-                 "dtype": "uint8" if dataset.is_image else "float32", "training_examples": len(dataset),
-                 "factors": [factor._asdict() for factor in dataset.factors]},
-        "steps": config.steps, "final_terms": best or (history[-1] if history else {}), "recipe": config.as_json(),
+        **export.describe_model(model, dataset), "steps": config.steps,
+        "final_terms": best or (history[-1] if history else {}), "recipe": config.as_json(),
         "history": {polarised.name: dataclasses.asdict(polarised)} if polarised else {},
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
     }
 
 

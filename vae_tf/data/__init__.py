@@ -3,6 +3,7 @@
 from vae_tf import checks
 from vae_tf.data import arrays
 from vae_tf.data.dataset import SPLITS, Dataset, Factor, from_arrays, sample_evenly
+from vae_tf.data.described import describe, describe_examples, has_dark, has_dark_image
 from vae_tf.data.registry import DATASETS, choose_settings, register
 from vae_tf.errors import InputError
 
@@ -32,5 +33,6 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     return DATASETS[name].load(data_dir, seed)
 
 
-__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "choose_settings", "dsprites",
-           "from_arrays", "load", "register", "sample_evenly", "synthetic"]
+__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "choose_settings",
+           "describe", "describe_examples", "dsprites", "from_arrays", "has_dark", "has_dark_image",
+           "load", "register", "sample_evenly", "synthetic"]

@@ -32,13 +32,14 @@ class Part(NamedTuple):
     """The part of a whole dataset that another dataset holds.
 
     name is one of PARTS; how is one of SPLITS but "auto", see Dataset.find_indices; whole is the number of examples of
-    which the part has `indices`.
+    which the part has `indices`; seed is that of random parts.
     """
 
     name: str
     how: str
     whole: int
     indices: np.ndarray | range
+    seed: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,7 +170,7 @@ class Dataset:
         """Return the dataset of one part; `find_indices` has the arguments and the errors."""
         indices = self.find_indices(part, how, seed)
         taken = self if isinstance(indices, range) and len(indices) == self.size else self.take(indices)
-        return dataclasses.replace(taken, part=Part(part, self.choose_split(how), self.size, indices))
+        return dataclasses.replace(taken, part=Part(part, self.choose_split(how), self.size, indices, seed))
 
 
 def fingerprint(*contents: Any) -> str:

@@ -39,7 +39,8 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
 
     Args:
         whole: the data.Dataset.
-        recipe: the recipe in the card: dataset, data_seed, split, and data_fingerprint unless the card is older.
+        recipe: the recipe in the card: dataset, data_seed, split, and data_fingerprint unless the card is older. A
+            dataset or a split that is an empty text is not known.
         how: the kind of split, see Dataset.find_indices; None for that of training. Data that the model was not trained
             on need not be held out from it: None takes their published test part, or the whole.
         data_seed: the seed that gave `whole`, and that splits it; None for that of training.
@@ -50,14 +51,16 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
     seed = recipe["data_seed"] if data_seed is None else data_seed
     known = recipe.get("data_fingerprint")
     same = whole.fingerprint == known if known else (whole.name, seed) == (recipe["dataset"], recipe["data_seed"])
-    how = whole.choose_split(how or (recipe["split"] if same else "grid"))
+    how = whole.choose_split(how or (same and recipe["split"]) or "grid")
     dataset = whole.split(how, "test", seed)
     trained_on = None
-    if same:
+    if same and recipe["split"]:
         trained = whole.find_indices("train", recipe["split"], recipe["data_seed"])
         trained_on = int(np.isin(_find_part(dataset).indices, trained).sum())
     settings = {"dataset": whole.name, "data_seed": seed, "split": how, "trained_on": trained_on}
-    return Scored(dataset, settings, f"{_describe_examples(dataset)}, {_describe_seen(dataset, settings, recipe)}")
+    seen = ("of which training may have seen any: the model's card does not say what it was trained on"
+            if not recipe["dataset"] or (same and not recipe["split"]) else _describe_seen(dataset, settings, recipe))
+    return Scored(dataset, settings, f"{_describe_examples(dataset)}, {seen}")
 
 
 def _find_part(dataset: Dataset) -> Part:

@@ -14,6 +14,7 @@ the requests that warm a server up, and the Keras weights to go on training with
     weights         the Keras weights beside a SavedModel
     operations      whether a stranger's graph touches files
     exported        a SavedModel as NumPy functions
+    from_keras      a model exported that no run is known of, as `model.export` does
 """
 
 from vae_tf.export.card import (
@@ -22,6 +23,7 @@ from vae_tf.export.card import (
     SCORED,
     TRAINED_FURTHER,
     WEIGHTS,
+    describe_model,
     describe_outside,
     read_card,
     scale_as_trained,
@@ -33,6 +35,6 @@ from vae_tf.export.priors import check_prior
 from vae_tf.export.versions import find_existing, find_newest, list_versions, save
 from vae_tf.export.weights import load_weights
 
-__all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_prior", "describe_outside",
-           "find_existing", "find_newest", "find_suspicious", "list_versions", "load", "load_weights", "read_card",
-           "save", "scale_as_trained", "update_card"]
+__all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_prior", "describe_model",
+           "describe_outside", "find_existing", "find_newest", "find_suspicious", "list_versions", "load",
+           "load_weights", "read_card", "save", "scale_as_trained", "update_card"]

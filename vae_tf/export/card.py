@@ -4,7 +4,9 @@ A card may come from a stranger. It therefore holds data alone, checked entry by
 """
 
 import hashlib
+import importlib.metadata
 import json
+import math
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,6 +16,7 @@ import numpy as np
 from vae_tf import configuration, files, schemas
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError, make_printable
+from vae_tf.models import Autoencoder
 
 EXTRA = pathlib.Path("assets.extra")
 CARD = EXTRA / "card.json"
@@ -21,6 +24,7 @@ WEIGHTS = EXTRA / "model.weights.h5"
 
 # The number of the format of cards; a card with a higher number comes from a newer vae_tf.
 FORMAT = 1
+PACKAGES = ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")
 
 # The fields of a `metrics.Result`.
 RESULT = {"name": schemas.TEXT, "score": schemas.NUMBER, "parts": schemas.OBJECT, "meaning": schemas.TEXT}
@@ -120,6 +124,19 @@ def _compute_checksum(card: Mapping[str, Any]) -> str:
     """Return the SHA-256 of the entries of a card but its checksum, whatever the order and the spaces of its file."""
     entries = {name: value for name, value in card.items() if name != "checksum"}
     return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
+
+
+def describe_model(model: Autoencoder, dataset: Dataset) -> dict[str, Any]:
+    """Return what a card says of a model and of the data that it was trained on, and the versions of the packages."""
+    likelihood = model.likelihood_layer
+    return {
+        "model": model.name_kind(), "beta": model.beta, "latents": model.latents, "u_size": model.u_size,
+        "likelihood": likelihood.kind,
+        "likelihood_variance": None if likelihood.kind == "bernoulli" else math.exp(float(likelihood.log_variance)),
+        "data": {"name": dataset.name, "shape": dataset.shape, "dtype": "uint8" if dataset.is_image else "float32",
+                 "training_examples": len(dataset), "factors": [factor._asdict() for factor in dataset.factors]},
+        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+    }
 
 
 def update_card(path: str | pathlib.Path, **more: Any) -> None:

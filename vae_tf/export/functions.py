@@ -5,7 +5,6 @@ Inputs are what a client has, uint8 images or float32 vectors; preprocessing is 
 
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 import tensorflow_probability as tfp
 
@@ -18,19 +17,10 @@ from vae_tf.typing import Tensor
 
 tfd = tfp.distributions
 
-# The number of training examples that are searched for dark images.
-LOOKED_AT = 1_000
-
 # Tolerance for factors outside of their range, for float32 rounding: a share of the range's largest number.
 ROUNDING = 1e-6
 
 Outputs = dict[str, Tensor]
-
-
-def has_dark(dataset: Dataset) -> bool:
-    """Return whether one of the training images, of which up to 1,000 are examined, has no pixel above 1."""
-    looked_at = np.unique(np.linspace(0, len(dataset) - 1, LOOKED_AT).astype(int))
-    return bool((dataset.images_at(looked_at).reshape(len(looked_at), -1).max(1) <= 1).any())
 
 
 class Functions(tf.Module):

@@ -17,10 +17,11 @@ from tensorflow_serving.apis import prediction_log_pb2
 from vae_tf import arguments, files
 from vae_tf.arguments import PathLike
 from vae_tf.data import Dataset
+from vae_tf.data.described import has_dark
 from vae_tf.errors import InputError
 from vae_tf.export.card import CARD, EXTRA, FORMAT, WEIGHTS, check_card, describe_scale, read_card, write_text
 from vae_tf.export.checksums import check_files, compute_checksums
-from vae_tf.export.functions import Functions, has_dark
+from vae_tf.export.functions import Functions
 from vae_tf.export.limits import compute_limits
 from vae_tf.export.priors import describe_prior
 from vae_tf.export.signatures import make_signatures
@@ -33,7 +34,7 @@ WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks f
 
 @arguments.check_arguments
 def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[str, Any],
-         keep: arguments.FromZero | None = None, accept_dark: bool = False) -> pathlib.Path:
+         keep: arguments.FromZero | None = None, accept_dark: bool | None = None) -> pathlib.Path:
     """Write the next version of `folder`; returns its path, exported/NAME/VERSION.
 
     Args:
@@ -43,8 +44,8 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
         card: a dict that describes model, data and recipe, kept in assets.extra/card.json with what the export itself
             adds: the kind of prior, limits of a request, the scale of u, a checksum of the weights and of each file.
         keep: how many versions to leave of this one and those before it; None leaves all.
-        accept_dark: take batches of images of which no pixel is above 1. By default such a batch is refused, unless
-            some training image is as dark.
+        accept_dark: whether to take batches of images of which no pixel is above 1; None refuses them, unless some
+            training image is as dark.
 
     Raises:
         InputError: data that the model does not take, or a card that could not be read back. Nothing is written.
@@ -52,14 +53,14 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
     """
     folder = pathlib.Path(folder)
     shape = tuple(model.encoder.inputs[0].shape[1:])
-    if not len(dataset) or tuple(dataset.shape) != shape:
+    if (accept_dark is None and not len(dataset)) or tuple(dataset.shape) != shape:
         raise InputError(f"dataset: expected examples of shape {shape}, as the model takes them; got {len(dataset):,} "
                          f"of shape {dataset.shape}")
-    refuse_dark = dataset.is_image and not accept_dark and not has_dark(dataset)
-    functions, limits = Functions(model, dataset, refuse_dark), compute_limits(model)
+    accept_dark = not dataset.is_image or (has_dark(dataset) if accept_dark is None else accept_dark)
+    functions, limits = Functions(model, dataset, not accept_dark), compute_limits(model)
     named = make_signatures(functions, limits)
     whole_card = {"format": FORMAT, **card, "prior": describe_prior(model), "limits": limits,
-                  "refuses_dark_batches": refuse_dark, "u": describe_scale(dataset) if model.u_size else None,
+                  "refuses_dark_batches": not accept_dark, "u": describe_scale(dataset) if model.u_size else None,
                   "weights_sha256": compute_checksum(model)}
     check_card(whole_card)
     with _make_folder(folder), files.write_folder_aside(folder) as aside:

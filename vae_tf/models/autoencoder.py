@@ -9,9 +9,10 @@ import tensorflow as tf
 from vae_tf import checks, distributions
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
-from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
-from vae_tf.models.keras_loops import KerasLoops, scale_to_unit_range
-from vae_tf.typing import Distribution, Network, Optimizer, Tensor
+from vae_tf.models.declarations import KL, LinearTheory, Option, Setting
+from vae_tf.models.keras_loops import KerasLoops
+from vae_tf.models.trainable import scale_to_unit_range
+from vae_tf.typing import Distribution, Network, Tensor
 
 
 class Autoencoder(KerasLoops):
@@ -91,6 +92,11 @@ class Autoencoder(KerasLoops):
         return f"a --beta below {beta:g}" if cls.weighs_kl_by_beta() else "--model=beta_vae with a --beta below 1"
 
     @classmethod
+    def name_kind(cls) -> str:
+        """Return the name of this kind of model: that of `models.register`, or the class's own if it is not there."""
+        return vars(cls).get("key", cls.__name__)
+
+    @classmethod
     def list_remarks(cls, card: dict[str, Any]) -> list[str]:
         """Return sentences about such a model for the table of scores; `card` is that of its export."""
         return ["The codes are means of q(z|x, u): this encoder sees u, so scores against factors that u holds are no "
@@ -127,14 +133,6 @@ class Autoencoder(KerasLoops):
             raise InputError(f"decoder: expected a network to examples of shape {encoder.inputs[0].shape[1:]}, as the "
                              f"encoder takes them; got {decoder.outputs[0].shape[1:]}")
 
-    @property
-    def noise_size(self) -> int:
-        """How many standard normal numbers per example `objective` takes as noise: d, one for each latent.
-
-        A model that draws something else besides z asks for more, and so stays a function of seed and step.
-        """
-        return self.latents
-
     def encode(self, x: Tensor, u: Tensor = None, training: bool = False) -> list[Tensor]:
         """Return the encoder's heads for x, float in [0, 1], [B, ...]."""
         inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(u)] if self.u_size else x
@@ -151,27 +149,6 @@ class Autoencoder(KerasLoops):
     def likelihood(self, z: Tensor, training: bool = False) -> Distribution:
         """Return p(x|z) for z [B, d]; its mean is the decoded image."""
         return self.likelihood_layer.make_distribution(self.decoder(z, training=training))
-
-    def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
-                  training: bool = False) -> dict[str, Tensor]:
-        """Return the objective's terms for one z per example, and their weighted sum `loss`, each [B], in nats.
-
-        Args:
-            x: data, float, [B, ...].
-            u: [B, |u|], if the model is conditional.
-            noise: eps [B, noise_size], whose first d columns make z = mu + L eps, see distributions.draw_noise.
-            beta: None stands for the model's own.
-            training: whether layers behave as in training.
-        """
-        raise NotImplementedError(f"{type(self).__name__} defines no objective")
-
-    def updates(self, optimizer: Optimizer) -> tuple[Update, ...]:
-        """Return the updates of a training step, all from gradients at the same weights.
-
-        By default the optimizer moves all trainable weights down the gradient of `loss`. A model with a second network
-        that minimises something else adds a term to its objective and an Update with an optimizer of its own.
-        """
-        return (Update("loss", self.trainable_variables, optimizer),)
 
     def call(self, x: Tensor, u: Tensor = None, training: bool = False) -> Tensor:
         """Return the mean image decoded from the posterior mean of x, uint8 or float; x may be [x, u]."""
@@ -192,7 +169,7 @@ class Autoencoder(KerasLoops):
                 raise InputError(f"{name}: expected a {type(self).__name__} to keep this argument of __init__ as an "
                                  "attribute of its name, so that it can be saved; got none")
             config[name] = keras.saving.serialize_keras_object(getattr(self, attribute))
-        return config
+        return {**config, "origin": self.describe_origin()}
 
     @classmethod
     def _list_arguments(cls) -> list[str]:
@@ -203,5 +180,7 @@ class Autoencoder(KerasLoops):
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> "Autoencoder":
         """Return the model of a configuration that `get_config` gave, with freshly initialised weights."""
-        return cls(**{name: keras.saving.deserialize_keras_object(config[name], custom_objects)
-                      for name in cls._list_arguments() if name in config})
+        model = cls(**{name: keras.saving.deserialize_keras_object(config[name], custom_objects)
+                       for name in cls._list_arguments() if name in config})
+        model.note_origin(**keras.saving.deserialize_keras_object(config.get("origin", {})))
+        return model

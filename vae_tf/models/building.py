@@ -62,6 +62,7 @@ def build(name: str, shape: Sequence[arguments.Size], *, network: str, latents: 
     make: Any = kind        # each kind has further arguments of its own
     model = make(*pair, distributions.Likelihood(likelihood, likelihood_variance), **weight, **further)
     _check_attributes(model)
+    model.note_origin(network=network)
     return model
 
 

@@ -5,7 +5,6 @@ and so is the noise, which depends on the seed and on the number of the step alo
 exactly where a run was stopped; `fit` is for short trainings, notebooks and Keras' callbacks.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -14,38 +13,15 @@ import tensorflow as tf
 
 from vae_tf import checks, distributions
 from vae_tf.errors import InputError
-from vae_tf.models.declarations import Update
-from vae_tf.typing import Network, Optimizer, Tensor
+from vae_tf.models.trainable import Trainable, scale_to_unit_range
+from vae_tf.typing import Tensor
 
 REFUSED = ("loss", "loss_weights", "metrics", "weighted_metrics")
 BATCH_SIZE = 32     # Keras' own default
 
 
-def scale_to_unit_range(x: Tensor) -> Tensor:
-    """Convert a user's data into a model's: uint8 images into floats in [0, 1]; float vectors stay unchanged."""
-    return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else x
-
-
-class KerasLoops(keras.Model):
+class KerasLoops(Trainable):
     """The part of `Autoencoder` that Keras' loops call."""
-
-    encoder: Network
-    likelihood_layer: distributions.Likelihood
-    u_size: int
-
-    @property
-    def noise_size(self) -> int:
-        """How many standard normal numbers per example `objective` takes as noise, see Autoencoder."""
-        raise NotImplementedError(f"{type(self).__name__} defines no noise_size")
-
-    def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
-                  training: bool = False) -> dict[str, Tensor]:
-        """Return the terms of the objective, see Autoencoder."""
-        raise NotImplementedError(f"{type(self).__name__} defines no objective")
-
-    def updates(self, optimizer: Optimizer) -> Sequence[Update]:
-        """Return the updates of a training step, see Autoencoder."""
-        raise NotImplementedError(f"{type(self).__name__} defines no updates")
 
     def compile(self, optimizer: Any = "adam", *, seed: int = 0, jit_compile: bool = False, **options: Any) -> None:
         """Compile as Keras does, without a loss and metrics: the model's own objective and its terms take their place.
@@ -65,7 +41,9 @@ class KerasLoops(keras.Model):
                 raise InputError(f"{name}: {type(self).__name__} has an objective of its own, and its terms are the "
                                  f"metrics; expected none, got {options[name]!r}; call compile(optimizer) alone")
         self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
+        self.note_origin(**self.describe_origin())
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
+        self.note_origin(counted=int(self.optimizer.iterations))
         # The dictionary is set past Keras, which would take what is in it for parts of the model.
         with self.distribute_strategy.scope():
             names = self._list_terms()
@@ -147,7 +125,8 @@ class KerasLoops(keras.Model):
         """
         if options.get("validation_data") is not None:
             options["validation_data"] = self._accept_validation(options["validation_data"], batch_size)
-        x, y, batch_size = self._accept(x, y, batch_size, options, shuffle=True)
+        given, (x, y, batch_size) = x, self._accept(x, y, batch_size, options, shuffle=True)
+        self._note(given)
         return super().fit(x, y, batch_size=batch_size, **options)
 
     def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, **options: Any) -> Any:
@@ -212,6 +191,21 @@ class KerasLoops(keras.Model):
         return keras_batches.shuffle(dataset, batch_size, self._seed, int(self.optimizer.iterations),
                                      bool(self.u_size))
 
+    def _note(self, given: Any) -> None:
+        """Record what an export says of the examples that `fit` is given, and whether some of them are dark."""
+        from vae_tf import data  # here, because the data are a later room of the house
+
+        x = given[0] if isinstance(given, tuple | list) else given
+        shape, dark = tuple(self.encoder.inputs[0].shape[1:]), True
+        if hasattr(x, "images_at"):
+            described, dark = data.describe(x), x.is_image and data.has_dark(x)
+        elif isinstance(x, np.ndarray):
+            described, dark = data.describe_examples("arrays", shape, x, self.u_size), data.has_dark_image(x)
+        else:
+            described = data.describe_examples(f"a {type(x).__name__}", shape, u_size=self.u_size)
+        self.note_data(described, self._seed)
+        self.note_origin(dark=dark)
+
     def _check_inputs(self, given: Any) -> None:
         """Raise InputError unless arrays, tensors or their specs are batches of what the encoder takes."""
         parts = list(keras.tree.flatten(given)) if isinstance(given, tuple | list) else [given]
@@ -252,4 +246,6 @@ class KerasLoops(keras.Model):
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the model was that `save` has written."""
+        counted = self.describe_origin().get("counted", 0)
         self.compile(**keras.saving.deserialize_keras_object(config))
+        self.note_origin(counted=counted)       # what the optimizer will say as soon as its state is there

@@ -53,7 +53,11 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
             optimizer = type(optimizer).from_config(optimizer.get_config())
         program = replicas.Single(model, optimizer, seed)
         configs = None if config is None else [config]
-        return Loop(program, dataset, strategy, [run_dir], Schedule(**options), configs).run(callbacks)[0]
+        loop = Loop(program, dataset, strategy, [run_dir], Schedule(**options), configs)
+        model.note_data(data.describe(dataset), seed)
+        history = loop.run(callbacks)[0]
+        model.note_origin(steps=loop.step)
+        return history
 
 
 @arguments.check_arguments
@@ -90,7 +94,12 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
     program = replicas.Stacked(models, optimizer, seeds)
     strategy = tf.distribute.get_strategy()
     with _hold(folders, strategy):
-        return Loop(program, dataset, strategy, folders, Schedule(**options), configs).run()
+        loop = Loop(program, dataset, strategy, folders, Schedule(**options), configs)
+        histories = loop.run()
+    for model, seed in zip(models, seeds, strict=True):
+        model.note_data(data.describe(dataset), seed)
+        model.note_origin(steps=loop.step)
+    return histories
 
 
 @contextlib.contextmanager

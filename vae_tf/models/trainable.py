@@ -1,0 +1,105 @@
+"""What every loop needs of a model: an objective, the noise that it takes, and the updates of a step."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from vae_tf import distributions
+from vae_tf.errors import InputError
+from vae_tf.models.declarations import Update
+from vae_tf.typing import Network, Optimizer, Tensor
+
+
+def scale_to_unit_range(x: Tensor) -> Tensor:
+    """Convert a user's data into a model's: uint8 images into floats in [0, 1]; float vectors stay unchanged."""
+    return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else x
+
+
+class Trainable(keras.Model):
+    """A Keras model with an objective of its own, and with a record of where its weights come from."""
+
+    encoder: Network
+    decoder: Network
+    likelihood_layer: distributions.Likelihood
+    latents: int
+    u_size: int
+
+    @property
+    def noise_size(self) -> int:
+        """How many standard normal numbers per example `objective` takes as noise: d, one for each latent.
+
+        A model that draws something else besides z asks for more, and so stays a function of seed and step.
+        """
+        return self.latents
+
+    def objective(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
+                  training: bool = False) -> dict[str, Tensor]:
+        """Return the objective's terms for one z per example, and their weighted sum `loss`, each [B], in nats.
+
+        Args:
+            x: data, float, [B, ...].
+            u: [B, |u|], if the model is conditional.
+            noise: eps [B, noise_size], whose first d columns make z = mu + L eps, see distributions.draw_noise.
+            beta: None stands for the model's own.
+            training: whether layers behave as in training.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no objective")
+
+    def updates(self, optimizer: Optimizer) -> tuple[Update, ...]:
+        """Return the updates of a training step, all from gradients at the same weights.
+
+        By default the optimizer moves all trainable weights down the gradient of `loss`. A model with a second network
+        that minimises something else adds a term to its objective and an Update with an optimizer of its own.
+        """
+        return (Update("loss", self.trainable_variables, optimizer),)
+
+    def note_origin(self, **known: Any) -> None:
+        """Record where the model's weights come from, for the card of its export; `save` keeps it.
+
+        Args:
+            known: network, the name of its networks; data, what data.describe says of the examples that it was trained
+                on; dark, whether an image of them has no pixel above 1; seed, of order and noise; steps, how many were
+                made; counted, what its optimizer then said of that.
+        """
+        # The dictionary is set past Keras, which would take what is in it for parts of the model.
+        self.__dict__.setdefault("_origin", {}).update(known)
+
+    def describe_origin(self) -> dict[str, Any]:
+        """Return what `note_origin` has recorded, with the steps up to now; values are as JSON has them."""
+        known: Mapping[str, Any] = vars(self).get("_origin", {})
+        steps, optimizer = known.get("steps", 0), vars(self).get("optimizer")
+        if optimizer is None:
+            return {**known, "steps": steps}
+        counted = int(optimizer.iterations)
+        return {**known, "steps": steps + counted - known.get("counted", 0), "counted": counted}
+
+    def note_data(self, described: Mapping[str, Any], seed: int) -> None:
+        """Record what a training sees: what data.describe says of its examples, and the seed of order and noise."""
+        before = self.describe_origin()
+        earlier = before.get("data", described) if before["steps"] else described
+        # Of a model that has seen two sets of examples, nobody can tell which of them it has not seen.
+        self.note_origin(data=dict(described) if earlier == described else {**described, "split": ""}, seed=seed)
+
+    def export(self, filepath: str, format: str = "tf_saved_model", *, data: Any = None) -> Any:
+        """Write the model as train.py does: the next version of a folder, with the signatures that servers offer.
+
+        Args:
+            filepath: the folder, exported/NAME; TensorFlow Serving watches such folders for versions.
+            format: "tf_saved_model", which docs/serving.md converts into others.
+            data: the data.Dataset that the model was trained on; None for what its last training was given.
+
+        Returns:
+            The path of the version, exported/NAME/VERSION, which tf.saved_model.load takes.
+
+        Raises:
+            InputError: another format, or data that the model does not take.
+            OSError: the folder cannot be written, or the disk is full.
+        """
+        from vae_tf.export import from_keras  # here, because exports are a later room of the house
+
+        if format != "tf_saved_model":
+            raise InputError(f"format: expected 'tf_saved_model', which docs/serving.md converts into others; got "
+                             f"{format!r}")
+        return from_keras.export_model(filepath, self, data)
