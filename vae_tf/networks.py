@@ -232,7 +232,7 @@ def is_linear(name: str) -> bool:
 
 
 @arguments.check_arguments
-def build(name: str, shape: Sequence[arguments.Size], latents: arguments.Size, heads: Sequence[arguments.Size],
+def build(name: str, shape: Sequence[arguments.Size], latents: arguments.Size, heads: Sequence[arguments.Width],
           u_size: arguments.FromZero = 0, seed: arguments.SeedOfWeights = 0, dtype: str = "float32") -> Pair:
     """Return the encoder and decoder of one row of NETWORKS, as a Pair of Keras models.
 
