@@ -143,7 +143,7 @@ REFUSED = [{"folder": "a\0b"}, {"folder": None}, {"model": None}, {"dataset": [1
            {"dataset": data.from_arrays("wide", np.ones((3, 4), np.float32))}]
 
 
-@pytest.mark.parametrize("wrong", REFUSED, ids=str)
+@pytest.mark.parametrize("wrong", REFUSED, ids=lambda wrong: next(iter(wrong)))
 def test_a_refused_export_leaves_nothing(tmp_path, monkeypatch, wrong):
     monkeypatch.chdir(tmp_path)
     given = {"folder": "exported/m", "model": made()["model"], "dataset": made()["dataset"], "card": CARD, **wrong}
