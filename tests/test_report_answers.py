@@ -53,6 +53,14 @@ def test_a_dead_model_is_not_called_disentangled_and_is_told_what_to_do():
     assert found["Next"].short.startswith("Try a --beta below 4")
 
 
+def test_columns_of_a_model_that_is_nearly_dead_are_not_judged():
+    columns = orthogonality.Columns(np.eye(2), 0.67, np.full(100, 0.5), np.ones((4, 2)))
+    scored = scored_codes(width=0.9, d=2)
+    assert scored.verdict.state == "nearly dead"
+    found = answers_of(facts_of(scored, columns=columns))["Orthogonal"]
+    assert found.verdict == "unknown" and "have no meaning: all latents together say" in found.short
+
+
 def test_codes_alone_are_asked_less():
     plain = evaluation.score(evaluation.Codes(np.random.default_rng(0).standard_normal((N, 2))), ["active_units"])
     found = answers_of(report.Facts(plain))
