@@ -88,4 +88,4 @@ def test_a_trained_program_from_start_to_finish(tmp_path):
     assert command[:2] == ["python", "evaluate.py"]
     code, out, error = programs.run(*command[1:], "--examples=200", "--jobs=1", folder=tmp_path)
     assert code == 0, error
-    assert "mcc" in out
+    assert "Disentangled  " in out

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from vae_tf import arguments, checks
 from vae_tf.errors import InputError
-from vae_tf.tensors import Rows
+from vae_tf.tensors import Rows, Tensors
 
 Decoder = Callable[[tf.Tensor], Any]        # returns a tensor, a distribution or a dict, as the docstring says
 
@@ -50,15 +50,15 @@ def jacobian(f: Decoder, z: Rows, *, output: Output = "mean", mode: Mode = None)
 
 
 @arguments.check_arguments
-def gram(f: Decoder, z: Rows, *, output: Output = "mean", mode: Mode = None, chunk: arguments.Size = CHUNK
-         ) -> tf.Tensor:
+def gram(f: Decoder, z: Annotated[tf.Tensor, Tensors("B d", empty=True)], *, output: Output = "mean", mode: Mode = None,
+         chunk: arguments.Size = CHUNK) -> tf.Tensor:
     """Return J^T J [B, d, d] of a decoder at each row of z; only `chunk` Jacobians are in memory at a time.
 
     Sums run in float64, because J^T J has the square of J's condition number.
 
     Args:
         f: the decoder, as described at the top of this module.
-        z: latents, floats [B, d]; d must be known when the call is traced.
+        z: latents, floats [B, d]; d must be known when the call is traced. B may be 0.
         output: "mean" or "natural"; `jacobian` describes both.
         mode: "forward", "reverse", or None for the cheaper one.
         chunk: the number of examples whose Jacobians are in memory at a time.

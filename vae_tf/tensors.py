@@ -17,9 +17,13 @@ from vae_tf.errors import InputError
 
 @dataclasses.dataclass(frozen=True)
 class Tensors:
-    """A tensor of floats whose sizes are letters, "B d" or "... d"; a letter stands for one size in a whole call."""
+    """A tensor of floats whose sizes are letters, "B d" or "... d"; a letter stands for one size in a whole call.
+
+    empty: whether the first of the sizes that have letters may be 0.
+    """
 
     letters: str = "..."
+    empty: bool = False
 
     def check(self, name: str, value: Any, known: dict[str, tuple[Any, str]]) -> tf.Tensor:
         """Return the value as a tensor if it is such a tensor."""
@@ -30,7 +34,7 @@ class Tensors:
             raise InputError(f"{name}: expected floats of shape {shape}; got {checks.describe(value)}") from None
         letters = self.letters.replace("...", "").split()
         sizes = None if tensor.shape.rank is None else tensor.shape.as_list()
-        wrong = sizes is not None and (len(sizes) < len(letters) or 0 in sizes[len(sizes) - len(letters):]
+        wrong = sizes is not None and (len(sizes) < len(letters) or 0 in sizes[len(sizes) - len(letters) + self.empty:]
                                        or ("..." not in self.letters and len(sizes) > len(letters)))
         if not tensor.dtype.is_floating or wrong:
             raise InputError(f"{name}: expected floats of shape {shape}; got {tensor.dtype.name} of shape "
