@@ -122,8 +122,8 @@ def answer_orthogonal(facts: Facts) -> Answer:
         alone = facts.scored.verdict is not None and facts.scored.verdict.count < 2
         why = "Fewer than two latents carry information." if alone else "It was not measured (--geometry)."
         return Answer("Orthogonal", question, "unknown", why)
-    if why := facts.scored.explain_no_meaning("column_cosine"):
-        return Answer("Orthogonal", question, "unknown", f"The angles of the columns have no meaning: {why}.")
+    if reason := facts.scored.explain_no_meaning("column_cosine"):
+        return Answer("Orthogonal", question, "unknown", f"The angles of the columns have no meaning: {reason}.")
     chance, measured = float(np.mean(columns.chance)), columns.measured
     beats = float(np.mean(columns.chance <= measured))
     verdict, words = (("yes", "Yes") if measured < 0.05 else ("partly", "More than by chance") if beats <= 0.05 else
