@@ -43,7 +43,7 @@ class KerasLoops(Trainable):
         self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
         self.note_origin(**self.describe_origin())
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
-        self.note_origin(counted=int(self.optimizer.iterations))
+        self.note_origin(counted=int(keras.ops.convert_to_numpy(self.optimizer.iterations)))
         # The dictionary is set past Keras, which would take what is in it for parts of the model.
         with self.distribute_strategy.scope():
             names = self._list_terms()
@@ -188,8 +188,8 @@ class KerasLoops(Trainable):
             return keras_batches.InOrder(dataset, batch_size, bool(self.u_size))
         options["shuffle"] = False      # they are shuffled already
         options.setdefault("steps_per_epoch", max(1, len(dataset) // batch_size))
-        return keras_batches.shuffle(dataset, batch_size, self._seed, int(self.optimizer.iterations),
-                                     bool(self.u_size))
+        step = int(keras.ops.convert_to_numpy(self.optimizer.iterations))
+        return keras_batches.shuffle(dataset, batch_size, self._seed, step, bool(self.u_size))
 
     def _note(self, given: Any) -> None:
         """Record what an export says of the examples that `fit` is given, and whether some of them are dark."""

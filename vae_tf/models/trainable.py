@@ -72,7 +72,7 @@ class Trainable(keras.Model):
         steps, optimizer = known.get("steps", 0), vars(self).get("optimizer")
         if optimizer is None:
             return {**known, "steps": steps}
-        counted = int(optimizer.iterations)
+        counted = int(keras.ops.convert_to_numpy(optimizer.iterations))
         return {**known, "steps": steps + counted - known.get("counted", 0), "counted": counted}
 
     def note_data(self, described: Mapping[str, Any], seed: int) -> None:

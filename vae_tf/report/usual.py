@@ -1,4 +1,4 @@
-"""What is usual: the numbers that Rolinek, Zietlow and Martius (2018) print in Table 2, to hold a model against."""
+"""What is usual: the numbers that Rolinek 2018 prints in Table 2, to hold a model against."""
 
 import functools
 import importlib.resources
@@ -33,7 +33,8 @@ def find_usual(card: Mapping[str, Any], metric: str) -> Usual | None:
     if found is None or (metric == "dto" and card["latents"] != printed["latents"]):
         return None
     mean, spread = found
-    return Usual(mean, spread, f"Rolinek et al. (2018, Table 2) print {mean:.2f} ± {spread:.2f} for {model} on {dataset}")
+    return Usual(mean, spread, f"Rolinek et al. (2018, Table 2) print {mean:.2f} ± {spread:.2f} for {model} on "
+                               f"{dataset}")
 
 
 def compare_with_usual(score: float, usual: Usual | None) -> str:
