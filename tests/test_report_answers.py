@@ -85,10 +85,10 @@ def test_convergence_is_judged_against_the_noise_of_the_loss(slope, state):
     assert {"converged": "Train more seeds", "falling": "Train longer", "rising": "--learning_rate"}[state] in advice
 
 
-def test_convergence_is_not_judged_where_nothing_tells():
+def test_convergence_is_not_judged_by_too_few_rows():
     assert "not here" in report.judge_convergence([], 10).words
     assert "untrained" in report.judge_convergence([], 0).words
-    assert "19 rows" in report.judge_convergence([1.0] * 19, 10).words
+    assert "19 of the 20 rows" in report.judge_convergence([1.0] * 19, 10).words
     assert report.judge_convergence([float("nan"), *[1.0] * 30], 10).state == "converged"
 
 

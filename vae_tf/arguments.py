@@ -139,7 +139,7 @@ Share = Annotated[float, Number(low=0, high=1)]
 
 # What functions take that compute with TensorFlow, in int32 and float32.
 Size = Annotated[int, Whole(1, checks.LARGEST_INTEGER)]
-Width = Annotated[int, Whole(1, 2**53)]     # of a layer that is only counted, to say what it would take
+Width = Annotated[int, Whole(1, 2**53)]     # of layers whose weights are only counted, to estimate their memory
 FromZero = Annotated[int, Whole(0, checks.LARGEST_INTEGER)]
 SeedOfWeights = Annotated[int, Whole(0, 2_000_000)]       # a thousand layers' seeds each, which int32 holds
 Variance = Annotated[float, Number(low=checks.SMALLEST_FLOAT, high=checks.LARGEST_FLOAT)]

@@ -30,7 +30,7 @@ def take_validation_part(config: Configuration, whole: data.Dataset) -> data.Dat
         whole: the dataset of which another part is trained on.
 
     Raises:
-        InputError: as `scale_as_init_from`.
+        InputError: the u of the export that --init_from names cannot be made of this dataset's factors.
     """
     if not config.validate_every:
         return None

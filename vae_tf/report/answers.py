@@ -72,7 +72,7 @@ def answer_latents(facts: Facts) -> Answer:
     verdict = facts.scored.verdict
     question = "How many latents does it use?"
     if verdict is None:
-        return Answer("Latents", question, "unknown", "The posterior is not finite, so nothing tells.")
+        return Answer("Latents", question, "unknown", "The posterior is not finite, so this cannot be told.")
     used = {"dead": "no", "nearly dead": "partly"}.get(verdict.state, "yes")
     counts = {kind: facts.kinds.count(kind) for kind in activity.CLASSES}
     more = ("" if verdict.kl is None else "Looked at example by example, " + ", ".join(

@@ -59,9 +59,9 @@ def judge_convergence(loss: Sequence[float], steps: int) -> Convergence:
         return Convergence("unknown", "The model is untrained: its weights are random.")
     values = np.asarray([value for value in loss if math.isfinite(value)], float)
     if not len(values):
-        return Convergence("unknown", "The history of its run is not here (runs/NAME), so nothing tells.")
+        return Convergence("unknown", "The history of its run is not here (runs/NAME), so this cannot be told.")
     if len(values) < FEWEST:
-        return Convergence("unknown", f"Its history has {len(values)} rows; it takes {FEWEST} to tell.")
+        return Convergence("unknown", f"Its history has {len(values)} of the {FEWEST} rows that it takes to tell.")
     tenth = max(len(values) // 10, 5)
     last, before = values[-tenth:], values[-2 * tenth:-tenth]
     change = float(last.mean() - before.mean())

@@ -48,8 +48,8 @@ class Schedule:
         validate_every: steps from one validation to the next.
         early_stopping: how many validations without improvement end training; 0 for any number. Each of several
             replicas stops on its own: it gets no more rows, and the others go on.
-        restore_best: whether models have the best weights in the end rather than the last; so they have with
-            early_stopping. A run that was asked to stop ends with the last.
+        restore_best: whether models end with their best weights instead of their last ones, as they always do with
+            early_stopping. The models of a run that was asked to stop keep their last weights.
 
     Raises:
         InputError: a number that is none of these, or early_stopping or restore_best without validation.
