@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 from cases import LATENTS, NARROW, build, dataset
 
-from vae_tf import distributions, objectives, training
+from vae_tf import distributions, models, objectives, training
+from vae_tf.errors import InputError
+from vae_tf.models import factor_vae
 
 NAMES = ("factor_vae", "dip_vae_i", "dip_vae_ii", "annealed_vae")
 
@@ -101,6 +103,15 @@ def test_the_discriminator_learns_the_total_correlation_of_gaussians():
         step()
     # The standard deviation of this estimate over seeds is 0.011; the closed form is 0.511.
     assert float(tf.reduce_mean(network(joint))) == pytest.approx(-0.5 * np.log(1 - r**2), abs=0.03)
+
+
+def test_the_weights_of_a_discriminator_are_counted_before_it_is_built():
+    for latents, units in ((2, 3), (7, 16)):
+        weights = sum(np.prod(each.shape) for each in factor_vae.make_discriminator(latents, units).weights)
+        assert models.FactorVAE.count_further_weights(latents, {"discriminator_units": units}) == {
+            "discriminator_units": weights}
+    with pytest.raises(InputError, match=r"^discriminator_units: the model takes about [\d,.]+ GiB of memory, "):
+        models.build("factor_vae", (3,), network="linear", latents=2, discriminator_units=10_000_000)
 
 
 def test_the_vae_and_the_discriminator_minimise_their_own_terms():

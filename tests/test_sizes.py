@@ -25,6 +25,8 @@ def check(*argv):
     (["--latents=2147483647"], "latents"), (["--batch_size=1000000000"], "batch_size"),
     (["--dataset=dsprites", "--batch_size=300000"], "batch_size"), (["--replicas=10000"], "replicas"),
     (["--model=beta_tcvae", "--batch_size=100000"], "batch_size"), (["--replicas=300", "--latents=90000"], "replicas"),
+    (["--model=factor_vae", "--discriminator_units=30000"], "discriminator_units"),
+    (["--model=factor_vae", "--discriminator_units=3000", "--replicas=100"], "replicas"),
 ])
 def test_what_does_not_fit_is_refused_by_its_flag(argv, flag):
     with pytest.raises(InputError, match=rf"^--{flag}: training .* takes about [\d,.]+ GiB of memory, more than the "

@@ -21,12 +21,15 @@ def check_memory(configs: Sequence[Configuration], dataset: data.Dataset) -> Non
     Raises:
         InputError: the estimate is above the limit; the line names the flag that asks for most.
     """
-    state, per_example = _count_bytes(configs[0], dataset)
     config, count = configs[0], len(configs)
-    batch = config.batch_size * per_example + FLOAT * models.find(config.model).count_scratch(
-        config.batch_size, config.latents)
+    kind = models.find(config.model)
+    further = kind.count_further_weights(config.latents, config.options)
+    networks, per_example = _count_bytes(config, dataset)
+    state = networks + _count_copies(config) * FLOAT * sum(further.values())
+    batch = config.batch_size * per_example + FLOAT * kind.count_scratch(config.batch_size, config.latents)
     available = memory.find_available()
-    flag = ("--latents" if state + batch / config.batch_size > available else
+    flag = ("--latents" if networks + batch / config.batch_size > available else
+            f"--{max(further, key=lambda name: further[name])}" if further and state > available else
             "--batch_size" if state + batch > available else "--replicas")
     what = f"{count:,} models" if count > 1 else "the model"
     memory.check_fits(flag, count * (state + batch), f"training {what} (weights and optimizer "
@@ -36,14 +39,20 @@ def check_memory(configs: Sequence[Configuration], dataset: data.Dataset) -> Non
 
 
 def _count_bytes(config: Configuration, dataset: data.Dataset) -> tuple[int, int]:
-    """Return the bytes of a model's weights and optimizer in training, and of each example of a batch.
+    """Return the bytes of the networks' weights and their optimizer in training, and of each example of a batch.
 
-    For each weight there are its value, its gradient and two numbers of the optimizer, and a checkpoint copies all but
-    the gradient; validation keeps the best weights besides. For each example, the outputs of all layers are kept, and
-    their gradients take as much.
+    For each example, the outputs of all layers are kept, and their gradients take as much.
     """
     weights, outputs = models.count_numbers(config.network, dataset.shape, config.latents, models.find(config.model),
                                             dataset.u_size)
     of_data = math.prod(dataset.shape) * (1 if dataset.is_image else FLOAT) + FLOAT * dataset.u_size + INDEX
-    copies = 8 if config.validate_every else 7
-    return FLOAT * copies * weights + OF_A_MODEL, FLOAT * 2 * outputs + IN_FLIGHT * of_data
+    return FLOAT * _count_copies(config) * weights + OF_A_MODEL, FLOAT * 2 * outputs + IN_FLIGHT * of_data
+
+
+def _count_copies(config: Configuration) -> int:
+    """Return how many numbers there are for each weight.
+
+    They are its value, its gradient and two numbers of the optimizer, and a checkpoint copies all but the gradient;
+    validation keeps the best weights besides.
+    """
+    return 8 if config.validate_every else 7

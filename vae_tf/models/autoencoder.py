@@ -1,6 +1,7 @@
 """The base class of all models: an encoder, a decoder, a likelihood, and declarations about the model."""
 
 import inspect
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -70,6 +71,11 @@ class Autoencoder(KerasLoops):
     def count_scratch(cls, batch_size: int, latents: int) -> int:
         """Return how many numbers the objective computes for a batch, beside the outputs of the networks' layers."""
         return 8 * batch_size * latents
+
+    @classmethod
+    def count_further_weights(cls, latents: int, options: Mapping[str, Any]) -> dict[str, int]:
+        """Return how many weights there are beside those of the networks, by the option that decides their number."""
+        return {}
 
     @classmethod
     def weigh_kl(cls, beta: float | None) -> float | None:

@@ -56,6 +56,8 @@ def build(name: str, shape: Sequence[arguments.Size], *, network: str, latents: 
         weights, _ = count_numbers(network, shape, latents, kind, u_size)
         memory.check_fits("latents" if latents > math.prod(shape) else "shape", 4 * weights, "the model",
                           "ask for fewer latents, for smaller examples or for another network")
+    for option, weights in kind.count_further_weights(latents, own).items():
+        memory.check_fits(option, 4 * weights, "the model", "ask for less")
     pair = networks.build(network, shape, latents, kind.list_heads(latents), u_of_encoder, seed, dtype)
     further = kind.make_arguments(Setting(latents, u_size, examples, seed, own))
     weight = {} if beta is None else {"beta": beta}

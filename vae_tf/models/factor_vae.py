@@ -1,5 +1,6 @@
 """The FactorVAE, which weighs a discriminator's estimate of the total correlation."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import keras
@@ -37,6 +38,12 @@ class FactorVAE(VAE):
         units = setting.options["discriminator_units"]
         return {"discriminator": make_discriminator(setting.latents, units, setting.seed),
                 "gamma": setting.options["gamma"]}
+
+    @classmethod
+    def count_further_weights(cls, latents: int, options: Mapping[str, Any]) -> dict[str, int]:
+        """Return the number of weights of the discriminator."""
+        units = options["discriminator_units"]
+        return {"discriminator_units": (latents + 1) * units + 5 * (units + 1) * units + units + 1}
 
     @arguments.check_arguments
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
