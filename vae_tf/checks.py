@@ -22,7 +22,9 @@ def describe(value: Any) -> str:
         text = repr(value)
     except ValueError:          # a whole number of more than 4,300 digits
         text = "..."
-    return text if len(text) <= 100 and text.isprintable() else f"a {type(value).__name__} of {len(text)} characters"
+    kind = type(value).__name__
+    return text if len(text) <= 100 and text.isprintable() else (
+        f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind} of {len(text)} characters")
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
@@ -63,9 +65,10 @@ def check_path(name: str, value: Any) -> Any:
     if not text.strip():
         raise InputError(f"{name}: expected a name or path; got an empty one")
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
-        raise InputError(f"{name}: expected a name or path in UTF-8, without null characters")
+        raise InputError(f"{name}: expected a name or path in UTF-8, without null characters; got {text!r}")
     if any(len(part.encode()) > LONGEST_NAME for part in text.split("/")):
-        raise InputError(f"{name}: expected names of files and folders of at most {LONGEST_NAME} bytes")
+        raise InputError(f"{name}: expected names of files and folders of at most {LONGEST_NAME} bytes; got "
+                         f"{describe(text)}")
     return value
 
 

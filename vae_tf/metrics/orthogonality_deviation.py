@@ -56,7 +56,8 @@ def od_score(grams: dict[str, np.ndarray], active: dict[str, np.ndarray] | None 
     if not grams:
         raise InputError("grams: expected a dict of at least one model; got none")
     if active is not None and set(active) != set(grams):
-        raise InputError(f"active: expected the names of grams, {', '.join(grams)}; got {', '.join(map(str, active))}")
+        raise InputError(f"active: expected the names of grams, {', '.join(grams)}; got "
+                         f"{', '.join(map(str, active)) or 'none'}")
     raw = {}
     for model, gram in grams.items():
         gram, _ = check_gram(gram, None if active is None else active[model])
