@@ -35,6 +35,7 @@ from reference.distributions import (
     weights,
 )
 from reference.linear import inference_error, linear_objective, matched_inference_error, sikka_objective
+from reference.scenes import scene_pixel
 from reference.sprites import sprite
 
 __all__ = [
@@ -43,5 +44,5 @@ __all__ = [
     "kl_decomposition", "ks_distance", "lasso", "linear_objective", "local_decoder", "log_mixture",
     "matched_inference_error", "mcc", "mig", "mig_sup", "mixture_entropy", "modularity", "mutual_information",
     "nearest_signed_permutation", "neighbour_performance", "normal_log_pdf", "od_distances", "polarised_kl",
-    "regime_of_latent", "roc_area", "sap_matrix", "sikka_objective", "sprite", "udr_pair", "weights",
+    "regime_of_latent", "roc_area", "sap_matrix", "scene_pixel", "sikka_objective", "sprite", "udr_pair", "weights",
 ]

@@ -8,7 +8,7 @@ from vae_tf.data.registry import DATASETS, choose_settings, register
 from vae_tf.errors import InputError
 
 # Each of these modules registers its datasets; the order is that of --help.
-from vae_tf.data import dsprites, synthetic, catalogue  # isort: skip
+from vae_tf.data import dsprites, scenes, synthetic, catalogue  # isort: skip
 
 DEFAULT = "dsprites"        # what train.py trains on unless --dataset says otherwise
 
@@ -35,4 +35,4 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
 
 __all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "choose_settings",
            "describe", "describe_examples", "dsprites", "from_arrays", "has_dark", "has_dark_image",
-           "load", "register", "sample_evenly", "synthetic"]
+           "load", "register", "sample_evenly", "scenes", "synthetic"]
