@@ -1,3 +1,5 @@
+import functools
+
 import numpy as np
 import pytest
 from cases import NEEDS_MNIST
@@ -6,9 +8,18 @@ from mixtures import check_posterior
 from vae_tf import data
 
 
+load = functools.cache(data.load)           # TFDS takes seconds to read MNIST
+
+
+def check_what_is_known(loaded):
+    """What a list of datasets says of one without loading it is so."""
+    known = data.DATASETS[loaded.name].prepared
+    assert (known.examples, known.shape, known.factors) == (len(loaded), loaded.shape, loaded.factor_names)
+
+
 @NEEDS_MNIST
 def test_digits_are_mixed_and_moved():
-    train = data.load("mnist").split("grid", "train")
+    train = load("mnist").split("grid", "train")
     mixed = data.load("linear_mixture_digits")
     A = mixed_columns(train)
     assert mixed.shape == (784,) and len(mixed.factors) == 10
@@ -16,6 +27,8 @@ def test_digits_are_mixed_and_moved():
     i = np.arange(20)
     np.testing.assert_allclose(mixed.posterior_at(i)[0], mixed.images_at(i) @ matrix.T, atol=1e-4)
     moved = data.load("translated_digit")
+    check_what_is_known(mixed)
+    check_what_is_known(moved)
     assert moved.shape == (64, 64, 1) and moved.u_size == 2
     whole = moved.images_at(np.arange(500)).astype(float).sum((1, 2, 3))
     ink = 255 * A[:, 3].sum()
@@ -32,7 +45,8 @@ def mixed_columns(train):
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
 @NEEDS_MNIST
 def test_mnist_through_tfds(name):
-    ds = data.load(name)
+    ds = load(name)
+    check_what_is_known(ds)
     assert len(ds) == 70_000 and ds.shape == (28, 28, 1) and ds.u_size == 10
     train, test = ds.split("grid", "train"), ds.split("grid", "test")
     assert (len(train), len(test)) == (60_000, 10_000)

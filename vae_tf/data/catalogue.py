@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf.data import dataset, synthetic
-from vae_tf.data.registry import register
+from vae_tf.data.registry import Prepared, register
 from vae_tf.errors import InputError
 from vae_tf.typing import Integers
 
@@ -72,11 +72,19 @@ def _make_translated_digit(data_dir: str | None, seed: int) -> dataset.Dataset:
     return synthetic.make_translated_digit(load_mnist_digits(data_dir)[3], seed, examples=1_000)
 
 
+# What MNIST is, and what is made of its digits. The licence of MNIST is that which its mirrors state.
+MNIST_LICENCE = "CC BY-SA 3.0"
+MNIST = Prepared("mnist", MNIST_LICENCE, 70_000, (28, 28, 1), ("class",))
+FASHION_MNIST = Prepared("fashion_mnist", "MIT", 70_000, (28, 28, 1), ("class",))
+MIXTURE = Prepared("mnist", MNIST_LICENCE, 1_000, (784,), tuple(f"s{k + 1}" for k in range(10)))
+TRANSLATED = Prepared("mnist", MNIST_LICENCE, 1_000, (64, 64, 1), ("s1", "s2"))
+
 # The steps of linear_mixture_digits and translated_digit are the paper's 1000 epochs.
-register("linear_mixture_digits", _make_linear_mixture_digits,
+register("linear_mixture_digits", _make_linear_mixture_digits, prepared=MIXTURE,
          suited={"network": "mlp_mixture", "latents": 10, "steps": 15_625, "likelihood_variance": 1.0})
-register("translated_digit", _make_translated_digit, suited={"network": "mlp_mixture", "latents": 2, "steps": 15_625})
-register("mnist", lambda data_dir, seed: load_labelled_images("mnist", data_dir),
+register("translated_digit", _make_translated_digit, prepared=TRANSLATED,
+         suited={"network": "mlp_mixture", "latents": 2, "steps": 15_625})
+register("mnist", lambda data_dir, seed: load_labelled_images("mnist", data_dir), prepared=MNIST,
          suited={"network": "mlp_mnist", "latents": 6, "steps": 10_000})
 register("fashion_mnist", lambda data_dir, seed: load_labelled_images("fashion_mnist", data_dir),
-         suited={"network": "mlp_mnist", "latents": 6, "steps": 10_000})
+         prepared=FASHION_MNIST, suited={"network": "mlp_mnist", "latents": 6, "steps": 10_000})

@@ -17,21 +17,37 @@ OTHER_VECTORS = {"network": "mlp_synthetic", "latents": 5, "steps": 10_000}
 OTHER_VARIANCE = 0.02       # the likelihood variance of a vector, in units of its entries' mean variance
 
 
+class Prepared(NamedTuple):
+    """What is known of a dataset that a builder of TensorFlow Datasets must have prepared before it can be loaded.
+
+    builder: the name of the builder. licence: of the data. examples, shape, factors: as the Dataset has them.
+    """
+
+    builder: str
+    licence: str
+    examples: int
+    shape: tuple[int, ...]
+    factors: tuple[str, ...]
+
+
 class Entry(NamedTuple):
     """A dataset that `load` knows.
 
     load: called with data_dir and seed, see `data.load`.
     suited: {flag: value} of what it is trained with unless flags say otherwise; names of SETTINGS.
+    prepared: what is known of it without loading it; None for data that a program makes.
     """
 
     load: Loader
     suited: Mapping[str, Any]
+    prepared: Prepared | None
 
 
 DATASETS: dict[str, Entry] = {}
 
 
-def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None) -> None:
+def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None,
+             prepared: Prepared | None = None) -> None:
     """Add a dataset to DATASETS; --dataset and `load` then know it by this name.
 
     Args:
@@ -39,6 +55,8 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
         load: a function (data_dir, seed) -> Dataset, which ignores what it has no use for.
         suited: {flag: value} of what the dataset is best trained with, names of SETTINGS; what it leaves out is as for
             data of one's own.
+        prepared: what is known of data that a builder of TensorFlow Datasets prepares; None for data that a program
+            makes, whose licence is that of the program.
 
     Raises:
         InputError: the name is another dataset's, or there is no such setting.
@@ -50,7 +68,7 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
     unknown = sorted(set(suited or {}) - set(SETTINGS))
     if unknown:
         raise InputError(f"suited: expected settings of {', '.join(SETTINGS)}; got {unknown[0]!r} for {name}")
-    DATASETS[name] = Entry(load, dict(suited or {}))
+    DATASETS[name] = Entry(load, dict(suited or {}), prepared)
 
 
 def _name_place(load: Loader) -> str:

@@ -1,0 +1,140 @@
+"""python -m vae_tf.data: what it lists, checks, draws and compares, in this process."""
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vae_tf import data
+from vae_tf.data import __main__ as program
+from vae_tf.data import drawing, findings, listing, verifying
+from vae_tf.errors import InputError
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """A function that runs the program in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*argv):
+        monkeypatch.setattr("sys.argv", ["data", *map(str, argv)])
+        code = 0
+        try:
+            program.main()
+        except SystemExit as end:
+            code = end.code
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def grid(counts, **more):
+    """A dataset of vectors with some factors: every combination, each so often as `counts` says."""
+    sizes = counts.shape
+    values = np.repeat(np.indices(sizes).reshape(len(sizes), -1).T, counts.ravel(), axis=0)
+    factors = [data.Factor(f"f{k}", size, "ordinal") for k, size in enumerate(sizes)]
+    return data.from_arrays("mine", np.random.default_rng(0).random((len(values), 3), np.float32), values, factors,
+                            **more)
+
+
+def test_the_list_has_every_dataset_and_says_where_it_is(run, tmp_path):
+    code, out, error = run("--data_dir", tmp_path)
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines()[1:])
+    assert code == 0 and not error and list(lines) == list(data.DATASETS)
+    assert "737,280" in lines["dsprites"] and "64x64x3" in lines["scenes"] and "made in process" in lines["scenes"]
+    assert lines["mnist"].endswith("not prepared: python -m vae_tf.data prepare mnist")
+    (tmp_path / "mnist" / "3.0.1").mkdir(parents=True)
+    (tmp_path / "mnist" / "3.0.1" / "dataset_info.json").write_text("{}")
+    assert listing.find_prepared("mnist", str(tmp_path)) == tmp_path / "mnist" / "3.0.1"
+    assert f"prepared at {tmp_path}" in next(line for line in listing.list_datasets(str(tmp_path)) if "mnist" in line)
+
+
+@pytest.mark.parametrize(("argv", "said"), [
+    (["frob"], "invalid choice: 'frob'"), (["show"], "show: expected one of dsprites, .* got none"),
+    (["check", "nope"], "dataset: expected one of dsprites, .*got 'nope'"), (["list", "dsprites"], "list: expected"),
+    (["check", "dsprites", "x"], "check: expected one name; got 'x' after it"),
+    (["prepare", "x.npz"], "prepare: expected one of"), (["verify", "dsprites"], "verify: expected a name and"),
+    (["check", "torn.npz"], "torn.npz"), (["show", "circles", "no/such\0/x.png"], "null"),
+    (["verify", "circles", "torn.npz"], "verify: torn.npz cannot be read"), (["show", "circles", "/"], "/"),
+    (["--data_dirr=3"], "unrecognized arguments")])
+def test_what_cannot_be_done_is_one_line(run, tmp_path, argv, said):
+    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 no archive")
+    code, out, error = run(*argv)
+    assert code == 2 and not out and error.count("\n") == 1 and re.search(said, error), error
+
+
+def test_findings_of_a_complete_and_of_a_broken_grid():
+    whole = findings.describe_findings(grid(np.full((2, 3), 2)))
+    assert "Grid: complete, each of the 6 combinations of values occurs 2 times on average" in whole
+    assert "  f1: ordinal, 3 of 3 values, each in 4 examples" in whole and whole[-1] == "No surprises."
+    lines = "\n".join(findings.describe_findings(grid(np.array([[9, 1, 0], [0, 1, 8], [0, 0, 1]]))))
+    assert "Grid: 5 of 9 combinations of values occur (55.56%)" in lines
+    assert "factors f0 and f1 are correlated (+0.89)" in lines        # 0.5 / sqrt(0.3475 * 0.9)
+    assert "1 of the 3 values of factor f0 occur in a single example" in lines
+
+
+def test_findings_of_examples(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (6, 4, 4, 1), np.uint8).repeat(3, -1)
+    images[3], images[5] = images[1], 7
+    constant = np.zeros((6, 1), np.int64)
+    lines = findings.describe_findings(data.from_arrays("mine", images, constant, [data.Factor("c", 1, "ordinal")]))
+    surprises = "\n".join(lines[lines.index("Surprises:"):])
+    for said in ("fewer than 8 examples", "1 of the 6 examples that were looked at are copies of others: example 3 is "
+                 "that of 1", "1 images have a single value in all pixels, such as example 5", "factor c never varies",
+                 "the three colours of every image are equal"):
+        assert said in surprises
+    plain = findings.describe_findings(data.from_arrays("mine", np.eye(9, dtype=np.float32)))
+    assert any(line.startswith("Factors: none") for line in plain) and plain[-1] == "No surprises."
+
+
+def test_a_file_of_ones_own_is_checked_with_what_its_loading_warns_of(run, tmp_path):
+    np.savez(tmp_path / "mine.npz", data=np.random.default_rng(0).random((20, 2)),
+             factors=np.where(np.arange(20) == 3, np.nan, np.arange(20.0) % 2)[:, np.newaxis])
+    code, out, error = run("check", "mine.npz")
+    assert code == 0 and not error and "mine.npz: 20 float32 vectors of shape 2" in out
+    assert "factor v1 is left out: its value is missing (NaN) in row 3" in out
+
+
+def test_the_range_of_a_factor_keeps_the_others():
+    scenes = data.load("scenes")
+    for factor, size in ((3, 8), (5, 10)):
+        values = scenes.factors_at(drawing.choose_range(scenes, factor))
+        assert len(np.unique(np.delete(values, factor, 1), axis=0)) == 1
+        assert len(values) == size and (np.diff(values[:, factor]) > 0).all()
+        assert values[0, factor] == 0 and values[-1, factor] == scenes.factors[factor].size - 1
+    free = data.from_arrays("mine", np.eye(30, dtype=np.float32), np.random.default_rng(0).random((30, 2)),
+                            [data.Factor(name, None, "continuous") for name in "ab"])
+    values = free.factors_at(drawing.choose_range(free, 1))[:, 1]       # no two examples agree in a
+    assert len(values) == 10 and (np.diff(values) > 0).all()
+    assert values[-1] == free.factors_at(np.arange(30))[:, 1].max()
+
+
+def test_pages_are_drawn(run, tmp_path):
+    assert run("show", "circles") == (0, "Written: circles.png\n", "")
+    np.savez(tmp_path / "mine.npz", images=np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), np.uint8))
+    assert run("show", "mine.npz", "page.png")[0] == 0
+    for name in ("circles", "page"):
+        with Image.open(tmp_path / f"{name}.png") as page:
+            assert min(page.size) > 100 and len(page.convert("RGB").getcolors(1_000_000)) > 50
+
+
+def test_images_are_compared_with_an_archive(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(verifying, "TOGETHER", 7)           # 20 images are two parts and a rest
+    sprites = data.load("dsprites").take(np.arange(0, 737_280, 40_000))
+    images = sprites.images_at(np.arange(len(sprites)))
+    path = tmp_path / "archive.npz"
+    np.savez_compressed(path, imgs=images[..., 0] // 255, latents_classes=np.zeros(3))
+    assert verifying.compare_with_archive(sprites, path) == (len(sprites), 0, None)
+    images[[9, 15], 3, 4] ^= 255
+    np.savez(path, images=images)
+    assert verifying.compare_with_archive(sprites, path) == (len(sprites), 2, 9)
+    np.savez(path, images=images[1:])
+    with pytest.raises(InputError, match=r"expected uint8 images of shape \(19, 64, 64, 1\)"):
+        verifying.compare_with_archive(sprites, path)
+    np.savez(path, data=images)
+    with pytest.raises(InputError, match=r"expected an array imgs or images in .*; got data.npy"):
+        verifying.compare_with_archive(sprites, path)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(InputError, match="cannot be read"):
+        verifying.compare_with_archive(sprites, path)

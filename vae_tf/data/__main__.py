@@ -1,0 +1,122 @@
+"""List, show, check and prepare data: `python -m vae_tf.data` lists what there is.
+
+    python -m vae_tf.data                       every dataset with its size, shape, factors and licence
+    python -m vae_tf.data check NAME            what was understood of a dataset or of a file of your own
+    python -m vae_tf.data show NAME [FILE.png]  a page of examples and of the range of each factor
+    python -m vae_tf.data prepare NAME          download and prepare a dataset of TensorFlow Datasets
+    python -m vae_tf.data verify NAME FILE.npz  compare images that a program makes with those of an archive
+"""
+
+if __name__ == "__main__":
+    from vae_tf import console
+    console.start()     # before the slow imports
+
+import argparse
+import pathlib
+import sys
+import warnings
+from typing import Any, NoReturn
+
+from vae_tf import checks, console, data, extensions
+from vae_tf.data import drawing, findings, listing, verifying
+from vae_tf.errors import InputError, make_printable
+
+PROGRAM = "python -m vae_tf.data"
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        fail(message)
+
+
+def fail(message: object) -> NoReturn:
+    print(f"{PROGRAM}: error: {make_printable(' '.join(str(message).split()))}", file=sys.stderr)
+    sys.exit(2)
+
+
+def make_parser() -> argparse.ArgumentParser:
+    made = Parser(prog=PROGRAM, description=__doc__, allow_abbrev=False,
+                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("action", nargs="?", choices=tuple(ACTIONS), default="list")
+    made.add_argument("name", nargs="?", help="A dataset, or the path of a file of your own.")
+    made.add_argument("file", nargs="?", help="For show, the page to write [NAME.png]; for verify, the archive.")
+    made.add_argument("--data_dir", help="Folder where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
+    return made
+
+
+def check_arguments(asked: argparse.Namespace) -> None:
+    """Raise InputError for a name that is missing or too much, and for texts that can be no path."""
+    for argument in ("name", "file", "data_dir"):
+        if getattr(asked, argument) is not None:
+            checks.check_path(argument, getattr(asked, argument))
+    if asked.action == "list" and asked.name is not None:
+        raise InputError(f"list: expected nothing after it; got {asked.name!r}")
+    if asked.action != "list" and asked.name is None:
+        raise InputError(f"{asked.action}: expected one of {', '.join(data.DATASETS)}, or the path of a file; got none")
+    if asked.file is not None and asked.action not in ("show", "verify"):
+        raise InputError(f"{asked.action}: expected one name; got {asked.file!r} after it")
+    if asked.file is None and asked.action == "verify":
+        raise InputError("verify: expected a name and the path of an archive; got a name alone")
+
+
+def check(asked: argparse.Namespace) -> None:
+    """Print what was understood of a dataset."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        dataset = data.load(asked.name, data_dir=asked.data_dir)
+    print("\n".join(findings.describe_findings(dataset)))
+    for warning in caught:
+        if issubclass(warning.category, UserWarning):
+            print(f"  - {make_printable(str(warning.message))}")
+
+
+def show(asked: argparse.Namespace) -> None:
+    """Draw a page of a dataset."""
+    path = pathlib.Path(asked.file or f"{pathlib.Path(asked.name).stem}.png")
+    if path.is_dir():
+        raise InputError(f"file: expected the path of a PNG to write; got the folder {path}")
+    dataset = data.load(asked.name, data_dir=asked.data_dir)
+    drawing.draw_page(path, dataset)
+    print(f"Written: {path}")
+
+
+def prepare(asked: argparse.Namespace) -> None:
+    """Have TensorFlow Datasets prepare a dataset, unless it has already."""
+    entry = data.DATASETS.get(asked.name)
+    if entry is None:
+        raise InputError(f"prepare: expected one of {', '.join(data.DATASETS)}; got {asked.name!r}")
+    if entry.prepared is None:
+        print(f"{asked.name} is made in process; there is nothing to prepare")
+        return
+    entry.load(asked.data_dir, 0)
+    print(f"{asked.name} is prepared at {listing.find_prepared(entry.prepared.builder, asked.data_dir)}")
+
+
+def verify(asked: argparse.Namespace) -> None:
+    """Print how many images of a dataset differ from those of an archive."""
+    compared = verifying.compare_with_archive(data.load(asked.name, data_dir=asked.data_dir), asked.file)
+    if compared.differing:
+        print(f"{compared.differing:,} of {compared.images:,} images differ, example {compared.first} first")
+        sys.exit(1)
+    print(f"All {compared.images:,} images are those of {asked.file}, pixel for pixel")
+
+
+ACTIONS: dict[str, Any] = {
+    "list": lambda asked: print("\n".join(listing.list_datasets(asked.data_dir))),
+    "check": check, "show": show, "prepare": prepare, "verify": verify}
+
+
+def main() -> None:
+    asked = make_parser().parse_args()
+    try:
+        extensions.load()
+        check_arguments(asked)
+        ACTIONS[asked.action](asked)
+    except (InputError, OSError) as error:
+        fail(error)
+
+
+if __name__ == "__main__":
+    console.run(PROGRAM, main)

@@ -1,0 +1,99 @@
+"""Draw a page of a dataset: examples, and what each factor changes."""
+
+import io
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from vae_tf import files
+from vae_tf.data.dataset import Dataset
+from vae_tf.typing import Integers
+
+COLUMNS = 10
+LOOKED_AT = 20_000          # examples among which those are searched that differ in one factor alone
+
+
+def draw_page(path: pathlib.Path, dataset: Dataset, seed: int = 0) -> None:
+    """Write a PNG: of images, two rows of examples and a row for each factor; of vectors, a plot for each factor.
+
+    Args:
+        path: the file, which appears whole or not at all.
+        dataset: the examples.
+        seed: which examples are drawn.
+    """
+    figure = _plot_images(dataset, seed) if dataset.is_image else _plot_vectors(dataset, seed)
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110, facecolor="white", bbox_inches="tight")
+    files.write_bytes(path, buffer.getvalue())
+
+
+def choose_range(dataset: Dataset, factor: int, seed: int = 0) -> Integers:
+    """Return up to 10 examples in which a factor goes from its least to its greatest value, by index.
+
+    The other factors stay, if there are such examples among those that are looked at; otherwise they vary, too.
+    """
+    if dataset.factors_at is None:
+        raise ValueError("expected a dataset with factors")
+    rng = np.random.default_rng(seed)
+    known = np.sort(rng.choice(len(dataset), min(LOOKED_AT, len(dataset)), replace=False))
+    if dataset.complete_grid:
+        known = np.union1d(known, _find_neighbours(dataset, factor, known[len(known) // 2]))
+    values = dataset.factors_at(known)
+    others = np.delete(values, factor, axis=1)
+    groups = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
+    fixed = np.flatnonzero(groups == np.argmax(np.bincount(groups)))
+    chosen = fixed if len(np.unique(values[fixed, factor])) > 1 else np.arange(len(known))
+    order = chosen[np.unique(values[chosen, factor], return_index=True)[1]]        # from least to greatest
+    return known[order[np.unique(np.linspace(0, len(order) - 1, COLUMNS).round().astype(int))]]
+
+
+def _find_neighbours(dataset: Dataset, factor: int, index: int) -> Integers:
+    """Return the examples that have all values of a factor and those of one example otherwise, where they are in order.
+
+    The examples of a grid that is made in process are numbered like the entries of an array with an axis per factor.
+    """
+    sizes = [size or 1 for size in dataset.factor_sizes]
+    place = list(np.unravel_index(index % int(np.prod(sizes)), sizes))
+    rows = np.repeat(np.array([place]), sizes[factor], axis=0)
+    rows[:, factor] = np.arange(sizes[factor])
+    return np.ravel_multi_index(tuple(rows.T), sizes) % len(dataset)
+
+
+def _plot_images(dataset: Dataset, seed: int) -> Any:
+    from matplotlib.figure import Figure  # it takes a second
+
+    drawn = np.random.default_rng(seed).choice(len(dataset), min(2 * COLUMNS, len(dataset)), replace=False)
+    rows: list[tuple[str, Integers]] = [("examples", drawn[:COLUMNS]), ("", drawn[COLUMNS:])]
+    rows += [(factor.name, choose_range(dataset, k, seed)) for k, factor in enumerate(dataset.factors)]
+    rows = [row for row in rows if len(row[1])]
+    figure = Figure(figsize=(COLUMNS * 0.8 + 1.8, len(rows) * 0.8 + 0.5))
+    axes = figure.subplots(len(rows), COLUMNS, squeeze=False, gridspec_kw={"wspace": 0.04, "hspace": 0.04})
+    shown = 3 if dataset.shape[2] >= 3 else 1
+    for row, (label, indices) in zip(axes, rows, strict=True):
+        for axis in row:
+            axis.set_axis_off()
+        for axis, image in zip(row, dataset.images_at(indices), strict=False):
+            axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=255)
+        row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8,
+                    parse_math=False)
+    figure.suptitle(f"{dataset.name}: {len(dataset):,} images", fontsize=9, y=0.91, parse_math=False)
+    return figure
+
+
+def _plot_vectors(dataset: Dataset, seed: int) -> Any:
+    """Return a plot for each factor of the first two entries of examples, coloured by the factor."""
+    from matplotlib.figure import Figure
+
+    indices = np.random.default_rng(seed).choice(len(dataset), min(2_000, len(dataset)), replace=False)
+    x = dataset.images_at(indices)
+    values = dataset.factors_at(indices) if dataset.factors_at else np.zeros((len(indices), 1))
+    names = dataset.factor_names or ("no factors",)
+    figure = Figure(figsize=(3 * len(names), 3))
+    for k, (axis, name) in enumerate(zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True)):
+        axis.scatter(x[:, 0], x[:, min(1, x.shape[1] - 1)], c=values[:, k], s=4)
+        axis.set_title(name, fontsize=9, parse_math=False)
+        axis.set_xlabel("first entry", fontsize=8)
+        axis.set_ylabel("second entry", fontsize=8)
+    figure.tight_layout()
+    return figure

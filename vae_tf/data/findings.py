@@ -1,0 +1,116 @@
+"""Say what was understood of a dataset: its size, its factors, how they cover their grid, and what is surprising."""
+
+import itertools
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from vae_tf.data.dataset import FEWEST_TO_SPLIT, Dataset
+from vae_tf.typing import Array, Integers
+
+LOOKED_AT = 2_000           # examples that are read, spread evenly
+CORRELATED = 0.2            # correlation of two factors, from which on it is told
+MOST_LISTED = 20
+
+
+def describe_findings(dataset: Dataset) -> list[str]:
+    """Return lines of text: what the examples and the factors are, and then the surprises.
+
+    Args:
+        dataset: a whole dataset; all of its factors and up to 2,000 of its examples are read.
+    """
+    values = dataset.factors_at(np.arange(len(dataset))) if dataset.factors_at else None
+    indices = np.unique(np.linspace(0, len(dataset) - 1, LOOKED_AT).astype(int))
+    x = dataset.images_at(indices)
+    surprises = [*_find_in_examples(dataset, x, indices), *_find_in_factors(dataset, values)]
+    return [*_describe_examples(dataset, x), *_describe_factors(dataset, values),
+            *(["Surprises:"] if surprises else ["No surprises."]), *(f"  - {line}" for line in surprises)]
+
+
+def _describe_examples(dataset: Dataset, x: Array) -> list[str]:
+    kind = "uint8 images" if dataset.is_image else "float32 vectors"
+    lines = [f"{dataset.name}: {len(dataset):,} {kind} of shape {'x'.join(map(str, dataset.shape))}, "
+             f"with values from {x.min():g} to {x.max():g} in the {len(x):,} that were looked at"]
+    if dataset.parts:
+        lines.append("Published parts: " + ", ".join(f"{name} ({len(part):,})" for name, part in dataset.parts.items()))
+    if dataset.u_size:
+        source = "the factors, scaled to [0, 1]" if dataset.u_range is not None else "the data's own"
+        lines.append(f"u of an iVAE: {dataset.u_size} numbers, {source}")
+    return lines
+
+
+def _describe_factors(dataset: Dataset, values: Array | None) -> list[str]:
+    if values is None or not dataset.factors:
+        return ["Factors: none, so metrics that compare codes with factors are left out"]
+    lines = ["Factors:"]
+    for factor, column in zip(dataset.factors[:MOST_LISTED], values.T, strict=False):
+        lines.append(f"  {factor.name}: {factor.kind}, " + (
+            _describe_counts(column, factor.size) if factor.size else f"from {column.min():g} to {column.max():g}"))
+    if len(dataset.factors) > MOST_LISTED:
+        lines.append(f"  and {len(dataset.factors) - MOST_LISTED} more")
+    return [*lines, _describe_grid(dataset, values)]
+
+
+def _describe_counts(column: Array, size: int) -> str:
+    counts = np.unique(column, return_counts=True)[1]
+    low, high = counts.min(), counts.max()
+    return f"{len(counts)} of {size} values, each in {low:,}{f' to {high:,}' * bool(high > low)} examples"
+
+
+def _describe_grid(dataset: Dataset, values: Array) -> str:
+    """Return how many of the possible combinations of the factors occur."""
+    sizes = dataset.factor_sizes
+    if not all(sizes):
+        return "Grid: none, because some factors are continuous"
+    possible = math.prod(size for size in sizes if size)
+    numbered = possible < 2**63 and np.ravel_multi_index(tuple(values.T), [size or 1 for size in sizes])
+    found = len(np.unique(values, axis=0) if numbered is False else np.unique(numbered))
+    if found == possible:
+        once = "once" if possible == len(dataset) else f"{len(dataset) / possible:.3g} times on average"
+        return f"Grid: complete, each of the {possible:,} combinations of values occurs {once}"
+    return (f"Grid: {found:,} of {possible:,} combinations of values occur ({found / possible:.2%}), so factors may "
+            "depend on each other")
+
+
+def _find_in_examples(dataset: Dataset, x: Array, indices: Integers) -> Iterator[str]:
+    if len(dataset) < FEWEST_TO_SPLIT:
+        yield f"there are fewer than {FEWEST_TO_SPLIT} examples, too few to hold some out; use --split=grid"
+    rows = x.reshape(len(x), -1)
+    contents = [row.tobytes() for row in rows]
+    first = {content: index for index, content in reversed(list(enumerate(contents)))}
+    again = [index for index, content in enumerate(contents) if first[content] != index]
+    if again:
+        yield (f"{len(again):,} of the {len(x):,} examples that were looked at are copies of others: example "
+               f"{indices[again[0]]} is that of {indices[first[contents[again[0]]]]}")
+    if not dataset.is_image:
+        constant = np.flatnonzero(np.ptp(rows, axis=0) == 0)
+        if len(constant):
+            yield f"{len(constant):,} of {rows.shape[1]:,} entries never vary, such as entry {constant[0]}"
+        return
+    flat = np.flatnonzero(np.ptp(rows, axis=1) == 0)
+    if len(flat):
+        yield f"{len(flat):,} images have a single value in all pixels, such as example {indices[flat[0]]}"
+    if dataset.shape[2] == 3 and (x == x[..., :1]).all():
+        yield "the three colours of every image are equal; one channel would do"
+    if rows.max() <= 1:
+        yield "no pixel is above 1 of 255, so all images look black"
+
+
+def _find_in_factors(dataset: Dataset, values: Array | None) -> Iterator[str]:
+    if values is None:
+        return
+    varying = [k for k in range(len(dataset.factors)) if (values[:, k] != values[0, k]).any()]
+    for k in sorted(set(range(len(dataset.factors))) - set(varying)):
+        yield f"factor {dataset.factors[k].name} never varies, so metrics leave it out"
+    for k in varying:
+        counts = np.unique(values[:, k], return_counts=True)[1]
+        if dataset.factors[k].size and (counts == 1).any():
+            yield (f"{(counts == 1).sum():,} of the {len(counts):,} values of factor {dataset.factors[k].name} occur "
+                   "in a single example; declare the factor continuous if it is")
+    ordered = [k for k in varying if dataset.factors[k].kind in ("ordinal", "continuous")]
+    for j, k in itertools.combinations(ordered[:MOST_LISTED], 2):
+        correlation = float(np.asarray(np.corrcoef(values[:, j], values[:, k]))[0, 1])      # type: ignore[type-var]
+        if abs(correlation) > CORRELATED:
+            yield (f"factors {dataset.factors[j].name} and {dataset.factors[k].name} are correlated "
+                   f"({correlation:+.2f}), so a latent that follows one of them seems to know the other")
