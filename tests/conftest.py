@@ -1,4 +1,5 @@
 import functools
+import gc
 import os
 from unittest import mock
 
@@ -14,6 +15,11 @@ import tensorflow as tf
 # Two devices for the tests of strategies; everything else uses the first.
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0],
                                            [tf.config.LogicalDeviceConfiguration()] * 2)
+
+
+# Tracing makes many objects, and each collection would look at all that TensorFlow has imported, too.
+gc.freeze()
+gc.set_threshold(10_000, 20, 20)
 
 
 # The suite draws the same few cases each time; `pytest --hypothesis-profile=long tests/properties` draws many new ones.

@@ -10,7 +10,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).parents[1]
 processes = multiprocessing.get_context("forkserver")
-processes.set_forkserver_preload(["vae_tf.cli", "vae_tf.report"])
+processes.set_forkserver_preload(["vae_tf.cli", "vae_tf.configured", "vae_tf.report", "jinja2",
+                                  "matplotlib.backends.backend_svg"])
 
 
 def run(name, *argv, folder, **more):

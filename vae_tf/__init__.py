@@ -24,6 +24,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     activity        every rule by which a latent is active
     devices         devices that share a batch
     tensors         declarations of tensors that a function takes
+    graphs          functions of models that become graphs
     distributions   posteriors, priors and likelihoods, made from tensors
     networks        one pair of encoder and decoder per table of a paper
     objectives      reconstruction, KL and total correlation, per example

@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from vae_tf import models
+from vae_tf import graphs, models
 from vae_tf.replicas import Program, Terms
 from vae_tf.typing import Tensor
 
@@ -33,8 +33,8 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
         return {name: strategy.reduce("MEAN", term, axis=None)
                 for name, term in strategy.run(train_step, args=batch).items()}
 
-    one_step = (tf.function(everywhere) if tf.distribute.has_strategy()
-                else tf.function(train_step, jit_compile=jit_compile))
+    one_step = (graphs.trace(everywhere, program.models) if tf.distribute.has_strategy()
+                else graphs.trace(train_step, program.models, jit_compile=jit_compile))
     names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)

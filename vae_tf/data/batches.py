@@ -95,6 +95,7 @@ def make_batches(dataset: Dataset, batch_size: int, seeds: Sequence[int], start:
                 failures.append((_find_failure(columns, steps, indices), error))
             raise
 
+    @tf.autograph.experimental.do_not_convert
     def fetch(i: Tensor) -> tuple[Tensor, ...]:
         steps = i // per_step
         arrays = tf.numpy_function(read_several, [steps, first + i % per_step], dtypes)

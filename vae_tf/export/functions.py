@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_probability as tfp
 
-from vae_tf import distributions, jacobians, models
+from vae_tf import distributions, graphs, jacobians, models
 from vae_tf.data import Dataset
 from vae_tf.export.checking import check, require
 from vae_tf.export.priors import NORMAL, describe_prior
@@ -75,7 +75,6 @@ def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
     # Uses loc and scale: mean() and stddev() broadcast, which other runtimes cannot convert.
     gives_prior = describe_prior(model) == NORMAL
 
-    @tf.function(input_signature=[inputs.floats, *inputs.with_u])        # traced once for all signatures that encode
     def compute_posterior(x: Tensor, u: Tensor | None = None) -> Outputs:
         posterior: Any = model.posterior(x, u)
         prior: Any = model.prior(u)
@@ -89,23 +88,26 @@ def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
             outputs.update(prior_mean=prior.loc + zeros, prior_stddev=prior.scale.diag_part() + zeros)
         return outputs
 
+    # Traced once for all signatures that encode.
+    posterior_of = graphs.trace(compute_posterior, [model], input_signature=[inputs.floats, *inputs.with_u])
+
     def encode(x: Tensor, u: Tensor | None = None) -> Outputs:
-        return compute_posterior(*inputs.prepare(x, u))
+        return posterior_of(*inputs.prepare(x, u))
 
     def encode_floats(x: Tensor, u: Tensor | None = None) -> Outputs:
         x = check(inputs.floats, x)
         low, high = tf.reduce_min(x), tf.reduce_max(x)
         x = require(x, (low >= 0) & (high <= 1), "x: expected floats in [0, 1]; got", low, "to", high)
-        return compute_posterior(x, *([] if u is None else [inputs.check_rows(inputs.u, u, x)]))
+        return posterior_of(x, *([] if u is None else [inputs.check_rows(inputs.u, u, x)]))
 
     def encode_factors(x: Tensor, factors: Tensor) -> Outputs:
         return encode(x, _scale_factors(dataset, inputs.check_rows(inputs.factors, factors, x)))
 
-    defined = {"encode": tf.function(encode, input_signature=[inputs.x, *inputs.with_u])}
+    defined = {"encode": graphs.trace(encode, [model], input_signature=[inputs.x, *inputs.with_u])}
     if dataset.is_image:
-        defined["encode_floats"] = tf.function(encode_floats, input_signature=[inputs.floats, *inputs.with_u])
+        defined["encode_floats"] = graphs.trace(encode_floats, [model], input_signature=[inputs.floats, *inputs.with_u])
     if model.u_size and dataset.u_range is not None:
-        defined["encode_factors"] = tf.function(encode_factors, input_signature=[inputs.x, inputs.factors])
+        defined["encode_factors"] = graphs.trace(encode_factors, [model], input_signature=[inputs.x, inputs.factors])
     return defined
 
 
@@ -137,9 +139,9 @@ def _define_decoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
     def jacobian(z: Tensor) -> Outputs:
         return {"jacobian": jacobians.jacobian(model.likelihood, check(inputs.z, z))}
 
-    return {"decode": tf.function(decode, input_signature=[inputs.z]),
-            "reconstruct": tf.function(reconstruct, input_signature=[inputs.x, *inputs.with_u]),
-            "jacobian": tf.function(jacobian, input_signature=[inputs.z])}
+    return {"decode": graphs.trace(decode, [model], input_signature=[inputs.z]),
+            "reconstruct": graphs.trace(reconstruct, [model], input_signature=[inputs.x, *inputs.with_u]),
+            "jacobian": graphs.trace(jacobian, [model], input_signature=[inputs.z])}
 
 
 def _define_sampling(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
@@ -157,7 +159,7 @@ def _define_sampling(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
 
     if not model.has_prior:
         return {}
-    return {"sample": tf.function(sample, input_signature=[inputs.n, inputs.seed, *inputs.with_u])}
+    return {"sample": graphs.trace(sample, [model], input_signature=[inputs.n, inputs.seed, *inputs.with_u])}
 
 
 def _define_traversal(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
@@ -169,7 +171,7 @@ def _define_traversal(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> 
         images = model.likelihood(tf.reshape(moved, [-1, model.latents])).mean()                        # [B T, ...]
         return {"images": tf.reshape(images, tf.concat([tf.shape(moved)[:2], dataset.shape], 0))}
 
-    return {"traverse": tf.function(traverse,
+    return {"traverse": graphs.trace(traverse, [model],
                                     input_signature=[inputs.x, inputs.latent, inputs.values, *inputs.with_u])}
 
 
@@ -178,4 +180,4 @@ def _define_objective(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> 
         noise = distributions.draw_noise(tf.stack([seed, 0]), tf.shape(x)[0], model.noise_size)
         return model.objective(*inputs.prepare(x, u), noise=noise)
 
-    return {"objective": tf.function(objective, input_signature=[inputs.x, inputs.seed, *inputs.with_u])}
+    return {"objective": graphs.trace(objective, [model], input_signature=[inputs.x, inputs.seed, *inputs.with_u])}

@@ -42,7 +42,7 @@ def _make_signature(name: str, function: Any, limits: Mapping[str, int]) -> Any:
     # This is no concrete function: `save` would trace again, in a context of its own, all functions that it calls.
     parameters = [inspect.Parameter(key, inspect.Parameter.POSITIONAL_OR_KEYWORD) for key in specs]
     signature.__signature__ = inspect.Signature(parameters)         # type: ignore[attr-defined]
-    return tf.function(signature, input_signature=[*specs.values()])
+    return tf.function(signature, autograph=False, input_signature=[*specs.values()])
 
 
 def _is_usable(key: str, value: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import checks, distributions
+from vae_tf import checks, distributions, graphs
 from vae_tf.errors import InputError
 from vae_tf.models.trainable import Trainable, scale_to_unit_range
 from vae_tf.typing import Tensor
@@ -60,7 +60,7 @@ class KerasLoops(Trainable):
         def find_terms(noise: Tensor, x: Tensor, u: Tensor = None) -> dict[str, Tensor]:
             return self.objective(x, u, noise=noise)
 
-        terms = tf.function(find_terms).get_concrete_function(noise, x, *u).structured_outputs
+        terms = graphs.trace(find_terms, [self]).get_concrete_function(noise, x, *u).structured_outputs
         return sorted(terms, key=lambda name: name != "loss")
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import data, models, replicas
+from vae_tf import data, graphs, models, replicas
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Tensor
 
@@ -129,7 +129,7 @@ def _make_measure(program: replicas.Program, dataset: data.Dataset, batch_size: 
         x, u = (None if each is None else tf.concat([each] * replicas_in_all, 0) for each in (x, u))
         return program.compute_terms(first, models.scale_to_unit_range(x), u, 1.0, training=False)
 
-    traced = tf.function(measure_batch)
+    traced = graphs.trace(measure_batch, program.models)
     names = traced.get_concrete_function(tf.constant(0), *(column[0] for column in stacked)).structured_outputs
 
     @tf.function
