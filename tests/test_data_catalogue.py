@@ -7,7 +7,6 @@ from mixtures import check_posterior
 
 from vae_tf import data
 
-
 load = functools.cache(data.load)           # TFDS takes seconds to read MNIST
 
 

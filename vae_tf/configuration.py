@@ -26,7 +26,7 @@ class Configuration:
         likelihood_variance: the variance of a Gaussian p(x|z), per pixel or entry of a vector.
         beta: weight of the KL term; None for the model's own default.
         beta_warmup_steps: the number of steps in which beta grows linearly from 0.
-        dataset: a key of data.DATASETS, or the path of an .npz file.
+        dataset: a key of data.DATASETS, or the path of an .npz file or of a folder of images.
         data_seed: the seed for data that are drawn at random, and for a random split.
         split: which examples are for training and which for scoring, a key of data.SPLITS other than "auto".
         steps: the total number of updates.

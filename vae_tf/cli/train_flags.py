@@ -16,7 +16,8 @@ def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list
     group = FlagGroups(values)
     _define_model_flags(group)
     define_data_flags(group, data.DEFAULT, f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
-                       "of an .npz file with images [N,H,W,C] or data [N,n] and, optionally, factors [N,K] and u.")
+                       "of your own data: an .npz file with images [N,H,W,C] or data [N,n] and, optionally, factors "
+                       "[N,K] and u, or a folder of images and, optionally, metadata.csv.")
     _define_optimization_flags(group)
     _define_validation_flags(group)
     _define_run_flags(group)

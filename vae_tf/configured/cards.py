@@ -15,7 +15,7 @@ def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, 
               settings: Settings) -> dict[str, Any]:
     """Return what an export says of itself: model, data, factors, recipe, scores of its history and versions."""
     best = _find_exported(config, settings, history)
-    if config.dataset.endswith(".npz"):      # absolute, because the card is read from other folders
+    if data.is_path(config.dataset):      # absolute, because the card is read from other folders
         config = dataclasses.replace(config, dataset=str(pathlib.Path(config.dataset).absolute()))
     polarised = metrics.polarised_fraction(history)
     return {

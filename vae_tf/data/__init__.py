@@ -1,10 +1,10 @@
 """The datasets: `load(name)` returns a Dataset, and `register` adds one by name."""
 
 from vae_tf import checks
-from vae_tf.data import arrays
+from vae_tf.data import arrays, folders
 from vae_tf.data.dataset import SPLITS, Dataset, Factor, from_arrays, sample_evenly
 from vae_tf.data.described import describe, describe_examples, has_dark, has_dark_image
-from vae_tf.data.registry import DATASETS, choose_settings, register
+from vae_tf.data.registry import DATASETS, choose_settings, is_path, register
 from vae_tf.errors import InputError
 
 # Each of these modules registers its datasets; the order is that of --help.
@@ -17,7 +17,7 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     """Return a Dataset by name.
 
     Args:
-        name: a key of DATASETS, or the path of an .npz file.
+        name: a key of DATASETS, or the path of an .npz file or of a folder of images.
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR or TFDS's default.
         seed: the seed for data that are drawn at random (synthetic_*, nonstationary_sources, linear_mixture*,
             translated_digit).
@@ -26,13 +26,14 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
         InputError: one line that says what was expected.
     """
     checks.check_whole("seed", seed, 0)
-    if str(name).endswith(".npz"):
-        return arrays.read_dataset(name)
-    if name not in DATASETS:
-        raise InputError(f"dataset: expected one of {', '.join(DATASETS)}, or the path of an .npz file; got {name!r}")
-    return DATASETS[name].load(data_dir, seed)
+    if name in DATASETS:
+        return DATASETS[name].load(data_dir, seed)
+    if not is_path(str(name)):
+        raise InputError(f"dataset: expected one of {', '.join(DATASETS)}, or the path of an .npz file or of a folder "
+                         f"of images; got {name!r}")
+    return arrays.read_dataset(name) if str(name).endswith(".npz") else folders.read_dataset(str(name))
 
 
 __all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "choose_settings",
-           "describe", "describe_examples", "dsprites", "from_arrays", "has_dark", "has_dark_image",
-           "load", "register", "sample_evenly", "scenes", "synthetic"]
+           "describe", "describe_examples", "dsprites", "folders", "from_arrays", "has_dark", "has_dark_image",
+           "is_path", "load", "register", "sample_evenly", "scenes", "synthetic"]

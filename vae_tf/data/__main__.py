@@ -4,6 +4,7 @@
     python -m vae_tf.data check NAME            what was understood of a dataset or of a file of your own
     python -m vae_tf.data show NAME [FILE.png]  a page of examples and of the range of each factor
     python -m vae_tf.data prepare NAME          download and prepare a dataset of TensorFlow Datasets
+    python -m vae_tf.data pack FOLDER FILE.npz  write a folder of images as one file, with --resize in one size
     python -m vae_tf.data verify NAME FILE.npz  compare images that a program makes with those of an archive
 """
 
@@ -17,11 +18,14 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
-from vae_tf import checks, console, data, extensions
+import numpy as np
+
+from vae_tf import checks, console, data, extensions, files
 from vae_tf.data import drawing, findings, listing, verifying
 from vae_tf.errors import InputError, make_printable
 
 PROGRAM = "python -m vae_tf.data"
+LARGEST = 4_096         # pixels that --resize may ask for
 
 
 class Parser(argparse.ArgumentParser):
@@ -40,10 +44,20 @@ def make_parser() -> argparse.ArgumentParser:
     made = Parser(prog=PROGRAM, description=__doc__, allow_abbrev=False,
                   formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("action", nargs="?", choices=tuple(ACTIONS), default="list")
-    made.add_argument("name", nargs="?", help="A dataset, or the path of a file of your own.")
-    made.add_argument("file", nargs="?", help="For show, the page to write [NAME.png]; for verify, the archive.")
+    made.add_argument("name", nargs="?", help="A dataset, or the path of your own data: an .npz file, or a folder of "
+                      "images.")
+    made.add_argument("file", nargs="?", help="For show, the page to write [NAME.png]; for pack, the file to "
+                      "write; for verify, the archive.")
+    made.add_argument("--resize", type=read_size, help="For pack, the height and width of the images.")
     made.add_argument("--data_dir", help="Folder where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
     return made
+
+
+def read_size(text: str) -> int:
+    """Parse the height and width of images."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 6 and 1 <= int(text) <= LARGEST):
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1 to {LARGEST:,}; got {text!r}")
+    return int(text)
 
 
 def check_arguments(asked: argparse.Namespace) -> None:
@@ -54,11 +68,13 @@ def check_arguments(asked: argparse.Namespace) -> None:
     if asked.action == "list" and asked.name is not None:
         raise InputError(f"list: expected nothing after it; got {asked.name!r}")
     if asked.action != "list" and asked.name is None:
-        raise InputError(f"{asked.action}: expected one of {', '.join(data.DATASETS)}, or the path of a file; got none")
-    if asked.file is not None and asked.action not in ("show", "verify"):
+        raise InputError(f"{asked.action}: expected one of {', '.join(data.DATASETS)}, or a path; got none")
+    if asked.file is not None and asked.action not in ("show", "pack", "verify"):
         raise InputError(f"{asked.action}: expected one name; got {asked.file!r} after it")
-    if asked.file is None and asked.action == "verify":
-        raise InputError("verify: expected a name and the path of an archive; got a name alone")
+    if asked.file is None and asked.action in ("pack", "verify"):
+        raise InputError(f"{asked.action}: expected a name and the path of a file; got a name alone")
+    if asked.resize is not None and asked.action != "pack":
+        raise InputError(f"--resize: expected the action pack; got {asked.action}")
 
 
 def check(asked: argparse.Namespace) -> None:
@@ -103,9 +119,22 @@ def verify(asked: argparse.Namespace) -> None:
     print(f"All {compared.images:,} images are those of {asked.file}, pixel for pixel")
 
 
+def pack(asked: argparse.Namespace) -> None:
+    """Write a folder of images as an .npz file."""
+    path = pathlib.Path(asked.file)
+    if path.suffix != ".npz" or path.is_dir():
+        raise InputError(f"file: expected the path of an .npz file to write; got {asked.file}")
+    if not pathlib.Path(asked.name).is_dir():
+        raise InputError(f"pack: expected a folder of images; got {asked.name}")
+    arrays = data.folders.read_arrays(asked.name, asked.resize)
+    files.write_whole(path, lambda file: np.savez(file, **arrays))
+    examples, *shape = arrays["images"].shape
+    print(f"Written: {path}, {examples:,} images of shape {'x'.join(map(str, shape))}")
+
+
 ACTIONS: dict[str, Any] = {
     "list": lambda asked: print("\n".join(listing.list_datasets(asked.data_dir))),
-    "check": check, "show": show, "prepare": prepare, "verify": verify}
+    "check": check, "show": show, "prepare": prepare, "pack": pack, "verify": verify}
 
 
 def main() -> None:

@@ -29,7 +29,12 @@ def read_dataset(path: str) -> dataset.Dataset:
     Raises:
         InputError: an array is wrong; the line names it, what was expected and what was given.
     """
-    arrays = _leave_out_missing(path, npz.read("dataset", path))
+    return make_dataset(path, npz.read("dataset", path))
+
+
+def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
+    """Return a Dataset from arrays by name, as `read_dataset` describes them; `path` is where they come from."""
+    arrays = _leave_out_missing(path, arrays)
     if ("images" in arrays) == ("data" in arrays):
         raise InputError(f"dataset: {path}: expected one array `images` [N, H, W, C] or `data` [N, n]; "
                          f"got {', '.join(arrays) or 'no arrays'}")

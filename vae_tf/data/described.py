@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf.data.dataset import Dataset, Factor
+from vae_tf.data.registry import is_path
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Floats, Integers
 
@@ -37,7 +38,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         known. No example is read.
     """
     part = dataset.part if dataset.part and dataset.part.name == "train" else None
-    path = str(pathlib.Path(dataset.name).absolute()) if dataset.name.endswith(".npz") else dataset.name
+    path = str(pathlib.Path(dataset.name).absolute()) if is_path(dataset.name) else dataset.name
     u_range = dataset.u_range and [np.asarray(end, np.float64).tolist() for end in dataset.u_range]
     return {"name": dataset.name, "shape": list(dataset.shape), "examples": len(dataset), "u_size": dataset.u_size,
             "factors": [factor._asdict() for factor in dataset.factors], "u_range": u_range,

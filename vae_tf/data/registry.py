@@ -1,5 +1,6 @@
 """The datasets by name, and the settings that suit each of them. `register` adds one, from here or from outside."""
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -69,6 +70,11 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
     if unknown:
         raise InputError(f"suited: expected settings of {', '.join(SETTINGS)}; got {unknown[0]!r} for {name}")
     DATASETS[name] = Entry(load, dict(suited or {}), prepared)
+
+
+def is_path(name: str) -> bool:
+    """Return whether a dataset's name is the path of the user's own data: of an .npz file, or of a folder."""
+    return name not in DATASETS and (name.endswith(".npz") or os.path.isdir(name))
 
 
 def _name_place(load: Loader) -> str:

@@ -1,0 +1,170 @@
+"""A folder of images and metadata.csv as a dataset, and the line about each thing in it that is wrong."""
+
+import json
+import os
+
+import numpy as np
+import pytest
+from commands import run_evaluate, run_train
+from PIL import Image
+
+from vae_tf import data
+from vae_tf.errors import InputError
+
+
+def draw(folder, name, size=(8, 8), mode="L", seed=0, **options):
+    """Write an image of random pixels, and return them."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    channels = {"L": (), "RGB": (3,), "RGBA": (4,), "LA": (2,)}[mode]
+    pixels = np.random.default_rng(seed).integers(0, 256, (*size[::-1], *channels), np.uint8)
+    Image.fromarray(pixels, mode).save(path, **options)
+    return pixels
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of three images with two factors, and u."""
+    for k in range(3):
+        draw(tmp_path / "mine", f"{k}.png", seed=k)
+    (tmp_path / "mine" / "metadata.csv").write_text(
+        "file_name,shape,x,u_a\n2.png,star,0.5,1\n0.png,disc,1.5,0\n1.png,disc,2.5,0\n")
+    return tmp_path / "mine"
+
+
+def test_images_and_factors_are_matched_by_name(folder):
+    ds = data.load(str(folder))
+    i = np.arange(3)
+    assert len(ds) == 3 and ds.shape == (8, 8, 1) and ds.u_size == 1
+    for k in range(3):
+        np.testing.assert_array_equal(ds.images_at(i)[k, ..., 0], np.asarray(Image.open(folder / f"{k}.png")))
+    assert ds.factors == (data.Factor("shape", 2, "categorical"), data.Factor("x", None, "continuous"))
+    np.testing.assert_allclose(ds.factors_at(i), [[0, 1.5], [0, 2.5], [1, 0.5]])
+    np.testing.assert_array_equal(ds.u_at(i), [[0], [0], [1]])
+
+
+def test_a_folder_is_known_by_content_and_not_by_name(folder):
+    before = data.load(str(folder)).fingerprint
+    moved = folder.rename(folder.with_name("moved"))
+    assert data.load(str(moved)).fingerprint == before
+    draw(moved, "1.png", seed=7)
+    assert data.load(str(moved)).fingerprint != before
+
+
+def test_modes_become_grey_or_colour(tmp_path):
+    colour, grey = draw(tmp_path, "a/1.png", mode="RGBA"), draw(tmp_path, "a/b/2.png", mode="LA")
+    with pytest.warns(UserWarning) as said:
+        images = data.load(str(tmp_path / "a")).images_at(np.arange(2))
+    np.testing.assert_array_equal(images[0], colour[..., :3])
+    np.testing.assert_array_equal(images[1], grey[..., :1].repeat(3, -1))
+    words = " ".join(str(warning.message) for warning in said)
+    assert "the alpha channel of 2 images is dropped, 1.png first" in words and "all are taken as colour" in words
+
+
+def test_names_in_any_script_are_matched(tmp_path):
+    draw(tmp_path / "mine", "u\u0308ber.png")                                   # a u and a dot above, apart
+    draw(tmp_path / "mine", "in/\u96ea, \"weiss\".png", seed=1)
+    (tmp_path / "mine" / "metadata.csv").write_text(
+        "\ufefffile_name,v\r\n./\u00fcber.png,1\r\n\"in/\u96ea, \"\"weiss\"\".png\",0\r\n", "utf-8")
+    np.testing.assert_array_equal(data.load(str(tmp_path / "mine")).factors_at(np.arange(2)), [[0], [1]])
+
+
+def link(folder):
+    draw(folder.parent, "outside.png")
+    (folder / "3.png").symlink_to("../outside.png")
+
+
+def animate(folder):
+    frames = [Image.fromarray(np.full((8, 8), value, np.uint8)) for value in (0, 9)]
+    frames[0].save(folder / "3.gif", save_all=True, append_images=frames[1:])
+
+
+def cut(folder):
+    content = (folder / "1.png").read_bytes()
+    (folder / "1.png").write_bytes(content[:len(content) // 2])
+
+
+def table(text):
+    return lambda folder: (folder / "metadata.csv").write_text(text)
+
+
+ROWS = "0.png,1\n1.png,2\n2.png,3\n"
+BAD = {
+    "mixed sizes": (lambda folder: draw(folder, "3.png", (9, 8)),
+                    "expected images of one size; 0.png has 8x8 pixels and 3.png 9x8; .* pack FOLDER"),
+    "a text file": (lambda folder: (folder / "3.png").write_text("words"), "3.png is not a readable image"),
+    "a truncated PNG": (cut, "1.png is not a readable image"),
+    "an empty file": (lambda folder: (folder / "1.png").write_bytes(b""), "1.png is not a readable image"),
+    "a pipe": (lambda folder: os.mkfifo(folder / "3.png"), "3.png is not a readable image .Not a regular file"),
+    "a row without an image": (table("file_name,v\n" + ROWS + "9.png,1\n"),
+                               "expected an image for each row; row 4 names 9.png"),
+    "an image without a row": (table("file_name,v\n0.png,1\n2.png,1\n"), "expected a row for each image; 1.png has"),
+    "duplicate rows": (table("file_name,v\n" + ROWS + "1.png,2\n"), "rows 2 and 4 are both of 1.png"),
+    "16 bits": (lambda folder: Image.fromarray(np.zeros((8, 8), np.uint16)).save(folder / "1.png"),
+                "1.png is of the kind I;16; expected 8 bits"),
+    "an animation": (animate, "3.gif has 2 frames; expected a single image"),
+    "a link that leaves": (link, "3.png is a link that leaves the folder"),
+    "a linked folder": (lambda folder: (folder / "more").symlink_to(".."), "more is a link to a folder"),
+    "no table": (table(""), "metadata.csv: expected a first line of different headings, one of them file_name; got an"),
+    "no file_name": (table("name,v\n" + ROWS), "one of them file_name; got name, v"),
+    "equal headings": (table("file_name,v,v\n"), "different headings"),
+    "a short row": (table("file_name,v\n0.png\n"), "expected 2 cells in each row; row 1 has 1"),
+    "no UTF-8": (lambda folder: (folder / "metadata.csv").write_bytes(b"file_name\n\xff\n"), "not a readable table"),
+    "an open quote": (table('file_name,v\n"0.png,1\n'), "not a readable table"),
+    "words for u": (table("file_name,u_a\n0.png,1\n1.png,two\n2.png,3\n"), "expected numbers in column u_a; got 'two'"),
+    "infinity": (table("file_name,v\n0.png,1\n1.png,inf\n2.png,3\n"), "expected finite factors"),
+    "no images": (lambda folder: [path.unlink() for path in folder.glob("*.png")], "expected image files"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_folder_is_one_line(folder, kind):
+    spoil, said = BAD[kind]
+    assert len(data.load(str(folder))) == 3
+    spoil(folder)
+    with pytest.raises(InputError, match=said) as error:
+        data.load(str(folder))
+    assert "\n" not in str(error.value) and str(folder) in str(error.value)
+
+
+def test_a_missing_value_leaves_the_factor_out_and_other_files_are_named(folder):
+    table("file_name,v,w\n0.png,,1\n1.png,2,1\n2.png,3,2\n")(folder)
+    (folder / "notes.txt").write_text("words")
+    with pytest.warns(UserWarning) as said:
+        ds = data.load(str(folder))
+    assert ds.factor_names == ("w",)
+    words = " ".join(str(warning.message) for warning in said)
+    assert "factor v is left out: its value is missing (NaN) in row 0" in words
+    assert "1 files that are no images are left out, notes.txt first" in words
+
+
+def test_images_of_several_sizes_are_packed_in_one(folder, monkeypatch, capsys):
+    from vae_tf.data import __main__ as program
+    draw(folder, "1.png", (20, 12), seed=1)
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setattr("sys.argv", ["data", "pack", "mine", "mine.npz", "--resize=4"])
+    program.main()
+    assert capsys.readouterr().out == "Written: mine.npz, 3 images of shape 4x4x1\n"
+    packed = data.load("mine.npz")
+    whole = np.asarray(Image.open(folder / "0.png"), float).reshape(4, 2, 4, 2).mean((1, 3))
+    np.testing.assert_allclose(packed.images_at(np.array([0]))[0, ..., 0], whole, atol=1)     # 2x2 pixels become one
+    assert packed.factor_names == ("shape", "x") and packed.u_size == 1
+    assert [factor.kind for factor in packed.factors] == ["categorical", "continuous"]
+
+
+def test_a_folder_is_trained_on_continued_exported_and_scored(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for k in range(20):
+        draw(tmp_path / "mine", f"{k}.png", (4, 4), seed=k)
+    table("file_name,v\n" + "".join(f"{k}.png,{k % 3}\n" for k in range(20)))(tmp_path / "mine")
+    argv = ("--dataset=mine", "--model=vae", "--network=linear", "--latents=2", "--batch_size=4", "--polarised_every=0")
+    for steps in (2, 3):
+        run_train(*argv, f"--steps={steps}")
+    card = json.loads((tmp_path / "exported/vae_mine/2/assets.extra/card.json").read_text())
+    assert card["recipe"]["dataset"] == str(tmp_path / "mine") and card["steps"] == 3
+    run_evaluate("--metrics=active_units", "--geometry=", "--theory=", "--jobs=1", "--quick")
+    scored = json.loads((tmp_path / "exported/vae_mine/2/metrics.json").read_text())
+    assert scored["trained_on"] == 0 and scored["dataset"] == str(tmp_path / "mine")
+    draw(tmp_path / "mine", "3.png", (4, 4), seed=99)
+    with pytest.raises(InputError, match="was trained on other data than mine holds now"):
+        run_train(*argv, "--steps=4")
