@@ -122,7 +122,7 @@ def test_data_are_told_apart_by_content():
     assert data.load("synthetic_linear").fingerprint == data.load("synthetic_linear").fingerprint
     names = [name for name in data.DATASETS if "mnist" not in name and "digit" not in name]
     loaded = [data.load(name, seed=seed).fingerprint for name in names for seed in (0, 1)]
-    assert len(set(loaded)) == 2 * len(names) - 2         # dSprites and the circles have no seed
+    assert len(set(loaded)) == 2 * len(names) - 3         # dSprites, the scenes and the circles have no seed
 
 
 def test_a_fingerprint_is_of_the_values_not_of_how_they_lie_in_memory():
