@@ -28,8 +28,9 @@ Reading order; each file or folder imports only from those before it (docs/archi
     distributions   posteriors, priors and likelihoods, made from tensors
     networks        one pair of encoder and decoder per table of a paper
     objectives      reconstruction, KL and total correlation, per example
-    models          the models: a posterior, a prior and an objective each
     jacobians       d Dec(z) / dz in forward and reverse mode, and Gram matrices
+    penalties       penalties on a decoder's Jacobian
+    models          the models: a posterior, a prior and an objective each
 
     Data and training
     data            datasets: examples by index, factors and u

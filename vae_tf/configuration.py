@@ -48,6 +48,9 @@ class Configuration:
         learning_rate_warmup_steps: the number of steps in which the learning rate grows linearly from 0.
         validate_every: the number of steps between two validations; 0 for none.
         early_stopping: how many validations without improvement end training; 0 for any number.
+        jacobian_penalty: a key of penalties.PENALTIES, or "none".
+        jacobian_weight: what the penalty is multiplied with in the loss.
+        jacobian_examples: the number of a batch's examples at which the penalty is computed.
     """
 
     model: str
@@ -78,6 +81,9 @@ class Configuration:
     learning_rate_warmup_steps: int = dataclasses.field(default=0, metadata={ONLY_WHERE_SET: True})
     validate_every: int = dataclasses.field(default=0, metadata={ONLY_WHERE_SET: True})
     early_stopping: int = dataclasses.field(default=0, metadata={ONLY_WHERE_SET: True})
+    jacobian_penalty: str = dataclasses.field(default="none", metadata={ONLY_WHERE_SET: True})
+    jacobian_weight: float = dataclasses.field(default=1.0, metadata={ONLY_WHERE_SET: True})
+    jacobian_examples: int = dataclasses.field(default=16, metadata={ONLY_WHERE_SET: True})
 
     def as_json(self) -> dict[str, Any]:
         """Return what config.json and an export's card hold: an entry per field and per option of the models."""

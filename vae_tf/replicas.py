@@ -167,7 +167,7 @@ class Single(Program):
         """Return the means of the objective's terms {name: [1]}."""
         model, = self.models
         noise = self._draw_noise(self.seeds[0], step, tf.shape(x)[0], training)
-        terms = model.objective(x, u, noise=noise, beta=warmup * model.beta, training=training)
+        terms = model.compute_terms(x, u, noise=noise, beta=warmup * model.beta, training=training)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
 
     def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
@@ -224,7 +224,7 @@ class Stacked(Program):
         given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas)}
         if u is not None:
             given["u"] = tf.reshape(u, (count, -1, u.shape[1]))
-        terms, statistics = self._map(lambda model, given: model.objective(**given, training=training), given)
+        terms, statistics = self._map(lambda model, given: model.compute_terms(**given, training=training), given)
         if training:
             for stack, value in zip((stack for stack in self.stacks if not stack.trainable), statistics, strict=True):
                 stack.assign(value)
@@ -298,7 +298,8 @@ def _describe_kind(model: Autoencoder) -> tuple[Any, ...]:
     """Return what models must share to be trained as one."""
     likelihood = model.likelihood_layer
     variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
-    return (type(model), likelihood.kind, variance, tuple(getattr(model, option.name) for option in model.options),
+    options = tuple(getattr(model, option.name) for option in model.options)
+    return (type(model), likelihood.kind, variance, model.penalty, options,
             tuple(tuple(variable.shape) for variable in model.variables))
 
 

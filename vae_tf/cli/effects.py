@@ -55,17 +55,19 @@ _HELD_OUT = Effect("with --split=random, which holds out a part for validation",
 _VALIDATED = Effect("with --validate_every", lambda asked: asked.config.validate_every > 0, in_flagfiles=True)
 _CHOSEN = Effect("with --validate_every and without --early_stopping, which exports the best weights",
                  lambda asked: asked.config.validate_every and not asked.config.early_stopping, in_flagfiles=True)
+_PENALISED = Effect("with --jacobian_penalty", lambda asked: asked.config.jacobian_penalty != "none", in_flagfiles=True)
 _WARMED_UP = Effect(f"with --learning_rate_schedule={' or '.join(training.WARMED_UP)}",
                     lambda asked: asked.config.learning_rate_schedule in training.WARMED_UP, in_flagfiles=True)
 
 TRAINING: EffectTable = {
     **dict.fromkeys(("model", "network", "latents", "likelihood", "dataset", "data_dir", "data_seed", "split", "steps",
                      "epochs", "batch_size", "optimizer", "learning_rate", "learning_rate_schedule",
-                     "optimizer_epsilon", "clip_gradients",
+                     "optimizer_epsilon", "clip_gradients", "jacobian_penalty",
                      "precision", "jit_compile", "seed", "init_from", "replicas", "sweep_beta", "memory_limit", "name",
                      "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions")),
     "likelihood_variance": _GAUSSIAN, "beta": _ONE_BETA, "beta_warmup_steps": _BETA, "strategy": _ALONE,
     "learning_rate_warmup_steps": _WARMED_UP, "validate_every": _HELD_OUT, "early_stopping": _VALIDATED,
+    **dict.fromkeys(("jacobian_weight", "jacobian_examples"), _PENALISED),
     "export_weights": _CHOSEN, "active_threshold": _WATCHED, "polarised_every": _PRIOR, "accept_dark": _IMAGES,
 }
 

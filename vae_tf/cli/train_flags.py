@@ -2,7 +2,7 @@
 
 from absl import flags
 
-from vae_tf import data, devices, distributions, models, networks, training
+from vae_tf import data, devices, distributions, models, networks, penalties, training
 from vae_tf.cli.data_flags import define_data_flags
 from vae_tf.cli.groups import FlagGroups
 from vae_tf.errors import InputError
@@ -20,6 +20,7 @@ def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list
                        "[N,K] and u, or a folder of images and, optionally, metadata.csv.")
     _define_optimization_flags(group)
     _define_validation_flags(group)
+    _define_penalty_flags(group)
     _define_run_flags(group)
     _define_output_flags(group)
     return _add_options_of_models(group)
@@ -70,6 +71,16 @@ def _define_validation_flags(group: FlagGroups) -> None:
     group.add_integer("early_stopping", 0, "Number of validations in a row without a lower validation_loss after which "
                       "training stops; the weights with the lowest one are exported. 0 never stops early.",
                       lower_bound=0)
+
+
+def _define_penalty_flags(group: FlagGroups) -> None:
+    group.add_enum("jacobian_penalty", "none", ("none", *penalties.PENALTIES),
+                   "Penalty on the decoder's Jacobian J, for every model. orthogonality is the logarithm of the "
+                   "product of its columns' lengths over their volume, l1 is the sum of the sizes of its entries, "
+                   "and hessian is the variance of second derivatives over random directions.")
+    group.add_float("jacobian_weight", 1.0, "Weight of --jacobian_penalty in the loss.", positive=False)
+    group.add_integer("jacobian_examples", 16, "Number of a batch's examples at which --jacobian_penalty is computed.",
+                      lower_bound=1)
 
 
 def _define_run_flags(group: FlagGroups) -> None:

@@ -51,6 +51,8 @@ def build_model(config: Configuration, dataset: data.Dataset) -> Autoencoder:
                          likelihood=config.likelihood, likelihood_variance=config.likelihood_variance,
                          beta=config.beta, seed=config.seed, dtype=config.precision, u_size=dataset.u_size,
                          examples=len(dataset), **options)
+    if config.jacobian_penalty != "none":
+        model.penalise_jacobian(config.jacobian_penalty, config.jacobian_weight, config.jacobian_examples)
     if config.init_from:
         export.load_weights(model, config.init_from, config, dataset)
     return model

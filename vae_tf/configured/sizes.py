@@ -26,7 +26,10 @@ def check_memory(configs: Sequence[Configuration], dataset: data.Dataset) -> Non
     further = kind.count_further_weights(config.latents, config.options)
     networks, per_example = _count_bytes(config, dataset)
     state = networks + _count_copies(config) * FLOAT * sum(further.values())
-    batch = config.batch_size * per_example + FLOAT * kind.count_scratch(config.batch_size, config.latents)
+    examples = config.batch_size
+    if config.jacobian_penalty != "none":       # a column of the Jacobian takes what an example takes
+        examples += config.latents * min(config.jacobian_examples, config.batch_size)
+    batch = examples * per_example + FLOAT * kind.count_scratch(config.batch_size, config.latents)
     available = memory.find_available()
     flag = ("--latents" if networks + batch / config.batch_size > available else
             f"--{max(further, key=lambda name: further[name])}" if further and state > available else

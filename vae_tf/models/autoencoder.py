@@ -1,13 +1,14 @@
 """The base class of all models: an encoder, a decoder, a likelihood, and declarations about the model."""
 
 import inspect
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
 
-from vae_tf import checks, distributions
+from vae_tf import arguments, checks, devices, distributions, penalties
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Option, Setting
@@ -156,6 +157,61 @@ class Autoencoder(KerasLoops):
         """Return p(x|z) for z [B, d]; its mean is the decoded image."""
         return self.likelihood_layer.make_distribution(self.decoder(z, training=training))
 
+    @property
+    def penalty(self) -> penalties.Penalty | None:
+        """The penalty on the decoder's Jacobian; None for none."""
+        return vars(self).get("_penalty")
+
+    @arguments.check_arguments
+    def penalise_jacobian(self, kind: Any = "orthogonality", weight: arguments.Weight = 1.0,
+                          examples: arguments.Size = 16) -> None:
+        """Add a penalty on the decoder's Jacobian to what training minimises, in place of an earlier one.
+
+        Args:
+            kind: a key of penalties.PENALTIES, or a function from J [B, n, d] to a number for each example, [B].
+            weight: what the mean of the penalty is multiplied with; 0 takes the penalty away.
+            examples: the number of examples of a batch at which the penalty is computed, all if there are fewer.
+
+        Raises:
+            InputError: there is no such penalty, this decoder has too many latents for it, or too little precision.
+        """
+        penalties.check_kind(kind)
+        coarse = {layer.compute_dtype for layer in self.decoder.layers} & {"bfloat16", "float16"}
+        if kind == "hessian" and coarse:
+            raise InputError(f"jacobian_penalty: hessian is a second difference, which {coarse.pop()} rounds away; "
+                             "expected a float32 decoder, or another penalty")
+        entries = math.prod(self.decoder.outputs[0].shape[1:])
+        if kind == "orthogonality" and self.latents > entries:
+            raise InputError(f"jacobian_penalty: orthogonality expects at most as many latents as an example has "
+                             f"entries, {entries}; got {self.latents}")
+        # Set past Keras, which would take the tuple for a part of the model.
+        self.__dict__["_penalty"] = penalties.Penalty(kind, float(weight), examples) if weight else None
+
+    def compute_terms(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
+                      training: bool = False) -> dict[str, Tensor]:
+        """Return the terms of `objective`, whose arguments these are; with a penalty, `loss` includes it.
+
+        The penalty is a term of its own, too: `jacobian_penalty`, the mean over the examples at which it is computed.
+        """
+        terms = self.objective(x, u, noise=noise, beta=beta, training=training)
+        if self.penalty is None:
+            return terms
+        value = self._average_penalty(self.penalty, x, u, noise) * tf.ones_like(terms["loss"])
+        return {**terms, "loss": terms["loss"] + self.penalty.weight * value, "jacobian_penalty": value}
+
+    def _average_penalty(self, penalty: penalties.Penalty, x: Tensor, u: Tensor, noise: Tensor) -> Tensor:
+        """Return a number whose mean over all devices is the mean of the penalty over the batch's first examples."""
+        kind, _, examples = penalty
+        noise = noise[:examples, :self.latents]
+        posterior = self.posterior(x[:examples], None if u is None else u[:examples])
+        z = distributions.reparameterise(posterior, noise) if self.has_prior else posterior.mean()
+        values = penalties.compute_penalty(kind, self.likelihood, z, noise)
+        device, count = devices.locate_device()
+        size = tf.shape(x)[0]
+        of_first = device * size + tf.range(tf.shape(values)[0]) < examples
+        return count * tf.reduce_sum(tf.where(of_first, values, 0.0)) / tf.cast(
+            tf.minimum(examples, count * size), values.dtype)
+
     def call(self, x: Tensor, u: Tensor = None, training: bool = False) -> Tensor:
         """Return the mean image decoded from the posterior mean of x, uint8 or float; x may be [x, u]."""
         if isinstance(x, tuple | list):
@@ -175,6 +231,8 @@ class Autoencoder(KerasLoops):
                 raise InputError(f"{name}: expected a {type(self).__name__} to keep this argument of __init__ as an "
                                  "attribute of its name, so that it can be saved; got none")
             config[name] = keras.saving.serialize_keras_object(getattr(self, attribute))
+        if self.penalty:
+            config["penalty"] = keras.saving.serialize_keras_object(self.penalty._asdict())
         return {**config, "origin": self.describe_origin()}
 
     @classmethod
@@ -189,4 +247,6 @@ class Autoencoder(KerasLoops):
         model = cls(**{name: keras.saving.deserialize_keras_object(config[name], custom_objects)
                        for name in cls._list_arguments() if name in config})
         model.note_origin(**keras.saving.deserialize_keras_object(config.get("origin", {})))
+        if "penalty" in config:
+            model.penalise_jacobian(**keras.saving.deserialize_keras_object(config["penalty"], custom_objects))
         return model

@@ -58,7 +58,7 @@ class KerasLoops(Trainable):
         noise = tf.TensorSpec((2, self.noise_size), tf.float32)
 
         def find_terms(noise: Tensor, x: Tensor, u: Tensor = None) -> dict[str, Tensor]:
-            return self.objective(x, u, noise=noise)
+            return self.compute_terms(x, u, noise=noise)
 
         terms = graphs.trace(find_terms, [self]).get_concrete_function(noise, x, *u).structured_outputs
         return sorted(terms, key=lambda name: name != "loss")
@@ -73,7 +73,7 @@ class KerasLoops(Trainable):
         x, u = self._unpack(data)
         noise = self._draw_noise(self._seed, self.optimizer.iterations, x)
         with tf.GradientTape(persistent=len(self._updates) > 1) as tape:
-            terms = self.objective(x, u, noise=noise, training=True)
+            terms = self.compute_terms(x, u, noise=noise, training=True)
             count = tf.distribute.get_strategy().num_replicas_in_sync
             losses = [update.optimizer.scale_loss(tf.reduce_mean(terms[update.term]) / count)
                       for update in self._updates]
@@ -86,7 +86,7 @@ class KerasLoops(Trainable):
         """Return the means of the objective's terms so far. The noise is the same whenever the same data are given."""
         x, u = self._unpack(data)
         noise = self._draw_noise(-1 - self._seed, self._terms["loss"].count, x)
-        return self._collect(self.objective(x, u, noise=noise))
+        return self._collect(self.compute_terms(x, u, noise=noise))
 
     def predict_step(self, data: Any) -> Tensor:
         """Return the mean image decoded from the posterior mean."""

@@ -47,6 +47,11 @@ class Trainable(keras.Model):
         """
         raise NotImplementedError(f"{type(self).__name__} defines no objective")
 
+    def compute_terms(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
+                      training: bool = False) -> dict[str, Tensor]:
+        """Return what training minimises: the terms of `objective`, whose arguments these are, with further ones."""
+        return self.objective(x, u, noise=noise, beta=beta, training=training)
+
     def updates(self, optimizer: Optimizer) -> tuple[Update, ...]:
         """Return the updates of a training step, all from gradients at the same weights.
 
