@@ -51,9 +51,10 @@ def draw_svg(name: str, plot: Callable[..., Any], *args: Any, **options: Any) ->
     Its text is text, its colours are variables of the page, and its identifiers begin with the name.
     """
     import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
     buffer = io.StringIO()
     with use_theme(), matplotlib.rc_context({"svg.hashsalt": name}):
-        plot(*args, **options).savefig(buffer, format="svg")
+        FigureCanvasSVG(plot(*args, **options)).print_svg(buffer)       # `savefig` would draw everything twice
     text = buffer.getvalue()
     text = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg"):], flags=re.DOTALL)
     text = re.sub(r'<g id="[^"]*"', "<g", text)         # nothing refers to these, and figures share them
