@@ -132,25 +132,70 @@ def choose_test_part(card, asked):
 
 
 def compare(asked):
-    """Compare recipes over their seeds, on the test part of the first model's data."""
+    """Compare models, in groups: score those that are not scored yet, hold their decoders against each other, and write
+    tables and one page."""
+    report.check_columns(asked.group_by)
     models = {name: load_model("--compare", name, asked.trust_export) for name in asked.compare}
     recipes = {name: model.card["recipe"] for name, model in models.items()}
-    chosen, first = next(iter(recipes.items()))
-    dataset, _, part = choose_test_part(models[chosen].card, asked.data)
-    others = {name: model.card["data"]["name"] for name, model in models.items()}
-    if len(set(others.values())) > 1 and asked.data.dataset is None:
-        raise InputError("--compare: expected models of one dataset, or --dataset to compare them on; got "
-                         + ", ".join(f"{name} of {data}" for name, data in others.items()))
+    parts = choose_test_parts(models, asked.data)
+    check_results(asked.comparison_dir, *(asked.comparison_dir / name for name in report.COMPARISON_FILES))
+    score_missing(models, parts, asked.options)
+    groups = report.group_models(dict(zip(models, report.results_frame([model.path for model in models.values()]),
+                                          strict=True)), recipes, asked.group_by)
+    dataset, _, part = next(iter(parts.values()))
     fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
     measured = comparison.measure(models, dataset, examples=asked.options.around, seed=asked.options.seed,
                                   fitted=fitted, progress=report.Progress())
-    print(f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
-          f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here")
-    print("\n".join(comparison.report(comparison.group_by_recipe(recipes), measured)))
+    lines = [f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
+             f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here",
+             *comparison.report(groups.members, measured), *say_other_examples(recipes)]
+    print("\n".join(lines))
+    report.show(lambda width: report.make_compared_table(
+        groups, (report.list_scores if asked.verbose else report.list_first_scores)(groups), width))
+    pictures = report.picture_groups(groups, models, measured, dataset, asked.options.seed)
+    report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures)
+    print(f"  page       {asked.comparison_dir}/comparison.html, for a browser\n"
+          f"  tables     {asked.comparison_dir}/comparison.csv, .md and .tex; models.csv has a row for each model")
+
+
+def choose_test_parts(models, asked):
+    """The held_out.Scored of each model, {name: part}; models of the same data share one."""
+    names = {name: model.card["data"]["name"] for name, model in models.items()}
+    if len(set(names.values())) > 1 and asked.dataset is None:
+        raise InputError("--compare: expected models of one dataset, or --dataset to compare them on; got "
+                         + ", ".join(f"{name} of {data}" for name, data in names.items()))
+    parts, chosen = {}, {}
+    for name, model in models.items():
+        recipe = model.card["recipe"]
+        key = json.dumps([recipe.get(entry) for entry in ("dataset", "data_seed", "split", "data_fingerprint")])
+        if key not in parts:
+            parts[key] = choose_test_part(model.card, asked)
+        evaluation.check_dataset(model, parts[key].dataset)
+        chosen[name] = parts[key]
+    return chosen
+
+
+def score_missing(models, parts, options):
+    """Score the models whose metrics.json is not what --export would write, and write it."""
+    missing = {name: why for name, model in models.items() if (why := evaluation.explain_missing(
+        model.path / "metrics.json", options, *parts[name][:2], model.card["latents"]))}
+    for name in missing:
+        check_results(models[name].path, models[name].path / "metrics.json")
+    for done, (name, why) in enumerate(missing.items(), 1):
+        model, (dataset, settings, _) = models[name], parts[name]
+        print(f"Scoring {done} of {len(missing)}: {model.path}, because {why}", flush=True)
+        scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
+                                     **vars(options))
+        write_numbers(scored, model, settings, options)
+        evaluation.forget(model.path / evaluation.FILE)
+
+
+def say_other_examples(recipes):
+    """A line that names the models that were not trained on the examples of the first; none if all were."""
+    chosen, first = next(iter(recipes.items()))
     other = [name for name, recipe in recipes.items()
              if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
-    if other:
-        print(f"  Trained on other examples than {chosen}: {', '.join(other)}")
+    return [f"  Trained on other examples than {chosen}: {', '.join(other)}"] if other else []
 
 
 def score_codes(path, options, verbose):

@@ -132,24 +132,34 @@ def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> 
         groups: what `group_by_recipe` returns.
         measured: what `measure` returns.
     """
-    kept, left_out = _sort_out(groups, measured)
-    lines = [f"  left out: {', '.join(names)}: {why}" for why, names in left_out.items()]
+    kept, _ = _sort_out(groups, measured)
+    lines = [f"  left out: {line}" for line in list_left_out(groups, measured)]
     width = max(len(label) for label in groups)
     lines.append(f"  {'recipe':<{width}}  {'seeds':<9}{'latents':<9}"
                  + "".join(f"{name:<19}" for name in MEASURES).rstrip())
     for label, models in kept.items():
         active = [model.active for model in models.values()]
         latents = "-" if not active else f"{min(active)}-{max(active)}" if min(active) < max(active) else f"{active[0]}"
-        cells = [_describe_mean_and_spread([model.scores[name] for model in models.values()]) for name in MEASURES]
+        cells = [describe_mean_and_spread([model.scores[name] for model in models.values()]) for name in MEASURES]
         used = f"{len(models)} of {len(groups[label])}"
         lines.append(f"  {label:<{width}}  {used:<9}{latents:<9}"
                      + "".join(f"{cell:<19}" for cell in cells).rstrip())
     lines.append("  mean ± standard deviation over seeds; 0: the columns are orthogonal. `latents`: how many have "
                  f"{activity.RULES['is_narrow'].condition}.")
-    tested = math.comb(sum(bool(models) for models in kept.values()), 2)
-    lines += [f"  {answer(one, kept[one], other, kept[other], tested)}"
-              for one, other in itertools.combinations(kept, 2)]
+    lines += [f"  {sentence}" for sentence in list_answers(groups, measured)]
     return [make_printable(line) for line in lines]
+
+
+def list_answers(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> list[str]:
+    """Return what `answer` says of each pair of groups; see `report` for the arguments."""
+    kept, _ = _sort_out(groups, measured)
+    tested = math.comb(sum(bool(models) for models in kept.values()), 2)
+    return [answer(one, kept[one], other, kept[other], tested) for one, other in itertools.combinations(kept, 2)]
+
+
+def list_left_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> list[str]:
+    """Return a line for each reason to leave models out of the answers; see `report` for the arguments."""
+    return [f"{', '.join(names)}: {why}" for why, names in _sort_out(groups, measured)[1].items()]
 
 
 def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
@@ -172,7 +182,8 @@ def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
     return kept, left_out
 
 
-def _describe_mean_and_spread(values: Sequence[float] | np.ndarray) -> str:
+def describe_mean_and_spread(values: Sequence[float] | np.ndarray) -> str:
+    """Write the mean of some values and, of several, their standard deviation; "-" where there are none."""
     values = np.array(values)
     if not len(values):
         return "-"
@@ -206,7 +217,7 @@ def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, 
     name, why = ((orthogonality.OF_EQUAL_NUMBERS, "") if len(counts) == 1 else
                  (orthogonality.OF_ANY_NUMBERS, ", as DtO grows with the number of active latents, which differs"))
     values = [np.array([model.scores[name] for model in of.values()]) for of in (models, others)]
-    compared = f"{_describe_mean_and_spread(values[0])} against {_describe_mean_and_spread(values[1])} by {name}{why}"
+    compared = f"{describe_mean_and_spread(values[0])} against {describe_mean_and_spread(values[1])} by {name}{why}"
     least = min(1.0, pairs * 2 / math.comb(a + b, a))
     if least > LEVEL:
         return (f"{question} It cannot be told from {a} and {b} seeds ({compared}): even if no two values overlapped, "

@@ -73,6 +73,7 @@ TRAINING: EffectTable = {
 
 _NO_CODES = Effect("without --codes", lambda flags: not flags.codes)
 _NO_COMPARE = Effect("without --compare", lambda flags: not flags.compare)
+_COMPARE = Effect("with --compare", lambda flags: bool(flags.compare))
 _EXPORT = Effect("without --codes and --compare", lambda flags: not flags.codes and not flags.compare)
 _AROUND = Effect("without --codes, and with a name in --geometry or --theory",
                  lambda flags: bool(not flags.codes and (flags.compare or flags.geometry or flags.theory)))
@@ -81,11 +82,11 @@ _SAMPLES = Effect(f"with --metrics={' or '.join(_SAMPLED)}",
                   lambda flags: bool(not flags.compare and {*_SAMPLED, "all"} & {*flags.metrics}))
 
 SCORING: EffectTable = {
-    **dict.fromkeys(("compare", "seed", "memory_limit")),
-    **dict.fromkeys(("codes", "metrics", "examples", "latents", "factors", "passive_kl", "jobs", "verbose"),
-                    _NO_COMPARE),
-    **dict.fromkeys(("trust_export", "dataset", "data_dir", "data_seed", "split", "geometry"), _NO_CODES),
-    **dict.fromkeys(("export", "theory"), _EXPORT),
+    **dict.fromkeys(("compare", "seed", "memory_limit", "metrics", "examples", "jobs", "verbose")),
+    **dict.fromkeys(("codes", "latents", "factors", "passive_kl"), _NO_COMPARE),
+    **dict.fromkeys(("group_by", "comparison_dir"), _COMPARE),
+    **dict.fromkeys(("trust_export", "dataset", "data_dir", "data_seed", "split", "geometry", "theory"), _NO_CODES),
+    "export": _EXPORT,
     "quick": None, "geometry_examples": _AROUND, "samples_per_value": _SAMPLES,
 }
 

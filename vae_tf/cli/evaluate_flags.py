@@ -28,9 +28,14 @@ def _define_model_flags(group: FlagGroups) -> None:
     group.add_path("export", "exported", "Model to score: exported/ (the newest of all), exported/NAME (its newest "
                    "version) or exported/NAME/VERSION.")
     group.add_paths("compare", None, "Compare several exports, comma-separated, such as 'exported/vae*', instead of "
-                    "scoring one. Models that differ in their seed alone form a group, and the groups' distances from "
-                    "orthogonality are compared over seeds. OD-scores are computed from Jacobians or, with "
-                    "--geometry=od_score, from fitted local decoders.")
+                    "scoring one. Those that are not scored yet are scored. Models that differ in their seed alone "
+                    "form a group, whose means and spreads are written as tables and as one page. The groups' "
+                    "distances from orthogonality are compared over seeds. OD-scores are computed from Jacobians or, "
+                    "with --geometry=od_score, from fitted local decoders.")
+    group.add_list("group_by", None, "Settings whose values make the groups of --compare instead, comma-separated, "
+                   "such as model,beta.")
+    group.add_path("comparison_dir", "comparison", "Folder for what --compare writes: comparison.html, tables as CSV, "
+                   "Markdown and LaTeX, and models.csv with a row for each model.")
     group.add_path("codes", None, "Score the codes of an .npz file instead of a model. The file holds codes [N,d] and, "
                    "optionally, factors [N,K] to score them against, factor_names [K], factor_kinds [K] and the "
                    "posterior's stddev [N,d].")

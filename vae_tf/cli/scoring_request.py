@@ -46,6 +46,8 @@ class ScoringRequest:
         options: metrics, examples, seeds and processes.
         geometry: the names of --geometry.
         verbose: whether all scores are printed, because --verbose asks for it or metrics are named.
+        group_by: the columns whose values make a group of models that are compared; empty for their recipes.
+        comparison_dir: the folder for the tables and the page of a comparison.
     """
 
     export: str
@@ -56,6 +58,8 @@ class ScoringRequest:
     options: evaluation.Options
     geometry: tuple[str, ...]
     verbose: bool
+    group_by: tuple[str, ...]
+    comparison_dir: pathlib.Path
 
 
 def read_scoring_request(flags: FlagValues) -> ScoringRequest:
@@ -65,9 +69,14 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
         InputError: there is no such metric, no export that fits a pattern, or a flag has no effect beside the others.
     """
     check_effects(SCORING, flags, flags)
+    options = read_options(flags)
+    if flags.compare:       # models are compared by scores of all latents and factors, whatever a flagfile says
+        options = dataclasses.replace(options, latents="all", factors=None, samples_per_value=None,
+                                      passive_kl=metrics.PASSIVE_KL)
     return ScoringRequest(flags.export, tuple(find_exports(flags.compare or ())), flags.codes, flags.trust_export,
-                          read_data_request(flags), read_options(flags), tuple(flags.geometry),
-                          flags.verbose or _names_metrics(flags))
+                          read_data_request(flags), options, tuple(flags.geometry),
+                          flags.verbose or _names_metrics(flags), tuple(flags.group_by or ()),
+                          pathlib.Path(flags.comparison_dir))
 
 
 def _names_metrics(flags: FlagValues) -> bool:

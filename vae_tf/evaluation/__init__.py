@@ -9,6 +9,7 @@
     scoring     `score` codes, `evaluate` a model: every metric with its chance level and interval
     sizes       the memory that an evaluation takes, estimated
     numbers     the scores as JSON
+    scored      whether the scores beside a model are those that an evaluation would compute
 
 Each metric comes with a chance level and an interval. The chance level is the same metric on codes that have
 nothing to do with the factors: the same codes, in shuffled order. The interval is a bootstrap of half-samples, see
@@ -20,6 +21,7 @@ from vae_tf.evaluation.intervals import FEWEST_FOR_INTERVAL, RESAMPLES, SLOW_RES
 from vae_tf.evaluation.kept import FILE, forget
 from vae_tf.evaluation.numbers import as_json
 from vae_tf.evaluation.options import Options
+from vae_tf.evaluation.scored import explain_missing
 from vae_tf.evaluation.scoring import (
     Evaluation,
     check_dataset,
@@ -45,6 +47,7 @@ __all__ = [
     "count_examples",
     "estimate_interval",
     "evaluate",
+    "explain_missing",
     "forget",
     "measure_around",
     "read_codes",

@@ -11,9 +11,27 @@
     pictures, traversals, histograms    pictures of what a model does
     warned, page        one HTML file that holds everything
     frame               the scores of many models as rows, and their spread over seeds
+    compared            many models side by side: tables, figures and one page
 """
 
 from vae_tf.report.answers import Answer, answer_all
+from vae_tf.report.compared.figures import (
+    correlate_ranks,
+    plot_rank_correlations,
+    plot_scatter,
+    plot_sweep,
+)
+from vae_tf.report.compared.groups import (
+    Groups,
+    check_columns,
+    group_models,
+    list_first_scores,
+    list_scores,
+)
+from vae_tf.report.compared.page import FILES as COMPARISON_FILES
+from vae_tf.report.compared.page import make_comparison_page, write_comparison
+from vae_tf.report.compared.tables import make_compared_table, write_csv, write_latex, write_markdown
+from vae_tf.report.compared.traversed import picture_groups
 from vae_tf.report.convergence import Convergence, find_history, judge_convergence
 from vae_tf.report.facts import Facts, gather_facts
 from vae_tf.report.figures import (
@@ -39,25 +57,35 @@ from vae_tf.report.theme import use_theme
 from vae_tf.report.warned import list_warnings
 
 __all__ = [
+    "COMPARISON_FILES",
     "Answer",
     "Columns",
     "Convergence",
     "Facts",
+    "Groups",
     "Progress",
     "answer_all",
+    "check_columns",
     "compare_with_rotations",
+    "correlate_ranks",
     "draw_overview",
     "draw_polarised",
     "examine_columns",
     "find_history",
     "format_number",
     "gather_facts",
+    "group_models",
     "judge_convergence",
+    "list_first_scores",
+    "list_scores",
     "list_warnings",
+    "make_compared_table",
+    "make_comparison_page",
     "make_page",
     "make_summary",
     "make_tables",
     "make_title",
+    "picture_groups",
     "plot_against_chance",
     "plot_cosines",
     "plot_curves",
@@ -65,13 +93,20 @@ __all__ = [
     "plot_information",
     "plot_kl",
     "plot_polarised",
+    "plot_rank_correlations",
     "plot_reconstructed_vectors",
     "plot_responses",
+    "plot_scatter",
+    "plot_sweep",
     "plot_variance_norms",
     "results_frame",
     "show",
     "summarise",
     "use_theme",
+    "write_comparison",
+    "write_csv",
+    "write_latex",
+    "write_markdown",
     "write_page",
     "write_summary",
     "write_table",

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import activity
-from vae_tf.report.theme import COLOURS, HATCHES, MAP, PAPER
+from vae_tf.report.theme import COLOURS, HATCHES, INK, MAP, PAPER
 from vae_tf.typing import ArrayLike
 
 MOST_CELLS = 200        # of a matrix whose cells say their numbers
@@ -22,7 +22,7 @@ def plot_curves(steps: ArrayLike, terms: Mapping[str, ArrayLike]) -> Any:
         terms: {name: values [R]}, in nats or other units of their own; NaN where a row has no value.
     """
     rows = -(-len(terms) // 2)
-    figure = _make_figure(WIDTH, 0.3 + 1.7 * rows)
+    figure = make_figure(WIDTH, 0.3 + 1.7 * rows)
     for place, (name, values) in enumerate(terms.items(), 1):
         axis = figure.add_subplot(rows, min(2, len(terms)), place)
         values, steps = np.asarray(values, float), np.asarray(steps)
@@ -49,7 +49,7 @@ def plot_kl(kl: ArrayLike, kinds: Sequence[str], latents: Sequence[int] | None =
     from matplotlib.patches import Patch
     kl = np.asarray(kl, float)
     order = np.argsort(-kl, kind="stable")
-    figure = _make_figure(WIDTH, 2.6)
+    figure = make_figure(WIDTH, 2.6)
     axis = figure.add_subplot()
     bars = axis.bar(range(len(kl)), kl[order], width=0.72, color=[COLOURS[kinds[j]] for j in order])
     for bar, j in zip(bars, order, strict=True):        # colour is not the only sign of a class
@@ -72,9 +72,9 @@ def plot_information(shares: ArrayLike, names: Sequence[str], latents: Sequence[
         latents: the indices of the latents, d; None for 0, 1, ...
     """
     shares = np.asarray(shares, float)
-    figure = _make_figure(min(WIDTH, 2.2 + 0.8 * len(names)), max(2.2, 1.0 + 0.3 * len(shares)))
+    figure = make_figure(min(WIDTH, 2.2 + 0.8 * len(names)), max(2.2, 1.0 + 0.3 * len(shares)))
     axis = figure.add_subplot()
-    _draw_matrix(figure, axis, shares, "share of its entropy")
+    draw_matrix(figure, axis, shares, "share of its entropy")
     axis.set_yticks(*_name_latents(np.arange(len(shares)) if latents is None else np.asarray(latents)))
     axis.set_xticks(range(len(names)), [str(name)[:24] for name in names], rotation=0 if len(names) < 7 else 60)
     axis.set(xlabel="factor", ylabel="latent")
@@ -91,9 +91,9 @@ def plot_cosines(cosines: ArrayLike, order: ArrayLike | None = None) -> Any:
     cosines = np.asarray(cosines, float)
     order = np.arange(len(cosines)) if order is None else np.asarray(order)
     side = min(WIDTH - 1.2, 2.2 + 0.32 * len(order))
-    figure = _make_figure(side + 0.9, side)
+    figure = make_figure(side + 0.9, side)
     axis = figure.add_subplot()
-    _draw_matrix(figure, axis, cosines[np.ix_(order, order)], "|cosine| of two columns")
+    draw_matrix(figure, axis, cosines[np.ix_(order, order)], "|cosine| of two columns")
     axis.set_xticks(*_name_latents(order))
     axis.set_yticks(*_name_latents(order))
     axis.set(xlabel="column of latent", ylabel="column of latent")
@@ -110,7 +110,7 @@ def plot_against_chance(measured: float, chance: ArrayLike, label: str, chance_l
         chance_label: what chance is here.
     """
     chance = np.asarray(chance, float)
-    figure = _make_figure(WIDTH, 2.1)
+    figure = make_figure(WIDTH, 2.1)
     axis = figure.add_subplot()
     axis.hist(chance, bins=20, color=COLOURS["passive"], alpha=0.7, label=chance_label)
     axis.axvline(measured, color=COLOURS["active"], linewidth=2.5, label=f"this model: {measured:.3g}")
@@ -130,7 +130,7 @@ def plot_variance_norms(variances: ArrayLike, squared_norms: ArrayLike, kinds: S
         kinds: the class of each latent, a key of activity.CLASSES.
     """
     variances, squared_norms = np.asarray(variances, float), np.asarray(squared_norms, float)
-    figure = _make_figure(WIDTH * 0.75, 3.2)
+    figure = make_figure(WIDTH * 0.75, 3.2)
     axis = figure.add_subplot()
     for kind, marker in (("active", "o"), ("mixed", "s"), ("passive", "x")):
         columns = [j for j, each in enumerate(kinds) if each == kind]
@@ -156,7 +156,7 @@ def plot_variance_norms(variances: ArrayLike, squared_norms: ArrayLike, kinds: S
 def plot_reconstructed_vectors(x: ArrayLike, reconstructed: ArrayLike) -> Any:
     """Plot each entry of vectors [N, n] against its reconstruction [N, n]; on the line they agree."""
     x, reconstructed = np.asarray(x, float), np.asarray(reconstructed, float)
-    figure = _make_figure(WIDTH * 0.5, 3.2)
+    figure = make_figure(WIDTH * 0.5, 3.2)
     axis = figure.add_subplot()
     axis.scatter(x, reconstructed, s=8, alpha=0.35, color=COLOURS["active"], label="entries of x")
     ends = min(x.min(), reconstructed.min()), max(x.max(), reconstructed.max())
@@ -177,7 +177,7 @@ def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str])
     outputs = np.asarray(outputs, float)
     columns = min(4, len(labels))
     rows = -(-len(labels) // columns)
-    figure = _make_figure(WIDTH, 0.4 + 1.5 * rows)
+    figure = make_figure(WIDTH, 0.4 + 1.5 * rows)
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axis in axes.flat[len(labels):]:
         axis.set_axis_off()
@@ -190,14 +190,15 @@ def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str])
     return figure
 
 
-def _make_figure(width: float, height: float) -> Any:
+def make_figure(width: float, height: float) -> Any:
+    """Make an empty figure of this many inches."""
     from matplotlib.figure import Figure  # without pyplot, which keeps every figure
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def _draw_matrix(figure: Any, axis: Any, matrix: np.ndarray, label: str) -> None:
-    """Draw a matrix of numbers from 0 to 1, with the numbers in its cells if there is room."""
-    image = axis.imshow(matrix, cmap=MAP, vmin=0, vmax=1, aspect="auto")
+def draw_matrix(figure: Any, axis: Any, matrix: np.ndarray, label: str, low: float = 0) -> None:
+    """Draw a matrix of numbers from `low` to 1, with the numbers in its cells if there is room."""
+    image = axis.imshow(matrix, cmap=MAP, vmin=low, vmax=1, aspect="auto")
     bar = figure.colorbar(image, ax=axis, shrink=0.9)
     bar.set_label(label)
     bar.outline.set_visible(False)
@@ -206,8 +207,9 @@ def _draw_matrix(figure: Any, axis: Any, matrix: np.ndarray, label: str) -> None
     axis.tick_params(length=0)
     if matrix.size <= MOST_CELLS:
         for (i, j), value in np.ndenumerate(matrix):
-            axis.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7,
-                      color="black" if value > 0.55 else "#fefefe")
+            known = np.isfinite(value)          # a cell without a number has the colour of the page
+            axis.text(j, i, f"{value:.2f}" if known else "-", ha="center", va="center", fontsize=7,
+                      color=INK if not known else "black" if value > low + 0.55 * (1 - low) else "#fefefe")
 
 
 def _name_latents(order: np.ndarray) -> tuple[list[int], list[str]]:

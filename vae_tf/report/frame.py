@@ -14,15 +14,18 @@ from vae_tf.errors import InputError
 SCHEMA = {"metrics": schemas.OBJECT, "polarised_regime": schemas.OBJECT}
 OF_CARD = ("model", "beta", "latents", "steps")
 OF_RECIPE = ("network", "dataset", "likelihood", "learning_rate", "batch_size", "seed")
+SETTINGS = (*OF_CARD, *OF_RECIPE)
+NOT_SCORES = ("export", "group", "examples", *SETTINGS)
+OVER_X = ("_low", "_high", "_standard_error", "_chance")        # ends of columns that stand beside a score
 
 
 def results_frame(paths: Iterable[str | pathlib.Path]) -> list[dict[str, Any]]:
     """Return a row for each exported model: how it was trained, and its scores from metrics.json.
 
     A row has `export`, `model`, `beta`, `latents`, `steps`, `network`, `dataset`, `likelihood`, `learning_rate`,
-    `batch_size` and `seed`, and for each score its NAME; NAME_low and NAME_high, its 95 % interval over half-samples
-    of x; NAME_standard_error over x; NAME_chance; each where it has one. A score that means nothing for a model is
-    None.
+    `batch_size`, `seed` and `examples`, the number of examples that were scored. For each score it has NAME, and where
+    there is one NAME_low and NAME_high, the 95 % interval over half-samples of x; NAME_standard_error over x; and
+    NAME_chance. A score that means nothing for a model is None.
 
     Args:
         paths: folders as `export.load` takes them: exported/NAME for its newest version, or exported/NAME/VERSION.
@@ -71,9 +74,7 @@ def _average(group: Sequence[dict[str, Any]], by: set[str]) -> dict[str, Any]:
     """Return mean, spread and number of each score of a group."""
     found: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in group for name in row):
-        if name in {"export", *OF_CARD, *OF_RECIPE, *by}:
-            continue
-        if name.endswith(("_low", "_high", "_standard_error", "_chance")):      # spreads over x are not over seeds
+        if name in {*NOT_SCORES, *by} or name.endswith(OVER_X):     # a spread over x is none over seeds
             continue
         values = [row[name] for row in group if row.get(name) is not None]
         found[f"{name}_mean"] = float(np.mean(values)) if values else None
@@ -90,6 +91,7 @@ def _read_scores(folder: pathlib.Path) -> dict[str, float | None]:
     except FileNotFoundError:
         raise InputError(f"{path}: expected the scores of the model; got no such file; {remedy}") from None
     columns: dict[str, Any] = {}
+    examples = numbers.get("examples")
     for name, entry in {**numbers["polarised_regime"], **numbers["metrics"]}.items():
         entry = entry if isinstance(entry, dict) else {}
         interval = entry.get("interval")
@@ -98,8 +100,9 @@ def _read_scores(folder: pathlib.Path) -> dict[str, float | None]:
                     f"{name}_high": high, f"{name}_standard_error": entry.get("standard_error"),
                     f"{name}_chance": entry.get("chance_level")}
     scores = {*numbers["polarised_regime"], *numbers["metrics"]}
-    return {name: float(value) if _is_number(value) else None for name, value in columns.items()
-            if name in scores or _is_number(value)}
+    return {"examples": examples if _is_number(examples) else None,
+            **{name: float(value) if _is_number(value) else None for name, value in columns.items()
+               if name in scores or _is_number(value)}}
 
 
 def _is_number(value: Any) -> bool:

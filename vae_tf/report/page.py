@@ -55,23 +55,28 @@ def write_page(path: pathlib.Path, facts: Facts, model: Any, dataset: Any, part:
 def make_page(facts: Facts, model: Any, dataset: Any, part: str = "examples",
               passive_kl: float = activity.PASSIVE_KL) -> str:
     """Return the text of the page that `write_page` writes."""
-    import jinja2
-
-    environment = jinja2.Environment(loader=jinja2.PackageLoader("vae_tf.report"), autoescape=True, trim_blocks=True,
-                                     lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     scored = facts.scored
     x, reconstructed = pictures.reconstruct(model, dataset, scored, EXAMPLES if dataset.is_image else 100)
     strips = [(name, draw_strip(images)) for name, images in (("data", x), ("reconstruction", reconstructed))
               ] if dataset.is_image else []
     latents = list_latents(facts, model, dataset) if dataset.is_image else []
     drawn = _draw_learned(facts, model, dataset, passive_kl, (x, reconstructed))
-    text = environment.get_template("page.html").render(
-        title=pictures.make_title(model.card), answers=answer_all(facts), marks=MARKS, spoken=SPOKEN,
+    return render(
+        "page.html", title=pictures.make_title(model.card), answers=answer_all(facts), marks=MARKS, spoken=SPOKEN,
         path=make_printable(model.path), part=part, examples=len(scored.codes), remarks=list_warnings(facts, model.card,
                                                                                                    part),
         strips=strips, latents=latents, unshown=_count_unshown(latents, facts), figures=drawn,
         groups=_describe_groups(facts), skipped=gather_skipped(scored), theory=_compare_theory(facts),
         recipe=_list_recipe(model.card))
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the text of a page that a template makes of values; text among them is escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(loader=jinja2.PackageLoader("vae_tf.report"), autoescape=True, trim_blocks=True,
+                                     lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    text = environment.get_template(template).render(values)
     return text.encode("utf-8", "backslashreplace").decode()        # names may hold what is no Unicode
 
 

@@ -38,7 +38,7 @@ def list_groups(evaluation: Evaluation) -> dict[str, list[Row]]:
     """Return {heading: rows} of all scores, those of the polarised regime last."""
     groups: dict[str, list[Row]] = {}
     for name, result in evaluation.results.items():
-        groups.setdefault(_find_group(name), []).append(make_row(evaluation, name, result))
+        groups.setdefault(find_group(name), []).append(make_row(evaluation, name, result))
     order = (BOUND, *GROUPS.values())
     groups = {heading: groups[heading] for heading in order if heading in groups}
     return {**groups, REGIME: [make_row(evaluation, name, result) for name, result in evaluation.polarised.items()]}
@@ -76,7 +76,8 @@ def _make_mean(name: str, result: metrics.Result) -> Row:
                meaning=result.meaning)
 
 
-def _find_group(name: str) -> str:
+def find_group(name: str) -> str:
+    """Return the heading under which a score stands, but for those of the polarised regime."""
     metric = metrics.METRICS.get(name)
     if metric is None:
         return BOUND

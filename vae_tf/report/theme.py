@@ -9,6 +9,8 @@ from typing import Any
 
 # Okabe and Ito's colours, darkened for text, which colour-blind readers tell apart: an accent, a second, and grey.
 CYCLE = ("#0072b2", "#b8560a", "#6e7781")
+SERIES = (*CYCLE[:2], "#00795a", "#a8467f", CYCLE[2])       # of series, which differ in their marks, too
+MARKS = "osD^vPXp"
 INK, GRID, PAPER = "#24292f", "#d8dee4", "#ffffff"
 COLOURS = {"active": "C0", "mixed": "C1", "passive": "C2"}      # of the classes of latents
 HATCHES = {"active": "", "mixed": "///", "passive": "xxx"}      # a colour is never the only sign of a class
@@ -17,7 +19,7 @@ MAP = "cividis"         # a colour map that rises evenly in lightness, for colou
 
 # What the colours become within a page, whose style sheet has one value for light and one for dark backgrounds.
 VARIABLES = {CYCLE[0]: "var(--c0)", CYCLE[1]: "var(--c1)", CYCLE[2]: "var(--c2)", INK: "currentColor",
-             GRID: "var(--line)", PAPER: "var(--paper)"}
+             SERIES[2]: "var(--c3)", SERIES[3]: "var(--c4)", GRID: "var(--line)", PAPER: "var(--paper)"}
 
 
 @contextlib.contextmanager

@@ -34,9 +34,9 @@ class Latent:
         return 2 * self.reach / (self.frames - 1)
 
 
-def list_latents(facts: Facts, model: Any, dataset: Any) -> list[Latent]:
-    """Return the latents of an image model, the largest KL first; as many as the size of the page allows."""
-    order = pictures.order_latents(facts.scored)[:count_fitting(dataset.shape)]
+def list_latents(facts: Facts, model: Any, dataset: Any, most: int | None = None) -> list[Latent]:
+    """Return the latents of an image model, the largest KL first; at most `most`, or as many as fit on a page."""
+    order = pictures.order_latents(facts.scored)[:count_fitting(dataset.shape) if most is None else most]
     moved = pictures.move_latents(model, dataset, facts.scored, order, np.linspace(-REACH, REACH, FRAMES))
     labels = pictures.label_latents(facts.scored, dataset)
     return [Latent(f"z{j}", facts.kinds[j], ", ".join(labels[j].split("  ", 1)[1].split("\n")), draw_strip(images))

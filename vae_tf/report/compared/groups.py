@@ -1,0 +1,133 @@
+"""Models in groups: the mean of each score, and which settings vary within and between the groups."""
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vae_tf import comparison, metrics
+from vae_tf.errors import InputError, make_printable
+from vae_tf.metrics import bound
+from vae_tf.report.answers import HEADLINES
+from vae_tf.report.frame import NOT_SCORES, OVER_X, SETTINGS, summarise
+from vae_tf.report.rows import GROUPS, find_group
+
+# The scores that a table shows first, where models have them.
+FIRST = ("elbo", "reconstruction", "kl", *HEADLINES, "dto", "column_cosine", "active_latents", "passive_latents")
+
+Row = dict[str, Any]
+Members = dict[str, dict[str, Any]]     # {label: {name of a model: what tells it from repetitions}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Groups:
+    """Models in groups.
+
+    members: the models of each group.
+    rows: a row for each model as of `results_frame`, with the label of its group as `group`.
+    means: a row for each group as of `summarise`, with the settings that all its models share.
+    differ: the settings that differ within some group, which the spread is over.
+    """
+
+    members: Members
+    rows: list[Row]
+    means: list[Row]
+    differ: tuple[str, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels of the groups, as they are printed."""
+        return [make_printable(label) for label in self.members]
+
+    @property
+    def spread(self) -> str:
+        """What a spread is over, in words."""
+        return "over seeds" if self.differ in ((), ("seed",)) else f"over models that differ in {_list(self.differ)}"
+
+
+def check_columns(by: Sequence[str]) -> None:
+    """Raise InputError unless models can be grouped by these columns, before anything is scored."""
+    scores = {*metrics.METRICS, *bound.MEANING, *FIRST}
+    for name in by:
+        if name not in ("export", *SETTINGS) and name not in scores:
+            raise InputError(f"--group_by: expected names of export, {', '.join(SETTINGS)}, or of scores; got {name!r}")
+
+
+def group_models(rows: Mapping[str, Row], recipes: Mapping[str, Mapping[str, Any]], by: Sequence[str] = ()) -> Groups:
+    """Put models into groups.
+
+    Args:
+        rows: {name: row of `results_frame`}.
+        recipes: {name: recipe of the model's card}.
+        by: the columns whose values make a group; empty for the recipe without its seed.
+
+    Raises:
+        InputError: a column that no model has.
+    """
+    for name in by:
+        if not any(name in row for row in rows.values()):
+            raise InputError(f"--group_by: expected names of columns; no model has {name!r}")
+    members = comparison.group_by_recipe({name: dict(recipe) for name, recipe in recipes.items()}) if not by else {}
+    for name, row in rows.items() if by else ():
+        label = " ".join(str(row.get(column)) if column == "model" else f"{column}={_shorten(row.get(column))}"
+                         for column in by)
+        members.setdefault(label, {})[name] = json.dumps(recipes[name], sort_keys=True)
+    labelled = [{"group": label, **rows[name]} for label, names in members.items() for name in names]
+    same = [name for name in SETTINGS if all(len({json.dumps(rows[each].get(name)) for each in names}) == 1
+                                             for names in members.values()) and name not in by]
+    # A seed that every group shares, because it has one model, is no setting of the group.
+    shared = [*by, *(name for name in same if name != "seed")]
+    differ = tuple(name for name in SETTINGS if name not in (*same, *by))
+    return Groups(members, labelled, summarise(labelled, ("group", *shared)), differ)
+
+
+def list_scores(groups: Groups) -> list[str]:
+    """Return the names of the scores that some model has a number for, by the order of their groups."""
+    found = list(dict.fromkeys(
+        name for row in groups.rows for name, value in row.items()
+        if name not in NOT_SCORES and not name.endswith(OVER_X) and value is not None))
+    headings = list(GROUPS.values())
+    known = [name for name in found if name in metrics.METRICS]
+    order = sorted(known, key=lambda name: headings.index(find_group(name)))
+    terms = [name for name in bound.MEANING if name in found]
+    return [*terms, *order, *(name for name in found if name not in (*terms, *order))]
+
+
+def list_first_scores(groups: Groups) -> list[str]:
+    """Return the names of the scores that a table shows first; all if it has none of these."""
+    found = list_scores(groups)
+    return [name for name in FIRST if name in found] or found
+
+
+def find_varying_setting(groups: Groups) -> str | None:
+    """Return the first setting that is a number and takes several values, each in groups of its own, or None."""
+    for name in ("beta", "latents", "learning_rate", "batch_size", "steps"):
+        values = {row.get(name) for row in groups.means}
+        if len({value for value in values if isinstance(value, int | float)}) > 1:
+            return name
+    return None
+
+
+def list_series(groups: Groups, setting: str) -> dict[str, list[Row]]:
+    """Return {label: groups by rising value of a setting}, one series for what else the groups differ in.
+
+    Groups that no other column of `results_frame` tells apart, such as those of an option, make no series.
+    """
+    series: dict[str, list[Row]] = {}
+    others = [name for name in SETTINGS if name != setting and len({json.dumps(row.get(name))
+                                                                    for row in groups.means}) > 1]
+    for row in groups.means:
+        if isinstance(row.get(setting), int | float):
+            label = " ".join(str(row.get(name)) if name in ("model", "network", "likelihood") else
+                             f"{name}={_shorten(row.get(name))}" for name in others) or "all models"
+            series.setdefault(make_printable(label), []).append(row)
+    return {label: sorted(rows, key=lambda row: row[setting]) for label, rows in series.items()
+            if len({row[setting] for row in rows}) == len(rows)}
+
+
+def _shorten(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _list(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
