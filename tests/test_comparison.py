@@ -1,14 +1,16 @@
 """Recipes against each other, over seeds: who is left out and why, and what the answer rests on."""
 
+import csv
 import itertools
 
 import absl.flags
 import numpy as np
 import pytest
+from pages import check
 
 import evaluate
 import train
-from vae_tf import cli, comparison, verdicts
+from vae_tf import cli, comparison, export, verdicts
 from vae_tf.comparison import Measured
 from vae_tf.errors import InputError
 
@@ -83,20 +85,48 @@ def test_the_question_is_answered_from_the_command_line(tmp_path, monkeypatch, c
     run(train.main, cli.define_train_flags, "--model=beta_vae", "--beta=1000", "--name=dead", *base[:-4],
         "--steps=200")
     assert "dead: No latent says anything about x: posterior collapse." in capsys.readouterr().out
+    quick = ("--quick", "--metrics=active_units", "--geometry=column_cosine", "--theory=", "--jobs=1",
+             "--geometry_examples=8")
     printed = []
     for order in (["exported/*_synthetic_linear-seed?", "exported/dead"],
                   ["exported/dead", "exported/full*", f"{tmp_path}/exported/vae*"]):
-        run(evaluate.main, cli.define_evaluate_flags, f"--compare={','.join(order)}", "--geometry_examples=8")
+        run(evaluate.main, cli.define_evaluate_flags, f"--compare={','.join(order)}", *quick,
+            *["--comparison_dir=again"] * bool(printed))
         printed.append(capsys.readouterr().out.splitlines())
+    assert sum(line.startswith("Scoring") for line in printed[0]) == 5          # and none a second time
+    printed[0] = [line for line in printed[0] if not line.startswith("Scoring")]
     for lines in printed:
+        assert lines[0].startswith("Decoder columns around 8 of the ")
         assert lines[1].startswith("  left out: exported/dead: No latent says anything about x")
         answers = [line for line in lines if "more orthogonal than" in line]
         assert sum("no model of beta_vae" in line for line in answers) == 2 and len(answers) == 3
         assert sum("It cannot be told from 2 and 2 seeds" in line for line in answers) == 1
-    rows = [sorted(line for line in lines if line.startswith(("  vae", "  full"))) for lines in printed]
+    rows = [sorted(line for line in lines if line.startswith(("  vae", "  full")) and " of " in line)
+            for lines in printed]
     assert rows[0] == rows[1] and len(rows[0]) == 2         # names and order change nothing
     assert all("2 of 2   2 " in row for row in rows[0])
+    page = check((tmp_path / "comparison/comparison.html").read_text())
+    assert "5 models in 3 groups on synthetic_linear" in page.words
+    means = [sorted(csv.DictReader((tmp_path / folder / "comparison.csv").open()), key=lambda row: row["group"])
+             for folder in ("comparison", "again")]
+    assert means[0] == means[1] and [row["models"] for row in means[0]] == ["1", "2", "2"]
+    check_bad_input(tmp_path)
+
+
+def check_bad_input(folder):
+    before = sorted(folder.rglob("*"))
     with pytest.raises(InputError, match="--compare: expected a pattern that exported models fit; got 'exported/x"):
         run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/x*")
     with pytest.raises(InputError, match="--compare: expected a folder that holds an exported model"):
         run(evaluate.main, cli.define_evaluate_flags, "--compare=none")
+    with pytest.raises(InputError, match=r"^--group_by: expected names of export, model, .*; got 'colour'$"):
+        run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/vae*", "--group_by=colour")
+    (folder / "file").touch()
+    with pytest.raises(InputError, match=r"^results: expected a folder that can be written, got file"):
+        run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/vae*", "--comparison_dir=file")
+    (folder / "file").unlink()
+    next((folder / "exported").glob(f"vae*/*/{export.CARD}")).unlink()
+    with pytest.raises(InputError, match=r"^--compare: .*card\.json: it cannot be read"):
+        run(evaluate.main, cli.define_evaluate_flags, "--compare=" + ",".join(
+            f"exported/{path.name}" for path in (folder / "exported").glob("vae*")))
+    assert len(sorted(folder.rglob("*"))) == len(before) - 1

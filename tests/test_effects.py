@@ -45,8 +45,8 @@ def test_idle_flags_of_training_are_refused(argv, message):
     (["--codes=a.npz", "--dataset=circles"], "--dataset: it has an effect only without --codes"),
     (["--codes=a.npz", "--geometry_examples=3"], "--geometry_examples: .* without --codes"),
     (["--geometry=", "--theory=", "--geometry_examples=3"], "--geometry_examples: .* a name in --geometry or --theory"),
-    (["--compare=b", "--metrics=mig"], "--metrics: it has an effect only without --compare"),
-    (["--compare=b", "--jobs=3"], "--jobs: it has an effect only without --compare"),
+    (["--compare=b", "--factors=x"], "--factors: it has an effect only without --compare"),
+    (["--export=b", "--group_by=beta"], "--group_by: it has an effect only with --compare"),
     (["--metrics=mig", "--samples_per_value=9"], "--samples_per_value: .* --metrics=mig_posterior or"),
 ])
 def test_idle_flags_of_scoring_are_refused(argv, message):

@@ -50,8 +50,10 @@ def make_comparison_page(groups: Groups, measured: Mapping[str, comparison.Measu
                          pictured: Sequence[Pictured] = ()) -> str:
     """Return the text of the page that `write_comparison` writes."""
     first, scores, members = list_first_scores(groups), list_scores(groups), groups.members
-    answers = [make_printable(each).split("? ", 1) for each in comparison.list_answers(members, dict(measured))]
-    datasets = dict.fromkeys(make_printable(row.get("dataset") or "data of one's own") for row in groups.rows)
+    said = sorted(comparison.list_answers(members, dict(measured)), key=lambda each: "cannot be told" in each)
+    answers = [make_printable(each).split("? ", 1) for each in said]
+    datasets = dict.fromkeys(make_printable(pathlib.PurePath(row.get("dataset") or "data of one's own").name)
+                             for row in groups.rows)
     return render("comparison.html", title=f"{_count(len(groups.rows), 'model')} in {_count(len(members), 'group')} on "
                   f"{', '.join(datasets)}", how=how, answers=answers[:MOST_ANSWERS], more=answers[MOST_ANSWERS:],
                   remarks=_list_remarks(groups, measured), labels=groups.labels, counts=tables.list_counts(groups),

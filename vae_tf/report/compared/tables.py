@@ -15,8 +15,9 @@ from rich.text import Text
 from vae_tf.errors import make_printable
 from vae_tf.report.compared.groups import Groups
 from vae_tf.report.numbers import format_number
+from vae_tf.report.table import NARROW
 
-NAME, CELL = 24, 19     # columns of a terminal: the name of a score, a mean with its spread
+NAME, CELL, NARROW_CELL = 22, 20, 16        # columns of a terminal: the name of a score, a mean with its spread
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
          **{sign: f"\\{sign}" for sign in "&%$#_{}"}}
 
@@ -47,13 +48,14 @@ def make_compared_table(groups: Groups, scores: Sequence[str], width: int) -> Re
                                                                           strict=True)]
     headings.append(Text("chance", "bold"))
     shown = [i for i in range(len(headings)) if i < len(groups.labels) or any(row[-1] for row in cells.values())]
-    fitting = max(1, (width - NAME - 3) // (CELL + 1))
+    cell = CELL if width >= NARROW else NARROW_CELL
+    fitting = max(1, (width - NAME - 3) // (cell + 1))
     parts: list[RenderableType] = []
     for start in range(0, len(shown), fitting):
         table = Table.grid(padding=(0, 1, 0, 0))
         table.add_column(width=NAME, overflow="fold")
         for _ in shown[start:start + fitting]:
-            table.add_column(width=CELL, overflow="fold")
+            table.add_column(width=cell, overflow="fold")
         table.add_row(Text("score"), *(headings[i] for i in shown[start:start + fitting]))
         for name, row in cells.items():
             table.add_row(Text(name), *(Text(row[i] or "-") for i in shown[start:start + fitting]))

@@ -4,7 +4,7 @@ const given = JSON.parse(box.dataset.models);
 const colours = ["--c0", "--c1", "--c3", "--c4", "--c2"];
 const marks = ["M-4.5 0a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0-9 0z", "M-4-4h8v8h-8z", "M0-6L6 0L0 6L-6 0z", "M0-5.5L5 4H-5z", "M0 5.5L5-4H-5z",
   "M-1.7-5h3.4v3.3H5v3.4H1.7V5h-3.4V1.7H-5v-3.4h3.3z", "M-5-3L-3-5L0-2L3-5L5-3L2 0L5 3L3 5L0 2L-3 5L-5 3L-2 0z", "M0-5L4.8-1.5L2.9 4H-2.9L-4.8-1.5z"];
-const width = 640, height = 400, edge = { left: 78, right: 16, top: 12, bottom: 52 };
+const edge = { left: 78, right: 16, top: 12, bottom: 52 };
 
 const make = (tag, attributes, text) => {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -25,9 +25,10 @@ const scale = (values, from, to) => {
   return { at: value => from + (value - low) / (high - low) * (to - from), ticks: ticks(low, high) };
 };
 const draw = () => {
+  const width = Math.max(280, Math.min(700, box.clientWidth)), height = Math.round(0.45 * width) + 110;     // text stays readable on a phone
   const i = given.names.indexOf(across.value), j = given.names.indexOf(upward.value);
   const shown = given.rows.filter(row => row.values[i] !== null && row.values[j] !== null);
-  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", style: `max-width: ${1.4 * width}px; min-width: min(30rem, ${width}px)`, "font-size": 13, fill: "currentColor" });
+  const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true", width, height, "font-size": 13, fill: "currentColor" });
   if (shown.length) {
     const x = scale(shown.map(row => row.values[i]), edge.left, width - edge.right);
     const y = scale(shown.map(row => row.values[j]), height - edge.bottom, edge.top);

@@ -1,0 +1,54 @@
+"""Which models --compare scores: those whose metrics.json is not what it would write."""
+
+import json
+import pathlib
+import tempfile
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies
+
+from vae_tf import data, evaluation
+
+DATASET = data.dataset.from_arrays("mine", np.zeros((60, 3), np.float32), np.zeros((60, 2)),
+                                   [data.Factor(name, 3, "ordinal") for name in ("a", "b")])
+SETTINGS = {"dataset": "mine", "data_seed": 0, "split": "grid", "trained_on": None}
+WHOLE = {**SETTINGS, "examples": 60, "latents": [0, 1], "factors": ["a", "b"], "passive_kl": 0.01,
+         "metrics": {"mig": {"score": 0.5}}, "skipped": {"dto": "no decoder"}}
+OPTIONS = evaluation.Options(("mig", "dto"), examples=100)
+
+
+def explain(folder, numbers, options=OPTIONS):
+    (folder / "metrics.json").write_text(json.dumps(numbers))
+    return evaluation.explain_missing(folder / "metrics.json", options, DATASET, SETTINGS, 2)
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    ({}, None), ({"examples": 59}, "59 examples, and 60 are asked for"), ({"examples": 90}, None),
+    ({"dataset": "other"}, "of other data"), ({"metrics": {}}, "lack mig"), ({"latents": [1]}, "some latents"),
+    ({"factors": ["a"]}, "some factors"), ({"passive_kl": 1}, "--passive_kl"), ({"metrics": 3}, "damaged"),
+])
+def test_scores_count_if_they_are_those_that_would_be_written(tmp_path, change, why):
+    said = explain(tmp_path, {**WHOLE, **change})
+    assert said is None if why is None else why in said
+
+
+def test_a_model_without_scores_is_scored(tmp_path):
+    assert "not been scored" in evaluation.explain_missing(tmp_path / "metrics.json", OPTIONS, DATASET, SETTINGS, 2)
+
+
+VALUES = strategies.recursive(strategies.none() | strategies.booleans() | strategies.integers() | strategies.floats()
+                              | strategies.text(max_size=3), lambda inner: strategies.lists(inner, max_size=2)
+                              | strategies.dictionaries(strategies.text(max_size=3), inner, max_size=2), max_leaves=4)
+
+
+@hypothesis.settings(max_examples=5 * hypothesis.settings().max_examples)
+@hypothesis.given(strategies.binary(max_size=40) | strategies.dictionaries(strategies.sampled_from(sorted(WHOLE)),
+                                                                          VALUES, max_size=4))
+def test_whatever_stands_in_the_file_ends_in_words(content):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "metrics.json")
+        path.write_bytes(content if isinstance(content, bytes) else json.dumps({**WHOLE, **content}).encode())
+        said = evaluation.explain_missing(path, OPTIONS, DATASET, SETTINGS, 2)
+    assert said is None or (isinstance(said, str) and "\n" not in said)
