@@ -52,10 +52,45 @@ def test_too_few_examples_to_split_are_refused():
     for n in range(8, 40):
         assert min(len(numbered(n).split("random", part)) for part in data.dataset.PARTS) > 0
     assert len(numbered(4).split("grid", "train")) == 4
-    with pytest.raises(InputError, match="split: expected one of auto, grid, random, random_90_10; got 'bogus'"):
+    with pytest.raises(InputError, match=r"split: expected one of auto, .*, random_90_10, hold_out: .*got 'bogus'"):
         numbered().split("bogus", "train")
     with pytest.raises(InputError, match="part: expected one of train, validation, test; got 'all'"):
         numbered().split("auto", "all")
+
+
+def test_combinations_of_factors_are_held_out():
+    sprites = data.load("dsprites").take(np.arange(0, 737_280, 97))
+    v = sprites.factors_at(np.arange(len(sprites)))
+    held = (v[:, 0] == 2) & (v[:, 3] > 16)
+    train, validation, test = (sprites.split("hold_out:shape = 2, x>16.0", part)
+                               for part in data.dataset.PARTS)
+    np.testing.assert_array_equal(train.part.indices, np.flatnonzero(~held))
+    np.testing.assert_array_equal(test.part.indices, np.flatnonzero(held))
+    np.testing.assert_array_equal(validation.part.indices, test.part.indices)
+    assert train.part.how == "hold_out:shape=2,x>16" and 0 < len(test) < len(train)
+    assert held_out.describe_training_part(train) == (
+        f"dsprites ({len(train):,} of {len(sprites):,} examples, without those of shape=2 and x>16; the others are "
+        "held out)")
+    trained = recipe(sprites, train.part.how)
+    scored = held_out.take_test_part(sprites, trained)
+    assert scored.settings["trained_on"] == 0 and len(scored.dataset) == len(test)
+    assert held_out.take_test_part(sprites, trained, "grid").settings["trained_on"] == len(train)
+
+
+@pytest.mark.parametrize(("how", "said"), [
+    ("hold_out:", "hold_out: and conditions .* got ''"), ("hold_out:x", "got 'x'"), ("hold_out:x>nan", "got 'x>nan'"),
+    ("hold_out:x>1,", "got ''"), ("hold_out:=3", "got '=3'"), ("hold_out:x>big", "got 'x>big'"),
+    ("hold_out:colour=3", "expected conditions on shape, scale, orientation, x, y; got colour=3"),
+    ("hold_out:x>31", "none of 737,280 meet x>31"), ("hold_out:x>=0,y>=0", "all of 737,280 meet x>=0, y>=0"),
+])
+def test_conditions_that_hold_nothing_out_are_refused(how, said):
+    with pytest.raises(InputError, match=f"^split: .*{said}"):
+        data.load("dsprites").split(how, "train")
+
+
+def test_without_factors_there_are_no_conditions():
+    with pytest.raises(InputError, match="factors, of which there are none; got v=1"):
+        numbered().split("hold_out:v=1", "train")
 
 
 @pytest.mark.parametrize(("whole", "how", "said"), [

@@ -28,7 +28,7 @@ class Configuration:
         beta_warmup_steps: the number of steps in which beta grows linearly from 0.
         dataset: a key of data.DATASETS, or the path of an .npz file or of a folder of images.
         data_seed: the seed for data that are drawn at random, and for a random split.
-        split: which examples are for training and which for scoring, a key of data.SPLITS other than "auto".
+        split: which examples are for training and which for scoring, see data.Dataset.find_indices; not "auto".
         steps: the total number of updates.
         batch_size: the number of examples per update.
         optimizer: a key of training.OPTIMIZERS.

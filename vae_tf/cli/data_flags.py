@@ -18,9 +18,10 @@ def define_data_flags(group: FlagGroups, dataset: str | None, text: str) -> None
     group.add_path("data_dir", None, "Folder where TFDS keeps prepared datasets; $TFDS_DATA_DIR by default.")
     group.add_integer("data_seed", None if trained else 0, "Seed for data that are drawn at random, and for a random "
                       f"split{trained}.", lower_bound=0)
-    group.add_enum("split", None if trained else "auto", data.SPLITS,
+    group.add_text("split", None if trained else "auto", data.check_split,
                    "Which examples are for training and which for scoring. grid: the published train and test parts, "
                    "or the whole dataset for both if it has no such parts; random: 80, 10 and 10 % for "
                    "training, validation and test; "
-                   "random_90_10: 90 and 10 % for training and test; auto: grid for a complete grid of factors and for "
-                   f"data with published parts, random for all other data{trained}.")
+                   "random_90_10: 90 and 10 % for training and test; hold_out:shape=2,x>16: examples whose factors "
+                   "meet all of these conditions for test, and the others for training; auto: grid for a complete "
+                   f"grid of factors and for data with published parts, random for all other data{trained}.")

@@ -48,6 +48,19 @@ class FlagGroups:
         self._define(flags.DEFINE_float, name, default, text)
         flags.register_validator(name, check, flag_values=self.values)
 
+    def add_text(self, name: str, default: str | None, check: Callable[[str], Any], text: str) -> None:
+        """Define a flag that takes text for which `check` raises no InputError."""
+        def is_fit(value: str | None) -> bool:
+            try:
+                if value is not None:
+                    check(value)
+            except InputError as error:
+                raise flags.ValidationError(str(error).partition(": ")[2]) from None
+            return True
+
+        self._define(flags.DEFINE_string, name, default, text)
+        flags.register_validator(name, is_fit, flag_values=self.values)
+
     def add_path(self, name: str, default: str | None, text: str) -> None:
         """Define a flag that takes text that a file's name may hold."""
         self._define(flags.DEFINE_string, name, default, text)

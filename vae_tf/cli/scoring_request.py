@@ -24,7 +24,7 @@ class DataRequest:
         dataset: a key of data.DATASETS, or the path of an .npz file or of a folder of images.
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR.
         data_seed: the seed for data that are drawn at random, and for a random split.
-        split: which examples are for training and which for scoring, a key of data.SPLITS.
+        split: which examples are for training and which for scoring, see data.Dataset.find_indices.
     """
 
     dataset: str | None = None

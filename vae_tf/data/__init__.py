@@ -2,7 +2,7 @@
 
 from vae_tf import checks
 from vae_tf.data import arrays, folders
-from vae_tf.data.dataset import SPLITS, Dataset, Factor, from_arrays, sample_evenly
+from vae_tf.data.dataset import SPLITS, Dataset, Factor, check_split, from_arrays, sample_evenly
 from vae_tf.data.described import describe, describe_examples, has_dark, has_dark_image
 from vae_tf.data.registry import DATASETS, choose_settings, is_path, register
 from vae_tf.errors import InputError
@@ -34,6 +34,7 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     return arrays.read_dataset(name) if str(name).endswith(".npz") else folders.read_dataset(str(name))
 
 
-__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "choose_settings",
+__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "check_split",
+           "choose_settings",
            "describe", "describe_examples", "dsprites", "folders", "from_arrays", "has_dark", "has_dark_image",
            "is_path", "load", "register", "sample_evenly", "scenes", "synthetic"]

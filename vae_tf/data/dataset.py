@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vae_tf import checks
+from vae_tf.data import conditions
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, ArrayLike, Floats, Integers
 
@@ -31,8 +32,8 @@ class Factor(NamedTuple):
 class Part(NamedTuple):
     """The part of a whole dataset that another dataset holds.
 
-    name is one of PARTS; how is one of SPLITS but "auto", see Dataset.find_indices; whole is the number of examples of
-    which the part has `indices`; seed is that of random parts.
+    name is one of PARTS; how is one of SPLITS but "auto", or conditions, see Dataset.find_indices; whole is the number
+    of examples of which the part has `indices`; seed is that of random parts.
     """
 
     name: str
@@ -136,7 +137,7 @@ class Dataset:
         Raises:
             InputError: no such split.
         """
-        checks.check_choice("split", how, SPLITS)
+        how = check_split(how)
         return ("grid" if self.complete_grid or self.parts else "random") if how == "auto" else how
 
     def find_indices(self, part: str, how: str = "auto", seed: int = 0) -> Integers | range:
@@ -148,6 +149,8 @@ class Dataset:
                 part, as is usual for factors of variation. "random": 80, 10 and 10 % at random (rolinek 8.4).
                 "random_90_10": 90 % for training and 10 % for test, which is validation too (bonheme Table 2).
                 "auto": "grid" for a complete grid and where there are published parts, else "random".
+                "hold_out:" and conditions, such as "hold_out:shape=2,x>16": the examples that meet all conditions are
+                for test, which is validation too, and all others for training.
             seed: the seed for the random parts.
 
         Raises:
@@ -155,14 +158,19 @@ class Dataset:
         """
         checks.check_choice("part", part, PARTS)
         checks.check_whole("seed", seed, 0)
-        if self.choose_split(how) == "grid":
+        chosen = self.choose_split(how)
+        if chosen.startswith(conditions.PREFIX):
+            values = None if self.factors_at is None else self.factors_at(np.arange(self.size))
+            held_out = conditions.find_matches(conditions.read(chosen), self.factor_names, values)
+            return np.flatnonzero(held_out != (part == "train"))
+        if chosen == "grid":
             return self.parts["train" if part == "train" else "test"] if self.parts else range(self.size)
         if self.size < FEWEST_TO_SPLIT:
             raise InputError(f"split: random parts of 80, 10 and 10 % need {FEWEST_TO_SPLIT} examples or more; "
                              f"{self.name} has {self.size}; --split=grid trains and scores on all of them")
         order = np.random.default_rng(seed).permutation(self.size)
         train, test = round(0.8 * self.size), round(0.9 * self.size)
-        if self.choose_split(how) == "random_90_10":
+        if chosen == "random_90_10":
             return order[:test] if part == "train" else order[test:]
         return {"train": order[:train], "validation": order[train:test], "test": order[test:]}[part]
 
@@ -171,6 +179,18 @@ class Dataset:
         indices = self.find_indices(part, how, seed)
         taken = self if isinstance(indices, range) and len(indices) == self.size else self.take(indices)
         return dataclasses.replace(taken, part=Part(part, self.choose_split(how), self.size, indices, seed))
+
+
+def check_split(how: Any) -> str:
+    """Return a split, see `Dataset.find_indices`, with its conditions, if it has any, in one form.
+
+    Raises:
+        InputError: no such split.
+    """
+    if isinstance(how, str) and how.startswith(conditions.PREFIX):
+        return conditions.write(conditions.read(how))
+    checks.check_choice("split", how, (*SPLITS, conditions.FORM))
+    return str(how)
 
 
 def fingerprint(*contents: Any) -> str:

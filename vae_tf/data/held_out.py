@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vae_tf.data import conditions
 from vae_tf.data.dataset import Dataset, Part
 
 
@@ -28,9 +29,16 @@ def describe_training_part(dataset: Dataset) -> str:
     elif size == part.whole:
         words = f"all {size:,} examples: --split=grid holds none out"
     else:
-        chosen = "the published train part" if part.how == "grid" else "chosen at random"
+        chosen = _describe_choice(part.how)
         words = f"{size:,} of {part.whole:,} examples, {chosen}; the others are held out"
     return f"{dataset.name} ({words})"
+
+
+def _describe_choice(how: str) -> str:
+    """Return how the examples for training were chosen, in words."""
+    if how.startswith(conditions.PREFIX):
+        return f"without those of {how.removeprefix(conditions.PREFIX).replace(',', ' and ')}"
+    return "the published train part" if how == "grid" else "chosen at random"
 
 
 def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = None,

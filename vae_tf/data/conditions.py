@@ -1,0 +1,77 @@
+"""Conditions on factors in words, such as shape=2,x>16, and the examples that meet all of them."""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vae_tf.errors import InputError
+from vae_tf.typing import Array, Booleans
+
+# How a split says that the examples that meet conditions are held out.
+PREFIX = "hold_out:"
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
+FORM = f"{PREFIX} and conditions NAME{{=,!=,<,<=,>,>=}}NUMBER on factors, such as {PREFIX}shape=2,x>16"
+
+
+class Condition(NamedTuple):
+    """A factor by its name, a key of COMPARISONS, and the number that the factor is compared with."""
+
+    factor: str
+    comparison: str
+    number: float
+
+    def __str__(self) -> str:
+        return f"{self.factor}{self.comparison}{self.number:.12g}"
+
+
+def read(split: str) -> tuple[Condition, ...]:
+    """Return the conditions of a split that starts with PREFIX.
+
+    Raises:
+        InputError: the text has another form.
+    """
+    found = []
+    for part in split.removeprefix(PREFIX).split(","):
+        match = re.fullmatch(r"\s*([^=<>!]*[^=<>!\s])\s*(<=|>=|!=|=|<|>)\s*(\S+)\s*", part)
+        try:
+            number = float(match[3]) if match else math.nan
+        except ValueError:
+            number = math.nan
+        if not match or not math.isfinite(number):
+            raise InputError(f"split: expected {FORM}; got {part!r}")
+        found.append(Condition(match[1], match[2], number))
+    return tuple(found)
+
+
+def write(conditions: Sequence[Condition]) -> str:
+    """Return the split of conditions, in one form for all ways to write them."""
+    return PREFIX + ",".join(map(str, conditions))
+
+
+def find_matches(conditions: Sequence[Condition], names: Sequence[str], values: Array | None) -> Booleans:
+    """Return which examples meet all conditions, bool [N].
+
+    Args:
+        conditions: as `read` returns them.
+        names: the names of the factors.
+        values: [N, K]; None for data without factors.
+
+    Raises:
+        InputError: no such factor, or no example or every example meets the conditions.
+    """
+    for condition in conditions:
+        if values is None or condition.factor not in names:
+            raise InputError(f"split: expected conditions on {', '.join(names) or 'factors, of which there are none'}; "
+                             f"got {condition}")
+    matches = np.all([COMPARISONS[comparison](np.asarray(values)[:, names.index(name)], number)
+                      for name, comparison, number in conditions], axis=0)
+    if matches.all() or not matches.any():
+        raise InputError(f"split: expected conditions that some examples meet and others do not; "
+                         f"{'all' if matches.all() else 'none'} of {len(matches):,} meet "
+                         f"{', '.join(map(str, conditions))}")
+    return matches
