@@ -3,13 +3,14 @@
 import pathlib
 import re
 
+import documents
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 WIDTH = 120
 GENERATED = ("results.md",)
 SUFFIXES = ("py", "md", "csv", "html", "json", "png", "flags")
-DOCUMENTS = [path for pattern in ("*.md", "docs/*.md", "exported/*.md", "tests/fixtures/*.md")
+DOCUMENTS = [path for pattern in ("*.md", "docs/*.md", "docs/papers/*.md", "exported/*.md", "tests/fixtures/*.md")
              for path in sorted(ROOT.glob(pattern))]
 
 
@@ -70,3 +71,82 @@ def test_functions_that_are_named_exist(path):
         if module in sources and not known and not re.search(defined, sources[module], re.MULTILINE):
             lost.append(f"{module}.{name}")
     assert not lost
+
+
+@pytest.mark.parametrize("path", documents.DOCUMENTS, ids=lambda path: path.name)
+def test_blocks_say_their_language_and_why_they_are_not_run(path):
+    blocks = documents.list_blocks(path)
+    text = path.read_text()
+    assert len(blocks) * 2 == len(re.findall("^```", text, re.MULTILINE)), "a fence that is not understood"
+    for block in blocks:
+        assert block.language in documents.LANGUAGES, f"{path.name}:{block.line}: a block without a language"
+        for name in ("not run", "long"):
+            assert len(block.marks.get(name, "long enough")) > 6, f"{path.name}:{block.line}: the mark gives no reason"
+    named = re.findall(r"<!-- (?:not run|long): .*?(tests/[\w/]+\.py)", text)
+    assert all((ROOT / file).exists() for file in named), named
+
+
+@pytest.mark.parametrize("path", [*documents.DOCUMENTS, ROOT / "docs/results.md"], ids=lambda path: path.name)
+def test_commands_can_be_typed(path, monkeypatch):
+    """The real parsers take the flags of every command, and what the commands name is there."""
+    monkeypatch.chdir(ROOT)
+    texts = [block.text for block in documents.list_blocks(path)
+             if block.language == "sh" and "not run" not in block.marks]
+    texts += re.findall(r"^    (python .*)", path.read_text(), re.MULTILINE)
+    texts += re.findall(r"`(python (?:train|evaluate)\.py[^`\n]*)`", path.read_text())
+    for command in (command for text in texts for command in documents.list_commands(text)):
+        try:
+            documents.check_command(command)
+        except (Exception, SystemExit) as error:
+            pytest.fail(f"{path.name}: {' '.join(command)}: {error}")
+
+
+@pytest.mark.parametrize("path", documents.DOCUMENTS, ids=lambda path: path.name)
+def test_python_names_what_is_there(path):
+    for block in documents.list_blocks(path):
+        if block.language == "python" and path.name != "CONTRIBUTING.md":
+            documents.check_names(block.text)
+
+
+RUN = [path for path in documents.DOCUMENTS if path.name not in ("CONTRIBUTING.md", "tutorial.md")
+       and any(block.language in ("python", "text") for block in documents.list_blocks(path))]
+
+
+@pytest.mark.parametrize("path", RUN, ids=lambda path: path.name)
+def test_blocks_run_and_print_what_is_shown(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    documents.run_document(path, tmp_path)
+
+
+def test_what_is_shown_is_compared():
+    documents.compare("a 1.0 ... end\n", "a 1.0 b\nc end\n")
+    documents.compare("a 1,000 b 0.50\n", "a 1,000 b 0.52\n", within=0.03)
+    for shown, printed, within in (("a 1.0\n", "a 1.1\n", 0), ("a 1.0\n", "a 1.1\n", 0.05), ("a 1\n", "b 1\n", 0.5),
+                                   ("a ... b\n", "a c\n", 0), ("a 1\n", "a 1 2\n", 0.5)):
+        with pytest.raises(AssertionError):
+            documents.compare(shown, printed, within)
+
+
+def test_a_command_that_cannot_be_typed_is_found(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    for text in ("python train.py --no_such_flag=1", "python train.py --flagfile=flags/nobody.flags", "vae_tf train",
+                 "python -m vae_tf.experiments no_such_table", "python benchmarks/metrics.py --no_such_option",
+                 "pip install -e '.[no_such_extra]'", "python benchmarks/no_such.py", "python -m pytest tests/no.py"):
+        (command,) = documents.list_commands(text)
+        with pytest.raises((Exception, SystemExit)):
+            documents.check_command(command)
+    with pytest.raises(AssertionError):
+        documents.check_names("from vae_tf import metrics\nmetrics.no_such_metric(1)")
+
+
+def test_the_readme_s_results_are_those_of_the_results_page():
+    """Each mean and spread of the README's table stands in the row of the same data in docs/results.md, in order."""
+    table = (ROOT / "docs/results.md").read_text().partition("\n## Rolinek Table 2:")[2]
+    section = re.search(r"\*\*DtO\*\* \(lower is better\).*?\n\n(.*?)\n\n", table, re.DOTALL)
+    rows = {line.split("|")[1].strip(): line.replace("paper ", "") for line in section[1].splitlines()}
+    shown = re.findall(r"^\| (Synth\. Lin\.|Synth\. Non-Lin\.|MNIST)[^|]*\|(.*)", (ROOT / "README.md").read_text(),
+                       re.MULTILINE)
+    assert len(shown) == 3
+    for name, cells in shown:
+        numbers = re.findall(r"[\d.]+ ± [\d.]+", cells)
+        assert numbers == re.findall(r"[\d.]+ ± [\d.]+", rows[name]) and len(numbers) == 8, name

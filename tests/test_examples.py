@@ -1,6 +1,7 @@
 """The examples run as they stand, shortened."""
 
 import importlib.util
+import json
 import pathlib
 import re
 import runpy
@@ -50,3 +51,27 @@ def test_own_networks_and_an_own_objective_are_served(monkeypatch, tmp_path, cap
         "CentredVAE", "own networks", "synthetic_nonlinear", "standard")
     codes = capsys.readouterr().out.partition("codes")[2].partition("next")[0]
     assert len(re.findall(r"-?\d+\.\d+(?:e-?\d+)?", codes)) == 6
+
+
+def test_the_notebook_is_the_tutorial_and_runs_from_top_to_bottom(capsys):
+    """Shortened: `python tests/documents.py docs/tutorial.md` runs all steps, and compares the numbers."""
+    writer = runpy.run_path(str(EXAMPLES.parent / "docs/write_notebook.py"))
+    text = (EXAMPLES / "tutorial.ipynb").read_text()
+    assert text == writer["make_notebook"](writer["PAGE"].read_text()), "run python docs/write_notebook.py"
+    cells = ["".join(cell["source"]) for cell in json.loads(text)["cells"] if cell["cell_type"] == "code"]
+    drawn = []
+    names = {"display": drawn.append}
+    for code in cells:
+        code = re.sub(r"^ *%.*$", "", code, flags=re.MULTILINE)         # Jupyter's own
+        code = code.replace('is None:\n', "is None: pass\n").replace("range(5)", "range(2)").replace("4_000", "20")
+        exec(compile(code, "cell", "exec"), names)
+    printed = capsys.readouterr().out
+    assert len(re.findall(r"\|cosine\| of five seeds: [01]\.\d\d [01]\.\d\d\n", printed)) == 3
+    objective = re.findall(r"turned by .*VAE (\S+) nats, full covariance (\S+) nats", printed)
+    assert len(objective) == 4 and len({full for _, full in objective}) == 1        # the control does not mind
+    columns, angles = drawn
+    assert [axis.get_title("left").split(":")[0] for axis in columns.axes] == ["VAE", "full covariance", "autoencoder"]
+    assert [line.get_label() for line in angles.axes[0].lines] == ["VAE", "full covariance"]
+    vae, full = (line.get_ydata() for line in angles.axes[0].lines)
+    np.testing.assert_allclose(full, full[0], rtol=1e-9)
+    assert np.ptp(vae) > 1e-3 and vae[0] == pytest.approx(vae[30], rel=1e-9)       # turned by 90 degrees: only swapped
