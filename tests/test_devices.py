@@ -1,13 +1,10 @@
 import contextlib
 import json
-import os
-import pathlib
 import socket
-import subprocess
-import sys
 
 import keras
 import numpy as np
+import programs
 import pytest
 import rounding
 import tensorflow as tf
@@ -18,7 +15,6 @@ from vae_tf.data import batches
 from vae_tf.errors import InputError
 from vae_tf.runs import checkpoints
 
-ROOT = pathlib.Path(__file__).parent.parent
 CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tcvae", {"tc_estimator": "stratified"}),
          ("factor_vae", NARROW), ("dip_vae_ii", {}), ("annealed_vae", {})]
 
@@ -184,14 +180,16 @@ def test_two_workers_give_the_result_of_one(tmp_path):
         b.bind(("127.0.0.1", 0))
         cluster = {"worker": [f"127.0.0.1:{s.getsockname()[1]}" for s in (a, b)]}
 
-    def start(name, **environment):
-        return subprocess.Popen([sys.executable, "train.py", f"--name={name}", *flags], cwd=ROOT, text=True,
-                                env={**os.environ, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    def start(folder, name, **environment):
+        folder.mkdir()
+        return programs.start("train.py", f"--name={name}", *flags, folder=folder, environment=environment)
 
-    started = [start("alone"), *(start("shared", TF_CONFIG=json.dumps(
+    started = [start(tmp_path / "alone", "alone"), *(start(tmp_path / f"worker{i}", "shared", TF_CONFIG=json.dumps(
         {"cluster": cluster, "task": {"type": "worker", "index": i}})) for i in range(2))]
-    said = [process.communicate(timeout=200)[0] for process in started]
-    assert [process.returncode for process in started] == [0, 0, 0], said
+    for process, _, _ in started:
+        process.join(300)
+    said = [out.read_text() + error.read_text() for _, out, error in started]
+    assert [process.exitcode for process, _, _ in started] == [0, 0, 0], said
     assert "exported/shared/1" in said[1] and "exported" not in said[2]       # the first worker alone writes
     one, two = (np.load(tmp_path / "runs" / name / "checkpoints" / "000000010.npz") for name in ("alone", "shared"))
     assert one.files == two.files

@@ -1,8 +1,5 @@
 """Faults of files and images seen from outside: a link that was planted, and images whose channels no picture has."""
 
-import subprocess
-import sys
-
 import numpy as np
 import programs
 
@@ -16,12 +13,11 @@ def test_a_planted_link_is_not_followed_and_seven_channels_do_not_end_an_evaluat
     other = tmp_path / "other"
     other.write_text("somebody else's")
     argv = ("--model=vae", "--dataset=mine.npz", "--steps=2", "--batch_size=4", "--name=planted")
-    training = subprocess.Popen([sys.executable, programs.ROOT / "train.py", *argv], cwd=tmp_path, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    # The program imports for seconds before it writes; the first release wrote through a link of this name.
+    training, _, error = programs.start("train.py", *argv, folder=tmp_path)
+    # The program reads data and builds a model before it writes; the first release wrote through a link of this name.
     (tmp_path / f"runs/planted/.config.json.{training.pid}").symlink_to(other)
-    said, _ = training.communicate(timeout=300)
-    assert training.returncode == 0, said
+    training.join(300)
+    assert training.exitcode == 0, error.read_text()
     assert other.read_text() == "somebody else's"
     code, _, error = programs.run("evaluate.py", *SCORED, folder=tmp_path)
     assert code == 0, error

@@ -88,17 +88,17 @@ def test_damaged_checkpoints_neither_shield_nor_displace_new_ones(tmp_path):
 def test_a_long_row_does_not_keep_a_run_from_stopping(tmp_path):
     argv = (*SMALL, "--steps=100000000", "--log_every=100000000", "--checkpoint_every=100000000",
             "--polarised_every=0")
-    process = start("train.py", *argv, folder=tmp_path)
+    process, out, error = programs.start("train.py", *argv, folder=tmp_path)
     run = tmp_path / "runs" / "vae_synthetic_linear"
     wait_for(lambda: (run / "tensorboard").exists(), process)
     # Once it has used four seconds of a processor more, it is past the compilation, whatever else the machine is at.
     used = psutil.Process(process.pid).cpu_times().user
     wait_for(lambda: psutil.Process(process.pid).cpu_times().user > used + 4, process)
-    process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)      # a row takes hours
+    process.terminate()
+    process.join(60)      # a row takes hours
     stopped, = runs.find_checkpoints(run)
-    assert process.returncode == 0 and "Traceback" not in err
-    assert f"the checkpoint is {pathlib.Path('runs', run.name, 'checkpoints')}/{stopped:09d}.npz" in out
+    assert process.exitcode == 0 and "Traceback" not in error.read_text()
+    assert f"the checkpoint is {pathlib.Path('runs', run.name, 'checkpoints')}/{stopped:09d}.npz" in out.read_text()
     assert losses(run) == [] and int(arrays(runs.find_newest(run))["row steps"]) == stopped
 
 
