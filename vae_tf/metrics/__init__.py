@@ -30,6 +30,7 @@ from vae_tf.metrics.correlation import mcc
 from vae_tf.metrics.single_latents import disentanglement_score, sap
 from vae_tf.metrics.readout import explicitness
 from vae_tf.metrics.importance import dci, dci_fast
+from vae_tf.metrics.infomec import infomec
 from vae_tf.metrics.downstream import downstream_gbt, downstream_logistic
 from vae_tf.metrics.independence import mutual_information, total_correlation, wasserstein_correlation
 from vae_tf.metrics.samplers import Sampler, make_sampler
@@ -83,6 +84,7 @@ __all__ = [
     "find_varying",
     "hadamard_gap",
     "hessian_diagonality",
+    "infomec",
     "irs",
     "linear_optimum",
     "list_default_names",
