@@ -30,7 +30,10 @@ def main(flags):
     # Data: the test part of what it was trained on, unless flags say otherwise.
     dataset, settings, part = choose_test_part(card, asked.data)
     evaluation.check_factors(options.factors, dataset.factor_names)
-    check_results(model.path, *(model.path / name for name in RESULTS))
+    if asked.animate and not dataset.is_image:
+        raise InputError(f"--animate: expected a model of images; {model.path} is of vectors of {dataset.shape[0]} "
+                         "numbers")
+    check_results(model.path, *(model.path / name for name in (*RESULTS, *report.ANIMATION_FILES * asked.animate)))
     print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
           f"{format(card['steps'], ',') + ' steps' if card['steps'] else 'untrained'} on {card['data']['name']}), "
           f"scored on {min(evaluation.count_examples(options.names, options.examples), len(dataset)):,} {part}"
@@ -51,7 +54,7 @@ def main(flags):
     write_numbers(scored, model, settings, options)
     evaluation.forget(model.path / evaluation.FILE)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
-    draw_pictures(scored, model, dataset, options.passive_kl)
+    draw_pictures(scored, model, dataset, options.passive_kl, asked.animate)
     report.write_page(model.path / "report.html", facts, model, dataset, part, options.passive_kl)
     print(f"  report     {model.path}/report.html, for a browser; all scores on a terminal: --verbose")
     print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
@@ -64,8 +67,8 @@ def show_scores(facts, verbose):
         report.show(lambda width: report.make_tables(facts.scored, width))
 
 
-def draw_pictures(scored, model, dataset, passive_kl):
-    """Draw polarised.png and overview.png beside a model, where there is something to draw, and print their paths."""
+def draw_pictures(scored, model, dataset, passive_kl, animate):
+    """Draw the pictures beside a model for which there is something to draw, and print their paths."""
     if scored.polarised:
         report.draw_polarised(model.path / "polarised.png", f"{report.make_title(model.card)}: posterior and prior, "
                               f"{len(scored.posterior.mean):,} examples", scored.posterior, passive_kl)
@@ -73,6 +76,9 @@ def draw_pictures(scored, model, dataset, passive_kl):
     if dataset.is_image:
         report.draw_overview(model.path / "overview.png", model, dataset, scored)
         print(f"  picture    {model.path}/overview.png")
+    if animate:
+        report.write_animations(model.path, model, dataset, scored)
+        print(f"  animation  {model.path}/traversals.gif and traversals.webp")
 
 
 def write_numbers(scored, model, settings, options):

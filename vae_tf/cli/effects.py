@@ -86,7 +86,7 @@ SCORING: EffectTable = {
     **dict.fromkeys(("codes", "latents", "factors", "passive_kl"), _NO_COMPARE),
     **dict.fromkeys(("group_by", "comparison_dir"), _COMPARE),
     **dict.fromkeys(("trust_export", "dataset", "data_dir", "data_seed", "split", "geometry", "theory"), _NO_CODES),
-    "export": _EXPORT,
+    **dict.fromkeys(("export", "animate"), _EXPORT),
     "quick": None, "geometry_examples": _AROUND, "samples_per_value": _SAMPLES,
 }
 

@@ -57,6 +57,8 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
                       "and no interval for the slow metrics.")
     group.add_boolean("verbose", False, "Print all scores with what they mean, and not the summary alone. Metrics that "
                       "are asked for by name are printed anyway.")
+    group.add_boolean("animate", False, "Write traversals.gif and traversals.webp beside a model of images, too: what "
+                      "each latent does, moving.")
     group.add_enum("latents", "all", evaluation.LATENTS,
                    "Latents that the metrics look at. The value active leaves out the passive latents, whose "
                    "posterior is the prior.")

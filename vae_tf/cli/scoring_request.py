@@ -48,6 +48,7 @@ class ScoringRequest:
         verbose: whether all scores are printed, because --verbose asks for it or metrics are named.
         group_by: the columns whose values make a group of models that are compared; empty for their recipes.
         comparison_dir: the folder for the tables and the page of a comparison.
+        animate: whether the latents of an image model are drawn moving.
     """
 
     export: str
@@ -60,6 +61,7 @@ class ScoringRequest:
     verbose: bool
     group_by: tuple[str, ...]
     comparison_dir: pathlib.Path
+    animate: bool
 
 
 def read_scoring_request(flags: FlagValues) -> ScoringRequest:
@@ -76,7 +78,7 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
     return ScoringRequest(flags.export, tuple(find_exports(flags.compare or ())), flags.codes, flags.trust_export,
                           read_data_request(flags), options, tuple(flags.geometry),
                           flags.verbose or _names_metrics(flags), tuple(flags.group_by or ()),
-                          pathlib.Path(flags.comparison_dir))
+                          pathlib.Path(flags.comparison_dir), flags.animate)
 
 
 def _names_metrics(flags: FlagValues) -> bool:

@@ -9,11 +9,14 @@
     progress            how far an evaluation is
     theme, figures      figures of arrays
     pictures, traversals, histograms    pictures of what a model does
+    animation           the same, moving
     warned, page        one HTML file that holds everything
     frame               the scores of many models as rows, and their spread over seeds
     compared            many models side by side: tables, figures and one page
 """
 
+from vae_tf.report.animation import FILES as ANIMATION_FILES
+from vae_tf.report.animation import plot_latents, write_animations
 from vae_tf.report.answers import Answer, answer_all
 from vae_tf.report.compared.figures import (
     correlate_ranks,
@@ -57,6 +60,7 @@ from vae_tf.report.theme import use_theme
 from vae_tf.report.warned import list_warnings
 
 __all__ = [
+    "ANIMATION_FILES",
     "COMPARISON_FILES",
     "Answer",
     "Columns",
@@ -92,6 +96,7 @@ __all__ = [
     "plot_images",
     "plot_information",
     "plot_kl",
+    "plot_latents",
     "plot_polarised",
     "plot_rank_correlations",
     "plot_reconstructed_vectors",
@@ -103,6 +108,7 @@ __all__ = [
     "show",
     "summarise",
     "use_theme",
+    "write_animations",
     "write_comparison",
     "write_csv",
     "write_latex",
