@@ -137,6 +137,7 @@ class Settings:
         checkpoint_every: the number of steps from one checkpoint to the next.
         keep_versions: how many versions of an export are kept; None for all.
         polarised_every: the number of steps between two measurements of the polarised KL; 0 measures nothing.
+        images_every: the number of steps between two pictures in the TensorBoard logs; 0 draws none.
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR.
         epochs: length of training in passes over the data; None if `steps` gives the length.
         strategy: how devices share the work, a key of devices.STRATEGIES.
@@ -156,6 +157,7 @@ class Settings:
     checkpoint_every: int = 1_000
     keep_versions: int | None = None
     polarised_every: int = 500
+    images_every: int = 0
     data_dir: str | None = None
     epochs: float | None = None
     strategy: str = "auto"

@@ -86,10 +86,10 @@ class Program:
                                         self.models[0].noise_size)
 
     def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
-        """Return {name: [S]}, what `function(model, x, u)` gives for each model on examples of its own.
+        """Return {name: [S, ...]}, what `function(model, x, u)` gives for each model on examples of its own.
 
         Args:
-            function: gives scalars by name; it is called inside a graph.
+            function: gives tensors by name, such as scalars; it is called inside a graph.
             x: [S, B, ...].
             u: [S, B, |u|], or None.
         """

@@ -69,6 +69,7 @@ TRAINING: EffectTable = {
     "learning_rate_warmup_steps": _WARMED_UP, "validate_every": _HELD_OUT, "early_stopping": _VALIDATED,
     **dict.fromkeys(("jacobian_weight", "jacobian_examples"), _PENALISED),
     "export_weights": _CHOSEN, "active_threshold": _WATCHED, "polarised_every": _PRIOR, "accept_dark": _IMAGES,
+    "images_every": _IMAGES,
 }
 
 _NO_CODES = Effect("without --codes", lambda flags: not flags.codes)

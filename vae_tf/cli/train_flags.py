@@ -123,6 +123,8 @@ def _define_output_flags(group: FlagGroups) -> None:
                       "the same, unless some training images are as dark.")
     group.add_integer("polarised_every", 500, "Number of steps between two measurements of how far the KL is from its "
                       "polarised form; 0 measures nothing.", lower_bound=0)
+    group.add_integer("images_every", 0, "Number of steps between two pictures of reconstructions and traversals in "
+                      "the TensorBoard logs, for images; 0 draws none.", lower_bound=0)
 
 
 def _add_options_of_models(group: FlagGroups) -> dict[str, list[str]]:

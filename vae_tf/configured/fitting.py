@@ -42,7 +42,8 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
                                                config.learning_rate_warmup_steps)
         optimizer = training.make_optimizer(config.optimizer, rate, config.precision, config.optimizer_epsilon)
         model = build_model(config, dataset) if shared else built[0]
-    options = {**_choose_options(config, settings), **_choose_validation(config, settings, validation)}
+    options = {**_choose_options(config, settings), **_choose_validation(config, settings, validation),
+               "images_every": settings.images_every if dataset.is_image else 0}      # a flagfile may be of other data
     if len(configs) > 1:
         if training.CALLBACKS:
             warnings.warn("callbacks of extensions follow runs that are trained alone; these replicas have none",

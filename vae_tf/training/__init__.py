@@ -2,7 +2,8 @@
 
     optimizers      the update rules and schedules of the learning rate, by name
     batches         which examples form a step
-    rows            rows of history
+    images          pictures of image models while they train
+    rows            rows of history, and TensorBoard logs
     failures        errors that end a run: losses that are not finite, data that cannot be read
     callbacks       Keras callbacks, told of a loop that Keras does not run
     validation      the objective on examples that training does not see, and the best weights

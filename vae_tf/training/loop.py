@@ -19,7 +19,8 @@ from vae_tf.errors import InputError
 from vae_tf.train_step import make_train_steps
 from vae_tf.training import failures
 from vae_tf.training.callbacks import tell_callbacks
-from vae_tf.training.rows import Row, Write, Writers
+from vae_tf.training.images import EXAMPLES, draw_pictures
+from vae_tf.training.rows import Row, Writers
 from vae_tf.training.validation import Validation
 
 WATCHED_EXAMPLES = 500
@@ -42,6 +43,8 @@ class Schedule:
             training examples at most, chosen by seed and the same all through a run. It returns scalars by name, which
             join the step's row.
         watch_every: steps from one call of `watch` to the next.
+        images_every: steps from one picture of reconstructions and traversals in the TensorBoard logs to the next; 0
+            for none. It changes no number of a run, and needs images.
         validation: examples that are not trained on, of which 5,000 at most are used; None validates nothing. The
             objective's terms over them join the rows of history as validation_loss and so on, and the weights with the
             lowest validation_loss are kept in checkpoints.
@@ -64,13 +67,14 @@ class Schedule:
     checkpoint_every: int = 1000
     watch: replicas.Watch | None = None
     watch_every: int = 500
+    images_every: int = 0
     validation: data.Dataset | None = None
     validate_every: int = 1000
     early_stopping: int = 0
     restore_best: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("steps", "warmup_steps", "early_stopping"):
+        for name in ("steps", "warmup_steps", "early_stopping", "images_every"):
             checks.check_whole(name, getattr(self, name), 0, checks.LARGEST_INTEGER)
         for name in ("batch_size", "log_every", "checkpoint_every", "watch_every", "validate_every"):
             checks.check_whole(name, getattr(self, name), 1, checks.LARGEST_INTEGER)
@@ -95,6 +99,10 @@ class Schedule:
                    *([self.validate_every] if self.validation is not None else []))
         return min(self.steps, *((step // every + 1) * every for every in lengths))
 
+    def count_until_images(self, step: int) -> int:
+        """Return the number of steps from `step` to the next picture, or to the end where there is none."""
+        return self.images_every - step % self.images_every if self.images_every else self.steps - step
+
 
 class Loop:
     """The training of a program, from where its runs are to the end of a schedule.
@@ -117,6 +125,8 @@ class Loop:
         for given in (dataset, schedule.validation):
             if given is not None:
                 _check_data(program.models[0], given)
+        if schedule.images_every and not dataset.is_image:
+            raise InputError(f"images_every: expected 0 for data that are no images; got {schedule.images_every:,}")
         memory.check_fits("batch_size", 4 * len(program.models) * schedule.batch_size * math.prod(dataset.shape),
                           "a batch", "ask for smaller batches")
         self.program, self.schedule = program, schedule
@@ -137,7 +147,8 @@ class Loop:
             program, self.iterator.element_spec, warmup_steps=schedule.warmup_steps,
             clip_gradients=schedule.clip_gradients, jit_compile=schedule.jit_compile)
         self.row = Row(names, len(program.models), states)
-        self.watch = _make_watch(program, dataset, schedule.watch) if schedule.watch else None
+        self.watch = _make_watch(program, dataset, schedule.watch, WATCHED_EXAMPLES) if schedule.watch else None
+        self.draw = _make_watch(program, dataset, draw_pictures, EXAMPLES) if schedule.images_every else None
         self.validation = None if schedule.validation is None else Validation(
             program, schedule.validation, schedule.batch_size, schedule.early_stopping, self.histories, states)
         self.agree = _make_agreement(strategy, chief)
@@ -156,13 +167,16 @@ class Loop:
                     row_end = self.schedule.find_row_end(self.step)
                     if self.row.seconds == 0:
                         told.on_epoch_begin(len(self.histories[0]))
-                    done, terms, totals = self._advance(min(pace, row_end - self.step))
+                    done, terms, totals = self._advance(min(pace, row_end - self.step,
+                                                            self.schedule.count_until_images(self.step)))
                     stop.worth_saving = True
                     failures.check_loss(self.program, self.step, terms, self.folders)
                     seconds = time.perf_counter() - started
                     self.row.add(done, totals, seconds)
                     if self.step == row_end:
                         self._finish_row(write, told)
+                    if self.draw and self.step % self.schedule.images_every == 0:
+                        write.write_images(self.step, self.draw())
                     stopping, seconds = self.agree(
                         stop.requested or model.stop_training or self._have_all_stopped(), seconds)
                     # A request to stop is seen between calls, so calls grow only until one takes CALL_SECONDS.
@@ -205,7 +219,7 @@ class Loop:
         self.step += done
         return done, terms, totals
 
-    def _finish_row(self, write: Write, told: keras.callbacks.CallbackList) -> None:
+    def _finish_row(self, write: Writers, told: keras.callbacks.CallbackList) -> None:
         """Add the row of every replica to its history, and show it."""
         rows = self.row.finish(self.step, self.schedule.batch_size)
         going_on = [not (self.validation and self.validation.has_stopped(i)) for i in range(len(rows))]
@@ -218,7 +232,7 @@ class Loop:
                     row[name] = float(value)
         for history, row in itertools.compress(zip(self.histories, rows, strict=True), going_on):
             history.append(row)
-        write([row if on else None for row, on in zip(rows, going_on, strict=True)])
+        write.write_rows([row if on else None for row, on in zip(rows, going_on, strict=True)])
         told.on_epoch_end(len(self.histories[0]) - 1, dict(rows[0]))      # a copy, because Keras writes into it
 
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
@@ -253,13 +267,13 @@ def _make_agreement(strategy: tf.distribute.Strategy, chief: bool) -> Callable[[
     return agree
 
 
-def _make_watch(program: replicas.Program, dataset: data.Dataset, watch: replicas.Watch
+def _make_watch(program: replicas.Program, dataset: data.Dataset, watch: replicas.Watch, examples: int
                 ) -> Callable[[], Mapping[str, tf.Tensor]]:
-    """Return a function that gives what the schedule's watch sees of every replica, {name: [S]}.
+    """Return a function that gives what `watch` sees of every replica, {name: [S, ...]}.
 
-    Each replica is watched on the first examples of its first epoch.
+    Each replica is watched on the first `examples` of its first epoch.
     """
-    indices = np.stack([draw_permutation(len(dataset), seed, 0)[:WATCHED_EXAMPLES] for seed in program.seeds])
+    indices = np.stack([draw_permutation(len(dataset), seed, 0)[:examples] for seed in program.seeds])
     u_at = dataset.u_at if program.models[0].u_size else None
     u = tf.constant(np.stack([u_at(row) for row in indices])) if u_at else None
     x = tf.constant(np.stack([dataset.images_at(row) for row in indices]))

@@ -1,9 +1,9 @@
-"""The rows of history: means of the objective's terms, and TensorBoard logs of them."""
+"""The rows of history: means of the objective's terms, and TensorBoard logs of them and of pictures."""
 
 import contextlib
 import pathlib
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ import tensorflow as tf
 from tensorboard.plugins.scalar.summary_v2 import scalar_pb
 
 from vae_tf.errors import InputError
+from vae_tf.training.images import DESCRIPTIONS
 from vae_tf.typing import Tensor
-
-Write = Callable[[Sequence[dict[str, Any] | None]], None]       # takes the row of every run, or None
 
 STEPS = "row steps"     # name of a checkpoint's entry: how many steps of an unfinished row are done
 
@@ -68,7 +67,7 @@ class Row:
 
 
 class Writers:
-    """While entered, gives a function that writes the row of every run, or None, to its TensorBoard logs.
+    """While entered, writes the TensorBoard logs of runs.
 
     The logs repeat the history, so a run goes on without them if they cannot be written.
     """
@@ -76,11 +75,11 @@ class Writers:
     def __init__(self, folders: Sequence[pathlib.Path]) -> None:
         self.folders = folders
 
-    def __enter__(self) -> Write:
+    def __enter__(self) -> "Writers":
         self.writers: list[Any] = []
         with self._giving_up():
             self.writers = [tf.summary.create_file_writer(str(run / "tensorboard")) for run in self.folders]
-        return self._write
+        return self
 
     @contextlib.contextmanager
     def _giving_up(self) -> Iterator[None]:
@@ -93,7 +92,8 @@ class Writers:
             warnings.warn(f"the TensorBoard logs of {self.folders[0]} cannot be written ({reason}); training goes on "
                           "without them", stacklevel=2)
 
-    def _write(self, rows: Sequence[dict[str, Any] | None]) -> None:
+    def write_rows(self, rows: Sequence[dict[str, Any] | None]) -> None:
+        """Write the row of every run, or nothing for None."""
         with self._giving_up():
             self._write_events(rows)
 
@@ -106,6 +106,14 @@ class Writers:
             event = b"".join(scalar_pb(name, value).SerializeToString() for name, value in row.items())
             with writer.as_default():
                 tf.summary.experimental.write_raw_pb(event, step=row["step"])
+
+    def write_images(self, step: int, images: Mapping[str, Tensor]) -> None:
+        """Write pictures of every run at a step, {name: [S, H, W, C]}, which images.DESCRIPTIONS describes."""
+        with self._giving_up():
+            for i, writer in enumerate(self.writers):
+                with writer.as_default():
+                    for name, pictures in images.items():
+                        tf.summary.image(name, pictures[i:i + 1], step=step, description=DESCRIPTIONS[name])
 
     def __exit__(self, *error: Any) -> None:
         with self._giving_up():
