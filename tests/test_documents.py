@@ -150,3 +150,13 @@ def test_the_readme_s_results_are_those_of_the_results_page():
     for name, cells in shown:
         numbers = re.findall(r"[\d.]+ ± [\d.]+", cells)
         assert numbers == re.findall(r"[\d.]+ ± [\d.]+", rows[name]) and len(numbers) == 8, name
+
+
+def test_llms_txt_and_the_site_list_every_document():
+    text, site = (ROOT / "llms.txt").read_text(), (ROOT / "mkdocs.yml").read_text()
+    assert re.match(r"# .+\n\n> ", text), "llmstxt.org: a title, and a summary as a quotation"
+    links = re.findall(r"^- \[[^\]]+\]\(([^)]+)\): \S", text, re.MULTILINE)
+    assert not [link for link in links if not (ROOT / link).is_file()]
+    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")}
+    assert not pages - set(links), "llms.txt lacks a document"
+    assert not [page for page in pages if page.removeprefix("docs/") not in site], "mkdocs.yml lacks a document"
