@@ -1,7 +1,7 @@
 """What `mkdocs build` adds to the pages of docs/: those that lie elsewhere, the flags, and the Python API.
 
-The Markdown is written for a checkout, where links lead to files. Here links between pages are kept, and those to source
-files become plain text, because a site does not have them.
+The Markdown is written for a checkout, where links lead to files. Here links between pages are kept, and those to
+source files become plain text, because a site does not have them.
 """
 
 import ast
@@ -54,7 +54,8 @@ def write_flags():
         values = flags.FlagValues()
         parts.append(f"## {program}\n")
         for heading, names in define(values).items():
-            rows = [f"| `--{name}` | {escape(values[name].help)} | {describe_default(values[name])} |" for name in names]
+            rows = [f"| `--{name}` | {escape(values[name].help)} | {describe_default(values[name])} |"
+                    for name in names]
             parts.append("\n".join([f"### {program}: {heading}\n", "| flag | what it does | default |", "|---|---|---|",
                                     *rows, ""]))
     return "\n".join(parts)
@@ -75,5 +76,5 @@ def write_api():
     """The page of the Python API: every module that the package's docstring names, in its reading order."""
     docstring = ast.get_docstring(ast.parse((ROOT / "vae_tf/__init__.py").read_text()))
     modules = re.findall(r"^    ([a-z_]+) {2,}\S", docstring, re.MULTILINE)
-    return "# Python API\n\n" + "\n".join(f"## vae_tf.{name}\n\n::: vae_tf.{name}\n    options:\n      heading_level: 3\n"
-                                          for name in modules)
+    pages = [f"## vae_tf.{name}\n\n::: vae_tf.{name}\n    options:\n      heading_level: 3\n" for name in modules]
+    return "\n".join(["# Python API\n", *pages])
