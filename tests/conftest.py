@@ -31,9 +31,12 @@ hypothesis.settings.load_profile("suite")
 
 
 # The files that take longest, first: both processes then end at about the same time.
-LONGEST = ("test_train", "test_evaluate", "test_export_signatures", "test_export_versions", "test_training",
-           "test_metrics_expansion", "test_programs", "test_jacobians", "test_recipes", "test_replicas", "test_devices",
-           "test_changed_data", "test_metrics_properties", "test_runtimes")
+LONGEST = ("test_train", "test_devices", "test_evaluate", "test_export_signatures", "test_training",
+           "test_experiments_cluster", "test_replicas", "test_programs", "test_models_keras", "test_jacobians",
+           "test_metrics_expansion", "test_metrics_properties", "test_extensions", "test_environments", "test_survival",
+           "test_changed_data", "test_comparison", "test_export_versions", "test_defaults", "test_configured",
+           "test_training_validation", "test_models_export", "test_examples", "test_theory_trained", "test_runtimes",
+           "test_serving")
 
 
 @pytest.hookimpl(tryfirst=True)

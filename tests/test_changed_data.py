@@ -14,7 +14,7 @@ from commands import run_evaluate, run_program, run_train
 
 from vae_tf.errors import InputError
 
-FLAGS = ("--model=vae", "--dataset=mine.npz", "--network=mlp_synthetic", "--batch_size=4", "--log_every=1")
+FLAGS = ("--model=vae", "--dataset=mine.npz", "--network=linear", "--latents=2", "--batch_size=4", "--log_every=1")
 SCORED = ("--metrics=active_units", "--geometry=", "--theory=", "--jobs=1")
 
 

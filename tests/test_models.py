@@ -150,17 +150,6 @@ def test_linear_decoder_objective_against_its_expectation():
     assert (np.abs(samples.mean(0) - exact) < 5 * error).all()
 
 
-def test_gradients_reach_every_weight():
-    for case in CASES:
-        model = build(*case)
-        x, u = batch(case[2])
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(model.objective(x, u, noise=noise_for(model), training=True)["loss"])
-        gradients = tape.gradient(loss, model.trainable_variables)
-        dead = [v.path for v, g in zip(model.trainable_variables, gradients, strict=True) if g is None]
-        assert not dead, (case, dead)
-
-
 def test_mixed_precision_agrees_with_float32():
     for name in models.MODELS:
         single = build(name, "conv_locatello", (16, 16, 1), "bernoulli", {})

@@ -39,7 +39,10 @@ def test_absurd_variables_are_refused_at_once(tmp_path, case):
 
 
 def test_all_other_variables_together_change_nothing(tmp_path):
-    """One pair of processes for all, because each imports TensorFlow; the long profile takes them one by one."""
+    """One pair of processes for all, because each imports TensorFlow; the long profile takes them one by one.
+
+    `slow` are those of XLA's settings and PYTHONOPTIMIZE=1, for which Python compiles all of TensorFlow anew.
+    """
     write_keras_settings(tmp_path)
     environment = {key: value for case in TAKEN if not case.get("slow") for key, value in case["environment"].items()}
     for argv in (TRAIN, SCORE):
