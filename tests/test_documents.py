@@ -9,7 +9,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[1]
 WIDTH = 120
 GENERATED = ("results.md",)
-SUFFIXES = ("py", "md", "csv", "html", "json", "png", "flags")
+SUFFIXES = ("py", "md", "csv", "html", "json", "png", "gif", "webp", "tex", "flags")
 DOCUMENTS = [path for pattern in ("*.md", "docs/*.md", "docs/papers/*.md", "exported/*.md", "tests/fixtures/*.md")
              for path in sorted(ROOT.glob(pattern))]
 
