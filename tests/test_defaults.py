@@ -128,11 +128,10 @@ def squares(size, channels, examples=64):
                     rng.integers(0, 120, (examples, 1, 1, channels))).astype(np.uint8)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_large_images_stay_finite_by_default(tmp_path, seed):
+def test_large_images_stay_finite_by_default(tmp_path):
     np.savez(tmp_path / "mine.npz", images=squares(128, 3))
-    _, _, _, history = TABLE["train_one"](f"--dataset={tmp_path / 'mine.npz'}", "--model=vae", f"--seed={seed}",
-                                        "--batch_size=16", most_steps=20)
+    _, _, _, history = TABLE["train_one"](f"--dataset={tmp_path / 'mine.npz'}", "--model=vae", "--batch_size=16",
+                                          most_steps=20)
     assert history[-1]["step"] == 20 and np.isfinite(history[-1]["loss"])
 
 

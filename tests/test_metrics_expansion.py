@@ -145,9 +145,12 @@ def test_sampled_and_exact_model_inference_errors_agree(tmp_path):
     """The same linear model, once as such, once as if its network were not known to be linear."""
     dataset = data.load("linear_mixture")
     model, _ = loaded_optimum(dataset, 2.0, 1.0)
-    exact, sampled = (measured(
-        exported(tmp_path / network, model, dataset, "beta_vae", network, "gaussian", 2.0, 1.0), dataset,
-        np.arange(300), ("model_inference_error",))[0]["model_inference_error"] for network in ("linear", "unknown"))
+    saved, found = exported(tmp_path, model, dataset, "beta_vae", "linear", "gaussian", 2.0, 1.0), []
+    for network in ("linear", "unknown"):
+        saved.card["recipe"]["network"] = network
+        results, _ = measured(saved, dataset, np.arange(300), ("model_inference_error",))
+        found.append(results["model_inference_error"])
+    exact, sampled = found
     difference = sampled.parts["per_example"] - exact.parts["per_example"]
     bias = sampled.parts["bias"].mean()
     assert 0 < bias < (1 / (2 * sampled.parts["effective_sample_size"])).mean()      # by 1 / (2 * 256)

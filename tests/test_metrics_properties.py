@@ -37,7 +37,8 @@ def changed(change, codes, factors):
     if change == "sign":
         return [(codes * [-1, 1, -1, 1], unit, factors)]
     if change == "scale":       # powers of 2, which round nothing
-        return [(codes * scale, scale, factors) for scale in 2.0 ** np.array([[-7, 0, 3, -4], [-9, -12, 1, 5]])]
+        scale = 2.0 ** np.array([-9, -12, 0, 5])
+        return [(codes * scale, scale, factors)]
     if change == "warping":
         return [(warped, unit, factors) for warped in (np.exp(3 * codes), 0.05 * np.arctan(codes))]
     names = np.array([7, -3, 40, 0, 12])
