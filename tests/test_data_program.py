@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from vae_tf import data
+from vae_tf import data, extensions
 from vae_tf.data import __main__ as program
 from vae_tf.data import drawing, findings, listing, verifying
 from vae_tf.errors import InputError
@@ -26,7 +26,8 @@ def run(monkeypatch, capsys, tmp_path):
             code = end.code
         return code, *capsys.readouterr()
 
-    return run
+    yield run
+    extensions.load.cache_clear()       # the program has imported the extensions of this process, which are none
 
 
 def grid(counts, **more):

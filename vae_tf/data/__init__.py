@@ -8,7 +8,7 @@ from vae_tf.data.registry import DATASETS, choose_settings, is_path, register
 from vae_tf.errors import InputError
 
 # Each of these modules registers its datasets; the order is that of --help.
-from vae_tf.data import dsprites, scenes, synthetic, catalogue  # isort: skip
+from vae_tf.data import dsprites, scenes, synthetic, catalogue, builders  # isort: skip
 
 DEFAULT = "dsprites"        # what train.py trains on unless --dataset says otherwise
 
@@ -17,7 +17,7 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     """Return a Dataset by name.
 
     Args:
-        name: a key of DATASETS, or the path of an .npz file or of a folder of images.
+        name: a key of DATASETS, or the path of an .npz file or of a folder of images, or "tfds:NAME".
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR or TFDS's default.
         seed: the seed for data that are drawn at random (synthetic_*, nonstationary_sources, linear_mixture*,
             translated_digit).
@@ -28,13 +28,15 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     checks.check_whole("seed", seed, 0)
     if name in DATASETS:
         return DATASETS[name].load(data_dir, seed)
+    if str(name).startswith(builders.PREFIX):
+        return builders.read_dataset(name, data_dir)
     if not is_path(str(name)):
         raise InputError(f"dataset: expected one of {', '.join(DATASETS)}, or the path of an .npz file or of a folder "
-                         f"of images; got {name!r}")
+                         f"of images, or {builders.PREFIX}NAME; got {name!r}")
     return arrays.read_dataset(name) if str(name).endswith(".npz") else folders.read_dataset(str(name))
 
 
-__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "catalogue", "check_split",
+__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "builders", "catalogue", "check_split",
            "choose_settings",
            "describe", "describe_examples", "dsprites", "folders", "from_arrays", "has_dark", "has_dark_image",
            "is_path", "load", "register", "sample_evenly", "scenes", "synthetic"]

@@ -38,7 +38,7 @@ def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
     if ("images" in arrays) == ("data" in arrays):
         raise InputError(f"dataset: {path}: expected one array `images` [N, H, W, C] or `data` [N, n]; "
                          f"got {', '.join(arrays) or 'no arrays'}")
-    x = (_convert_images(path, arrays["images"]) if "images" in arrays
+    x = (convert_images(path, arrays["images"]) if "images" in arrays
          else _convert_floats(path, "data", arrays["data"], 2).astype(np.float32))
     if not x.size:
         raise InputError(f"dataset: {path}: expected at least one example of one value, got shape {x.shape}")
@@ -103,7 +103,7 @@ def _list_rows(chosen: Booleans, most: int = 5) -> str:
     return f"row {listed}" if len(rows) == 1 else f"{len(rows):,} rows ({listed})"
 
 
-def _convert_images(path: str, images: Any) -> Integers:
+def convert_images(path: str, images: Any) -> Integers:
     """Return images as uint8 [N, H, W, C], 0 to 255, of any array that can only mean such images."""
     if images.ndim == 3:
         images = images[..., np.newaxis]

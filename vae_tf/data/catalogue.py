@@ -42,16 +42,37 @@ def load_mnist_digits(data_dir: str | None = None) -> Integers:
 
 def _read(name: str, split: str, data_dir: str | None) -> dict[str, Any]:
     """Return the arrays of a split, by name."""
+    builder = find_builder(name, data_dir)
+    prepare(name, builder)
+    return read_split(builder, split)
+
+
+def find_builder(name: str, data_dir: str | None) -> Any:
+    """Return a builder of TensorFlow Datasets; raises InputError where there is none of the name."""
     import tensorflow_datasets as tfds  # this import takes a second, and only these datasets need it
 
-    builder = tfds.builder(name, data_dir=data_dir)
-    if not (builder.data_path / "dataset_info.json").exists():      # builder.is_prepared() warns where it is not
-        try:
-            _check_reachable(next(iter(builder.url_infos)))
-            builder.download_and_prepare()
-        except Exception as error:        # a fault of the network or the disk; TFDS has no common class for these
-            raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
-                             f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
+    try:
+        return tfds.builder(name, data_dir=data_dir)
+    except Exception as error:          # TFDS has no common class for an unknown name, configuration or version
+        raise InputError(f"dataset: TensorFlow Datasets knows no {name} ({type(error).__name__})") from error
+
+
+def prepare(name: str, builder: Any) -> None:
+    """Download and prepare a builder's data, unless they are there; raises InputError where that fails."""
+    if (builder.data_path / "dataset_info.json").exists():      # builder.is_prepared() warns where it is not
+        return
+    try:
+        _check_reachable(next(iter(builder.url_infos)))
+        builder.download_and_prepare()
+    except Exception as error:          # a fault of the network or the disk; TFDS has no common class for these
+        raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
+                         f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
+
+
+def read_split(builder: Any, split: str) -> dict[str, Any]:
+    """Return the arrays of a split of a prepared builder, by name."""
+    import tensorflow_datasets as tfds
+
     return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -223,6 +224,13 @@ def scale(factors: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
 def one_hot(classes: Integers, size: int) -> Floats:
     """Convert integers [B] to float32 [B, size], with a 1 in the column of each class."""
     return np.eye(size, dtype=np.float32)[classes]
+
+
+def count_combinations(values: Array, sizes: Sequence[int]) -> int:
+    """Return how many different rows classes [N, K] have, each column k with values from 0 to sizes[k] - 1."""
+    if math.prod(sizes) >= 2**63:
+        return len(np.unique(values, axis=0))
+    return len(np.unique(np.ravel_multi_index(tuple(values.T), tuple(sizes))))      # many times as fast
 
 
 def from_arrays(name: str, x: Array, values: Array | None = None, factors: Iterable[Factor] = (),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vae_tf.data.dataset import FEWEST_TO_SPLIT, Dataset
+from vae_tf.data.dataset import FEWEST_TO_SPLIT, Dataset, count_combinations
 from vae_tf.typing import Array, Integers
 
 LOOKED_AT = 2_000           # examples that are read, spread evenly
@@ -60,12 +60,10 @@ def _describe_counts(column: Array, size: int) -> str:
 
 def _describe_grid(dataset: Dataset, values: Array) -> str:
     """Return how many of the possible combinations of the factors occur."""
-    sizes = dataset.factor_sizes
-    if not all(sizes):
+    sizes = [size for size in dataset.factor_sizes if size]
+    if len(sizes) < len(dataset.factors):
         return "Grid: none, because some factors are continuous"
-    possible = math.prod(size for size in sizes if size)
-    numbered = possible < 2**63 and np.ravel_multi_index(tuple(values.T), [size or 1 for size in sizes])
-    found = len(np.unique(values, axis=0) if numbered is False else np.unique(numbered))
+    possible, found = math.prod(sizes), count_combinations(values, sizes)
     if found == possible:
         once = "once" if possible == len(dataset) else f"{len(dataset) / possible:.3g} times on average"
         return f"Grid: complete, each of the {possible:,} combinations of values occurs {once}"
