@@ -5,6 +5,7 @@ source files become plain text, because a site does not have them.
 """
 
 import ast
+import html
 import pathlib
 import re
 
@@ -63,7 +64,7 @@ def write_flags():
 
 def escape(text):
     """Text as a cell of a table of Markdown shows it."""
-    return re.sub(r"([|<*_`])", r"\\\1", " ".join(text.split()))
+    return html.escape(" ".join(text.split()), quote=False).replace("|", "&#124;")
 
 
 def describe_default(flag):
