@@ -154,7 +154,8 @@ def compare(asked):
                                   fitted=fitted, progress=report.Progress())
     lines = [f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
              f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here",
-             *comparison.report(groups.members, measured), *say_other_examples(recipes)]
+             *comparison.report(groups.members, measured), *say_other_examples(recipes),
+             *(f"  {line}" for line in groups.list_mixed())]
     print("\n".join(lines))
     report.show(lambda width: report.make_compared_table(
         groups, (report.list_scores if asked.verbose else report.list_first_scores)(groups), width))

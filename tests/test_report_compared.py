@@ -57,6 +57,8 @@ def test_models_of_a_recipe_are_a_group_unless_columns_say_otherwise(twelve):
     by_model = report.group_models(*forge(), by=("model",))
     assert by_model.labels == ["vae", "beta_vae"] and by_model.spread == "over models that differ in beta and seed"
     assert by_model.means[0]["models"] == 6 and "beta" not in by_model.means[0]
+    assert "differ in beta and seed: tests and spreads are over models" in by_model.list_mixed()[0]
+    assert not twelve.list_mixed()
     # Models of one group that differ in more than the seed are no repetitions of each other.
     assert not comparison.list_left_out(by_model.members, measure(forge()[0]))
     by_both = report.group_models(*forge(), by=("model", "beta"))

@@ -44,6 +44,13 @@ class Groups:
         """What a spread is over, in words."""
         return "over seeds" if self.differ in ((), ("seed",)) else f"over models that differ in {_list(self.differ)}"
 
+    def list_mixed(self) -> list[str]:
+        """Return a sentence that says that the models of a group differ in more than the seed, if they do."""
+        if self.spread == "over seeds":
+            return []
+        return [f"The models of a group differ in {_list(self.differ)}: tests and spreads are over models, not over "
+                "seeds of one recipe."]
+
 
 def check_columns(by: Sequence[str]) -> None:
     """Raise InputError unless models can be grouped by these columns, before anything is scored."""
