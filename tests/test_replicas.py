@@ -10,7 +10,7 @@ from cases import build, dataset
 from vae_tf import runs, training
 from vae_tf.errors import InputError
 
-DENSE = [(name, "mlp_synthetic", (3,), "gaussian", {}) for name in
+DENSE = [(name, "mlp_synthetic" if name in ("vae", "ivae") else "linear", (3,), "gaussian", {}) for name in
          ("vae", "full_covariance_vae", "beta_tcvae", "ivae", "ae", "dip_vae_i", "annealed_vae")]
 
 
