@@ -48,6 +48,7 @@ def test_a_keras_that_runs_on_another_backend_is_refused():
 
 
 def test_a_program_imports_tensorflow_without_a_word():
-    program = "from vae_tf import console\nconsole.start()\nconsole.import_tensorflow()\nimport vae_tf.cli\n"
+    program = ("from vae_tf import console\nconsole.start()\nconsole.import_tensorflow()\nimport vae_tf.cli\n"
+               "import gc\nassert gc.isenabled() and gc.get_freeze_count() > 100_000\n")
     done = python(program, TF_CPP_MIN_LOG_LEVEL="3")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

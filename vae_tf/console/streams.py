@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import gc
 import io
 import os
 import signal
@@ -62,11 +63,15 @@ def import_tensorflow() -> None:
     """Import TensorFlow without what its native code prints, unless the environment asks for it.
 
     TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
-    TF_CPP_MIN_LOG_LEVEL below 3 lets everything through.
+    TF_CPP_MIN_LOG_LEVEL below 3 lets everything through. The garbage collector, which would find nothing, leaves alone
+    what is imported: it costs a fifth of the time.
     """
     silent = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
+    gc.disable()
     with _silence_native_output() if silent else contextlib.nullcontext():
         import tensorflow  # noqa: F401
+    gc.freeze()
+    gc.enable()
 
 
 @contextlib.contextmanager
