@@ -181,7 +181,7 @@ X = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
 @pytest.mark.parametrize(("arguments", "arrays", "message"), [
     (["--model=wae"], None, "--model=wae.*ae|vae|"),
     (["--network=mlp"], None, "--network=mlp.*linear|"),
-    (["--dataset=cifar"], None, "expected one of dsprites, synthetic_linear, .*got 'cifar'"),
+    (["--dataset=cifar"], None, "expected one of dsprites, .*got 'cifar'"),
     (["--latents=0"], None, "--latents=0.*integer in the range"),
     (["--latents=many"], None, "--latents=many"),
     (["--model=beta_vae", "--beta=-1"], None, "--beta=-1"),
