@@ -37,7 +37,7 @@ def changed(change, codes, factors):
     if change == "sign":
         return [(codes * [-1, 1, -1, 1], unit, factors)]
     if change == "scale":       # powers of 2, which round nothing
-        scale = 2.0 ** np.array([-9, -12, 0, 5])
+        scale = 2.0 ** np.array([5, -12, 0, -9])
         return [(codes * scale, scale, factors)]
     if change == "warping":
         return [(warped, unit, factors) for warped in (np.exp(3 * codes), 0.05 * np.arctan(codes))]
