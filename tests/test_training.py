@@ -125,7 +125,7 @@ def test_calls_of_the_graph_are_as_long_as_stops_allow(monkeypatch):
     add = rows.Row.add
     monkeypatch.setattr(rows.Row, "add", lambda self, steps, *given: (counts.append(steps), add(self, steps, *given)))
     fit(small(), 1000, log_every=1000, checkpoint_every=1000)
-    assert sum(counts) == 1000 and counts[:2] == [1, 1] and max(counts) > 8
+    assert sum(counts) == 1000 and counts[0] == 1 and max(counts) > 8
     assert all(after <= 8 * before for before, after in itertools.pairwise(counts))
 
 
