@@ -105,10 +105,9 @@ def dto_of_active_latents(gram: np.ndarray, narrow: np.ndarray) -> Result:
 def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """mean over x of sum_j log ||c_j|| - 1/2 log det J^T J, nats (rolinek S6, bhowal Lemma 10, allen Theorem 5).
 
-    Independent mechanism analysis calls it the IMA contrast (Gresele 2021), and finds it in the gap of a VAE's ELBO
-    (Reizinger 2022). The score is 0 or more, and 0 if the columns are orthogonal. It needs no SVD, so it has none of
-    the ambiguity of one, and it does not depend on the columns' lengths. It is infinite where columns are linearly
-    dependent; such examples are left out, with a warning.
+    Others call it the IMA contrast (Gresele 2021, Reizinger 2022). The score is 0 or more, and 0 if the columns are
+    orthogonal. It needs no SVD, so it has none of the ambiguity of one, and it does not depend on the columns' lengths.
+    It is infinite where columns are linearly dependent; such examples are left out, with a warning.
 
     Args:
         gram: J^T J [N, d, d].
