@@ -52,3 +52,12 @@ def test_a_program_imports_tensorflow_without_a_word():
                "import gc\nassert gc.isenabled() and gc.get_freeze_count() > 100_000\n")
     done = python(program, TF_CPP_MIN_LOG_LEVEL="3")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_programs_do_not_print_tensorflow_s_advice_to_its_programmers():
+    program = ("from vae_tf import console\nconsole.start()\nconsole.import_tensorflow()\nimport tensorflow as tf\n"
+               "def copy(x):\n    return x\n"
+               "for i in range(9):\n    tf.function(copy)(tf.zeros(i))\n"
+               "tf.get_logger().warning('a warning')\n")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100)
+    assert "retracing" not in run.stderr and "a warning" in run.stderr
