@@ -67,12 +67,13 @@ def test_codes_alone_are_asked_less():
     assert list(found) == ["Latents", "Disentangled", "Next"] and "no factors" in found["Disentangled"].short
 
 
-@pytest.mark.parametrize(("gap", "verdict"), [(0.03, "yes"), (0.3, "partly"), (0.8, "no")])
-def test_theory_agrees_up_to_an_error(gap, verdict):
+@pytest.mark.parametrize(("gap", "verdict", "words"), [
+    (0.03, "yes", "3 %"), (0.3, "partly", "30 %"), (0.8, "no", "80 %"), (118027.95, "no", "a factor of 120,000")])
+def test_theory_agrees_up_to_an_error(gap, verdict, words):
     scored = scored_codes()
     scored = scored._replace(results={**scored.results, "posterior_covariance_gap": Result("gap", gap, {}, "")})
     theory = answers_of(facts_of(scored))["Theory"]
-    assert theory.verdict == verdict and f"is off by {round(100 * gap)} %" in theory.short
+    assert theory.verdict == verdict and f"is off by {words}" in theory.short
 
 
 @pytest.mark.parametrize(("slope", "state"), [(0.0, "converged"), (-0.05, "falling"), (0.05, "rising")])

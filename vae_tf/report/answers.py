@@ -9,7 +9,7 @@ import numpy as np
 from vae_tf import activity, metrics, verdicts
 from vae_tf.report.convergence import Convergence
 from vae_tf.report.facts import Facts
-from vae_tf.report.numbers import format_number
+from vae_tf.report.numbers import format_number, format_share
 from vae_tf.report.usual import compare_with_usual, find_usual
 
 VERDICTS = ("yes", "partly", "no", "unknown")
@@ -145,7 +145,7 @@ def answer_theory(facts: Facts) -> Answer:
     gaps = {name: results[name].score for name in GAPS
             if name in results and not facts.scored.explain_no_meaning(name)}
     optimum, gap = results.get("linear_optimum"), results.get("deterministic_elbo_gap")
-    said = [f"{GAPS[name]} {100 * score:.0f} %" for name, score in gaps.items()]
+    said = [f"{GAPS[name]} {format_share(score)}" for name, score in gaps.items()]
     if gap is not None:
         said.append(f"the ELBO to second order is off by {abs(gap.score):.2g} nats")
     if optimum is not None:

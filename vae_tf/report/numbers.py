@@ -3,6 +3,11 @@
 import math
 
 
+def format_share(value: float) -> str:
+    """Write a share as per cent, or as a factor of two digits where it is above 10."""
+    return f"{100 * value:.0f} %" if not value > 10 or math.isinf(value) else f"a factor of {float(f'{value:.2g}'):,.0f}"
+
+
 def format_number(value: float, digits: int = 3) -> str:
     """Write a number with `digits` decimals, or with two significant digits where those would hide it."""
     if not math.isfinite(value):
