@@ -5,7 +5,9 @@ import math
 
 def format_share(value: float) -> str:
     """Write a share as per cent, or as a factor of two digits where it is above 10."""
-    return f"{100 * value:.0f} %" if not value > 10 or math.isinf(value) else f"a factor of {float(f'{value:.2g}'):,.0f}"
+    if 10 < value < math.inf:
+        return f"a factor of {float(f'{value:.2g}'):,.0f}"
+    return f"{100 * value:.0f} %"
 
 
 def format_number(value: float, digits: int = 3) -> str:
