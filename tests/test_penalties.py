@@ -112,6 +112,13 @@ def test_a_weight_of_zero_changes_no_bit():
         np.testing.assert_array_equal(a, b)
 
 
+def test_a_run_with_a_penalty_goes_on_exactly(tmp_path):
+    through = train(make(kind="hessian"), steps=4)
+    train(make(kind="hessian"), steps=2, run_dir=tmp_path)
+    for a, b in zip(through, train(make(kind="hessian", seed=5), steps=4, run_dir=tmp_path), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.parametrize("kind", ["orthogonality", "hessian"])
 def test_replicas_and_devices_share_the_penalty(kind):
     """20 of 32 examples: on two devices, all of the first device's and some of the second's."""
