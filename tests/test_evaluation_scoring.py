@@ -101,7 +101,7 @@ def test_numbers_and_table(scored):
 def flags(**values):
     return types.SimpleNamespace(**{"metrics": ["default"], "examples": 10_000, "seed": 0, "quick": False, "jobs": 1,
                                     "latents": "all", "factors": None, "samples_per_value": None, "passive_kl": 0.01,
-                                    "geometry": [], "theory": [], "geometry_examples": 200,
+                                    "geometry": [], "theory": [], "geometry_examples": 200, "codes": None,
                                     **values})
 
 
@@ -111,8 +111,11 @@ def test_flags_name_metrics():
     assert cli.read_options(flags(metrics=["mig", "dci", "mig"])).names == ("mig", "dci")
     assert cli.read_options(flags(quick=True)).examples == cli.QUICK_EXAMPLES
     assert cli.read_options(flags(quick=True, examples=50)).examples == 50
-    with pytest.raises(InputError, match="got 'mug'"):
-        cli.read_options(flags(metrics=["mug"]))
+    assert cli.read_options(flags(metrics=["ima_contrast", "hadamard_gap"], geometry=["dto"])).names == (
+        "hadamard_gap", "dto")
+    for given, codes in (("mug", None), ("ima_contrast", "my.npz")):
+        with pytest.raises(InputError, match=f"got '{given}'"):
+            cli.read_options(flags(metrics=[given], codes=codes))
 
 
 @pytest.mark.parametrize("name", ["ae", "beta_vae", "full_covariance_vae", "ivae"])

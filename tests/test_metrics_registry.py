@@ -118,6 +118,19 @@ def test_what_metrics_share_is_computed_once():
     assert len(calls) == traced and results["dto"].score == pytest.approx(0, abs=1e-6)
 
 
+def test_another_name_asks_for_the_same_metric(registered):
+    context = metrics.Context(np.ones((4, 2), np.float32), decoder=lambda z: z @ np.eye(2, 5, dtype=np.float32))
+    results, _ = metrics.measure(("ima_contrast",), context)
+    assert list(results) == ["hadamard_gap"] and metrics.find_name("ima_contrast") == "hadamard_gap"
+    assert evaluation.Options(["ima_contrast"]).names == ("hadamard_gap",)
+    assert "| `hadamard_gap` or `ima_contrast` |" in page.list_declarations("geometry")
+    assert "ima_contrast" not in metrics.list_names()
+    with pytest.raises(InputError, match="name: expected a name that no metric has; got mig, which vae_tf"):
+        declare_toy(also=("mig",))
+    with pytest.raises(InputError, match="name: expected a name that no metric has; got ima_contrast, which vae_tf"):
+        metrics.register(needs=("codes",), meaning="a toy", name="ima_contrast")(lambda codes: None)
+
+
 def test_codes_are_scored_without_tensorflow():
     script = ("import sys, numpy as np\nfrom vae_tf import evaluation, metrics\n"
               "evaluation.score(evaluation.Codes(np.eye(50)), ['active_units'])\n"

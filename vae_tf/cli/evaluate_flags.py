@@ -49,7 +49,8 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.add_list("metrics", "default",
                    "Metrics to compute, comma-separated, from " + ", ".join(metrics.list_names("metrics"))
                    + ". The word default stands for all but " + _enumerate(_list_slow("metrics")) + ", which take "
-                   "minutes; the word all stands for all of them.")
+                   "minutes; the word all stands for all of them. With a model, names of --geometry and --theory "
+                   "may stand here, too.")
     group.add_integer("examples", 10_000, "Number of examples, drawn from the test part, from which a metric is "
                       "estimated. Metrics that learn from examples get half as many again to be tested on.",
                       lower_bound=2)

@@ -102,11 +102,13 @@ def read_options(flags: FlagValues) -> evaluation.Options:
     if flags.jobs is not None:
         memory.check_fits("--jobs", flags.jobs * OF_A_JOB, f"{flags.jobs:,} worker processes", "give fewer")
     sets = {"default": metrics.list_default_names(), "all": metrics.list_names("metrics")}
-    names = tuple(dict.fromkeys(name for given in flags.metrics for name in sets.get(given, (given,))))
-    for group, given in (("metrics", names), ("geometry", flags.geometry), ("theory", flags.theory)):
-        metrics.check_names(given, group)
+    names = [name for given in flags.metrics for name in sets.get(given, (given,))]
+    # Without --codes there is a model, and --metrics may name what the other two flags are for.
+    metrics.check_names(names, "metrics" if flags.codes else None)
+    metrics.check_names(flags.geometry, "geometry")
+    metrics.check_names(flags.theory, "theory")
     return evaluation.Options(
-        names=(*names, *flags.geometry, *flags.theory),
+        names=tuple(dict.fromkeys(map(metrics.find_name, (*names, *flags.geometry, *flags.theory)))),
         examples=min(flags.examples, QUICK_EXAMPLES) if flags.quick else flags.examples,
         around=min(flags.geometry_examples, QUICK_GEOMETRY) if flags.quick else flags.geometry_examples,
         seed=flags.seed, jobs=flags.jobs or joblib.cpu_count(), quick=flags.quick, latents=flags.latents,

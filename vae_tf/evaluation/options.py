@@ -40,7 +40,8 @@ class Options:
     passive_kl: float = activity.PASSIVE_KL
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", metrics.list_default_names() if self.names is None else tuple(self.names))
+        object.__setattr__(self, "names", metrics.list_default_names() if self.names is None else
+                           tuple(map(metrics.find_name, self.names)))
         metrics.check_names(self.names)     # type: ignore[arg-type]
         for name, low in (("examples", 1), ("around", 1), ("seed", 0), ("jobs", 1)):
             checks.check_whole(name, getattr(self, name), low, checks.LARGEST_INTEGER)

@@ -100,14 +100,14 @@ def dto_of_active_latents(gram: np.ndarray, narrow: np.ndarray) -> Result:
     return _say_which_latents(dto(gram, narrow), narrow)
 
 
-@register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT,
+@register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT, also=("ima_contrast",),
           meaning="distance of the Jacobian's columns from orthogonality, by their volume, in nats")
 def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """mean over x of sum_j log ||c_j|| - 1/2 log det J^T J, nats (rolinek S6, bhowal Lemma 10, allen Theorem 5).
 
-    Others call it the IMA contrast (Gresele 2021, Reizinger 2022). The score is 0 or more, and 0 if the columns are
-    orthogonal. It needs no SVD, so it has none of the ambiguity of one, and it does not depend on the columns' lengths.
-    It is infinite where columns are linearly dependent; such examples are left out, with a warning.
+    This is the IMA contrast of independent mechanism analysis (Gresele 2021, Reizinger 2022). It is 0 if the columns
+    are orthogonal, and larger otherwise. It needs no SVD, so it has none of the ambiguity of one, and the columns'
+    lengths do not count. Where columns are linearly dependent it is infinite; such examples are left out, with a warning.
 
     Args:
         gram: J^T J [N, d, d].

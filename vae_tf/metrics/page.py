@@ -20,7 +20,8 @@ def list_declarations(group: str) -> str:
     for name in list_names(group):
         metric = METRICS[name]
         columns = ["15,000" if metric.takes_all_rows else "10,000", _describe_beside(metric)] if of_codes else []
-        lines.append(_write_row(f"`{name}`", metric.meaning, ", ".join(metric.needs), *columns, metric.cost))
+        names = " or ".join(f"`{each}`" for each in (name, *metric.also))
+        lines.append(_write_row(names, metric.meaning, ", ".join(metric.needs), *columns, metric.cost))
     return "\n".join(lines)
 
 

@@ -49,6 +49,7 @@ class Metric:
     range: tuple[float, float] | None = None
     unchanged_by: tuple[str, ...] | None = None
     nearly_unchanged_by: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
 
     def __call__(self, *args: Any, **options: Any) -> Result:
         return self.function(*args, **options)
@@ -99,7 +100,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
              extremes: bool = False, cost: str = "cheap", no_meaning_for: tuple[str, ...] = NOT_IF_COLLAPSED,
              active: str | None = None, range: tuple[float, float] | None = None,
              unchanged_by: tuple[str, ...] | None = None, nearly_unchanged_by: tuple[str, ...] = (),
-             ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+             also: tuple[str, ...] = ()) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Declare a metric: a decorator of its function, whose calls it has checked by `vae_tf.arguments`.
 
     The function is called with the values of its needs, in their order. Keyword arguments of these names are filled in
@@ -119,6 +120,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
         range: the least and the largest score.
         unchanged_by: those of CHANGES, to the codes or the factors, that leave the score as it is; None says nothing.
         nearly_unchanged_by: those that leave it but for ties, a solver's tolerance or Monte Carlo noise.
+        also: other names under which people know the metric. They ask for it, and the score has its own name.
 
     Raises:
         InputError: a name that is taken or cannot be a flag's value, or arguments other than these. Calls of the
@@ -137,7 +139,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
     def declare(function: Callable[..., Result]) -> Callable[..., Result]:
         function = arguments.check(function)
         metric = Metric(name or function.__name__, function, needs, meaning, learns, extremes, cost, no_meaning_for,
-                        active, range, unchanged_by, nearly_unchanged_by)
+                        active, range, unchanged_by, nearly_unchanged_by, also)
         _add(metric)
         return function
 
@@ -145,18 +147,23 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
 
 
 def _add(metric: Metric) -> None:
-    if not metric.name.isidentifier() or metric.name in ("default", "all"):
-        raise InputError(f"name: expected letters, digits and underscores, neither default nor all; "
-                         f"got {metric.name!r}")
-    there = METRICS.get(metric.name)
-    if there and _find_place(there.function) != _find_place(metric.function):     # a reloaded module registers again
-        raise InputError(f"name: expected a name that no metric has; got {metric.name}, which "
-                         f"{there.function.__module__} has declared")
+    for name in (metric.name, *metric.also):
+        if not name.isidentifier() or name in ("default", "all"):
+            raise InputError(f"name: expected letters, digits and underscores, neither default nor all; got {name!r}")
+        there = METRICS.get(find_name(name))
+        if there and _find_place(there.function) != _find_place(metric.function):   # a reloaded module registers again
+            raise InputError(f"name: expected a name that no metric has; got {name}, which "
+                             f"{there.function.__module__} has declared")
     METRICS[metric.name] = metric
 
 
 def _find_place(function: Callable) -> tuple[str, str]:
     return function.__module__, function.__qualname__
+
+
+def find_name(name: str) -> str:
+    """Return the name in METRICS of the metric that has this name or is also known by it; any other name as it is."""
+    return next((metric.name for metric in METRICS.values() if name in metric.also), name)
 
 
 def list_names(group: str | None = None) -> tuple[str, ...]:
@@ -173,7 +180,7 @@ def check_names(given: Iterable[str], group: str | None = None) -> None:
     """Raise InputError for names that no metric has, or none of this group."""
     known = list_names(group)
     for name in given:
-        if name not in known:
+        if find_name(name) not in known:
             raise InputError(f"{group or 'metrics'}: expected names of {', '.join(known)}; got {name!r}")
 
 
@@ -183,7 +190,7 @@ def measure(given: Iterable[str], context: Context, progress: Callable[[int, int
     """Compute metrics of what a `Context` holds.
 
     Args:
-        given: names of METRICS.
+        given: names of METRICS, or other names of the same metrics.
         context: what there is; what metrics share is computed in it once.
         progress: called with (done, total) now and then, in examples looked at.
         finished: called with each name and its Result as soon as it is there.
@@ -194,7 +201,7 @@ def measure(given: Iterable[str], context: Context, progress: Callable[[int, int
     Raises:
         InputError: a name that no metric has.
     """
-    given = tuple(given)
+    given = tuple(map(find_name, given))
     check_names(given)
     needed = {need for name in given if not METRICS[name].explain_lack(context) for each in METRICS[name].needs
               for need in (each, *NEEDS[each].after) if NEEDS[need].is_long} - {*context.computed}
