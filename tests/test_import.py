@@ -47,6 +47,12 @@ def test_a_keras_that_runs_on_another_backend_is_refused():
         "import vae_tf first, or set KERAS_BACKEND=tensorflow")
 
 
+def test_what_scores_codes_is_imported_without_tensorflow_or_another_slow_library():
+    done = python("import sys\nimport vae_tf.data, vae_tf.evaluation, vae_tf.metrics, vae_tf.theory\n"
+                  "print({*sys.modules} & {'tensorflow', 'keras', 'sklearn', 'scipy.stats', 'matplotlib', 'pandas'})\n")
+    assert done.stdout == "set()\n", done.stderr
+
+
 def test_a_program_imports_tensorflow_without_a_word():
     program = ("from vae_tf import console\nconsole.start()\nconsole.import_tensorflow()\nimport vae_tf.cli\n"
                "import gc\nassert gc.isenabled() and gc.get_freeze_count() > 100_000\n")

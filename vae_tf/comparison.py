@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from vae_tf import activity, checks, evaluation, metrics, verdicts
 from vae_tf.errors import InputError, make_printable

@@ -49,6 +49,8 @@ def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, prog
 
 def measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -> Outcome:
     """Compute one metric on one draw of the codes."""
+    import sklearn  # noqa: F401    before its threads, and those of SciPy, are limited
+
     started = time.perf_counter()
     if not metric.takes_all_rows:
         codes = codes.take_rows(slice(asked.examples))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.stats import t as student
+import scipy
 
 from vae_tf import metrics
 
@@ -29,7 +29,7 @@ def estimate_interval(score: float, halves: Sequence[float], level: float = 0.95
     ever more rows. Where the bias exceeds the spread, as that of mutual information from histograms does by far, it
     never covers the limit.
     """
-    reach = student.ppf((1 + level) / 2, len(halves) - 1) * np.std(halves, ddof=1)
+    reach = scipy.stats.t.ppf((1 + level) / 2, len(halves) - 1) * np.std(halves, ddof=1)
     return score - reach, score + reach
 
 

@@ -4,9 +4,10 @@ Every metric is declared beside its function by `registry.register`: what it nee
 A metric looks at what a `Context` holds: codes and factors, the whole posterior, the decoder around posterior means, or
 the model, held against closed forms. `measure` computes metrics by name.
 
-Importing this package does not load TensorFlow, which takes seconds: scoring codes does without, and so do its worker
-processes. A new metric is a function in the file of its kind, with its declaration; metrics of one's own need not be in
-this package. `docs/metrics.md` says how.
+Importing this package loads neither TensorFlow nor scikit-learn, which take seconds: functions that need one of them
+import it themselves, and SciPy's parts load when they are first used. Scoring codes does without TensorFlow, and so do
+its worker processes. A new metric is a function in the file of its kind, with its declaration; metrics of one's own
+need not be in this package. `docs/metrics.md` says how.
 """
 # ruff: noqa: I001    The order of these imports is the order of metrics in tables.
 

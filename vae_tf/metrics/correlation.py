@@ -1,8 +1,7 @@
 """Metrics from the correlation of codes and factors."""
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.stats import rankdata
+import scipy
 
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays
@@ -41,7 +40,7 @@ def mcc(codes: np.ndarray, factors: np.ndarray) -> Result:
     codes, factors = check_arrays(codes, factors)
     r = correlation(codes, factors)
     per_factor, latent = _match(r)
-    ranked, _ = _match(correlation(rankdata(codes, axis=0), rankdata(factors, axis=0)))
+    ranked, _ = _match(correlation(scipy.stats.rankdata(codes, axis=0), scipy.stats.rankdata(factors, axis=0)))
     return Result("mcc", float(per_factor.mean()),
                   {"per_factor": per_factor, "latent": latent, "correlation": r, "spearman": np.array(ranked.mean())},
                   "0: no latent follows any factor; 1: each factor is a straight line in a latent of its own")
@@ -49,7 +48,7 @@ def mcc(codes: np.ndarray, factors: np.ndarray) -> Result:
 
 def _match(r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the best one-to-one matching of |r| [d, K]: the correlation of each factor, and its latent."""
-    latents, factors = linear_sum_assignment(r, maximize=True)
+    latents, factors = scipy.optimize.linear_sum_assignment(r, maximize=True)
     per_factor, latent = np.zeros(r.shape[1]), np.full(r.shape[1], -1)
     per_factor[factors], latent[factors] = r[latents, factors], latents
     return per_factor, latent

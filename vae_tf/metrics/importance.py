@@ -1,10 +1,10 @@
 """DCI: how far each latent serves one factor, by the importances of trees that predict factors from all latents."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from scipy.stats import entropy
-from sklearn.ensemble import GradientBoostingClassifier, HistGradientBoostingClassifier
+import scipy
 from threadpoolctl import threadpool_limits
 
 from vae_tf.arguments import Bins, Seed
@@ -78,14 +78,17 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[st
     return _measure("dci", codes, factors, bins, kinds, seed, fit_boosted)
 
 
-def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[GradientBoostingClassifier, np.ndarray]:
+def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
     """Fit boosted trees that predict classes v [N] from codes z [N, d]; with the importance [d] of each latent."""
+    from sklearn.ensemble import GradientBoostingClassifier
+
     learner = GradientBoostingClassifier(random_state=seed).fit(z, v)
     return learner, np.abs(learner.feature_importances_)        # rounding makes some zeros negative
 
 
-def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int,
-                           ) -> tuple[HistGradientBoostingClassifier, np.ndarray]:
+def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
     learner = HistGradientBoostingClassifier(max_depth=3, early_stopping=False, random_state=seed).fit(z, v)
     gain = np.zeros(z.shape[1])
     for tree in (tree for iteration in learner._predictors for tree in iteration):   # sklearn has none in public
@@ -96,6 +99,8 @@ def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int,
 
 def _measure(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None,
              seed: int, fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
+    import sklearn.ensemble  # noqa: F401    before its threads are limited
+
     codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
@@ -129,6 +134,7 @@ def concentration(importance: np.ndarray) -> tuple[float, np.ndarray, np.ndarray
     rows, columns = importance.shape
     total = importance.sum(1)
     share = importance / np.where(total > 0, total, 1)[:, np.newaxis]
-    each = np.where(total > 0, 1 - entropy(np.where(total > 0, share.T, 1), axis=0) / np.log(max(columns, 2)), 0)
+    entropy = scipy.stats.entropy(np.where(total > 0, share.T, 1), axis=0)
+    each = np.where(total > 0, 1 - entropy / np.log(max(columns, 2)), 0)
     weight = total / total.sum() if total.any() else np.full(rows, 1 / rows)
     return float(weight @ each), each, weight

@@ -3,11 +3,7 @@
 import warnings
 
 import numpy as np
-from scipy.stats import entropy
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.feature_selection import mutual_info_classif
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+import scipy
 from threadpoolctl import threadpool_limits
 
 from vae_tf.arguments import Bins, Seed
@@ -52,6 +48,8 @@ def infomec(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tupl
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
+    from sklearn.feature_selection import mutual_info_classif  # before its threads are limited
+
     codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
@@ -65,7 +63,7 @@ def infomec(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tupl
         for k in np.flatnonzero(varies):
             known[active, k] = mutual_info_classif(z[:, active], v[:, k], discrete_features=False,
                                                    n_neighbors=NEIGHBOURS, random_state=seed)
-            known[:, k] /= entropy(np.bincount(v[:, k]))
+            known[:, k] /= scipy.stats.entropy(np.bincount(v[:, k]))
             explicitness[k] = _measure_explicitness(z, v[:, k])
     table = known[np.ix_(active, varies)]
     per_latent, per_factor = np.full(len(active), np.nan), np.full(len(varies), np.nan)
@@ -102,6 +100,10 @@ def _scale(share: float, count: int) -> float:
 
 def _measure_explicitness(z: np.ndarray, classes: np.ndarray) -> float:
     """Return 1 - L / log C for codes z [N, d] and classes [N]: balanced, without a penalty, and on the same rows."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+
     learner = LogisticRegression(C=np.inf, class_weight="balanced", max_iter=100)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)     # 100 iterations are part of the definition

@@ -3,8 +3,7 @@
 import warnings
 
 import numpy as np
-from scipy.stats import entropy
-from sklearn.metrics import mutual_info_score
+import scipy
 
 from vae_tf import activity, arguments
 from vae_tf.arguments import Bins, Count, Seed, Share
@@ -23,11 +22,13 @@ def factor_information(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, 
     z = [discretise(column, bins, binning) for column in codes.T]
     v = find_classes(factors, bins, kinds).T
     return (np.array([[pair_information(a, b) for b in v] for a in z]),
-            np.array([entropy(np.bincount(b)) for b in v]))
+            np.array([scipy.stats.entropy(np.bincount(b)) for b in v]))
 
 
 def pair_information(a: np.ndarray, b: np.ndarray) -> float:
     """Return I(a; b) in nats of two columns of small integers [N]."""
+    from sklearn.metrics import mutual_info_score
+
     shape = a.max() + 1, b.max() + 1
     counts = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape)
     return max(0.0, mutual_info_score(None, None, contingency=counts))
@@ -183,7 +184,7 @@ def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: Co
     """
     codes, factors = check_arrays(codes, factors)
     z, v = (np.stack([discretise(column) for column in codes.T]), find_classes(factors).T)
-    of_factor, rng = np.array([entropy(np.bincount(b)) for b in v]), np.random.default_rng(seed)
+    of_factor, rng = np.array([scipy.stats.entropy(np.bincount(b)) for b in v]), np.random.default_rng(seed)
 
     def shares(rows: slice | np.ndarray) -> np.ndarray:
         table = np.array([[pair_information(a[rows], b) for b in v] for a in z])

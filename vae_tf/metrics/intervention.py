@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from vae_tf import activity
 from vae_tf.arguments import Bins, Count, NotNegative, Seed, Share, Whole
@@ -45,6 +43,9 @@ def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count
     Raises:
         InputError: fewer than two factors can be fixed.
     """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     factor, pairs = draw_alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
     features = np.concatenate([np.abs(np.diff(_encode(sampler, chunk), axis=2)).mean((1, 2))
                                for chunk in _divide(pairs)])

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-import scipy.stats
+import scipy
 
 from vae_tf.errors import InputError
 from vae_tf.metrics.registry import NOT_IF_DEAD, register

@@ -1,7 +1,7 @@
 """Entropies and densities of the aggregate posterior q(z), by Monte Carlo: the mixture of q(z|x) over the examples."""
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy
 
 CHUNK = 100_000             # number of densities in memory at a time, few enough to stay in the cache
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
@@ -63,5 +63,6 @@ def log_joint_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> 
     precision = stddevs**-2.0
     constant = -0.5 * (means**2 * precision).sum(1) - np.log(stddevs).sum(1) - means.shape[1] * HALF_LOG_2PI
     step = max(1, 10 * CHUNK // len(means))
-    return np.concatenate([logsumexp(z[i:i + step]**2 @ (-0.5 * precision.T) + z[i:i + step] @ (means * precision).T
-                                     + constant, axis=1) for i in range(0, len(z), step)]) - np.log(len(means))
+    parts = (z[i:i + step] for i in range(0, len(z), step))
+    return np.concatenate([scipy.special.logsumexp(part**2 @ (-0.5 * precision.T) + part @ (means * precision).T
+                                                   + constant, axis=1) for part in parts]) - np.log(len(means))

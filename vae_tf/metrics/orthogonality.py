@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 from threadpoolctl import threadpool_limits
 
 from vae_tf import activity, arguments, checks
@@ -51,7 +51,7 @@ def align(gram: np.ndarray) -> Aligned:
     # If every direction has its largest entry at another latent, these entries are the assignment; else it is searched.
     latent = size.argmax(1)
     for i in np.flatnonzero((np.sort(latent) != np.arange(latent.shape[1])).any(1)):
-        latent[i] = linear_sum_assignment(size[i].T, maximize=True)[1]
+        latent[i] = scipy.optimize.linear_sum_assignment(size[i].T, maximize=True)[1]
     direction = np.argsort(latent)
     V = np.take_along_axis(V, direction[:, np.newaxis], 2)
     sign = np.where(np.diagonal(V, axis1=1, axis2=2) < 0, -1, 1)

@@ -9,7 +9,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import ks_2samp, kstwobign
+import scipy
 
 from vae_tf import activity, arguments
 from vae_tf.activity import CLASSES, NEARLY_ALL, PASSIVE_KL, classify, is_passive, kl_per_latent
@@ -83,12 +83,12 @@ def draw_samples(mean: np.ndarray, stddev: np.ndarray, prior_mean: activity.Prio
 
 def ks_distances(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Return the Kolmogorov-Smirnov distance [d] between the columns of two samples, [N, d] and [M, d]."""
-    return np.array([ks_2samp(a, b, method="asymp").statistic for a, b in zip(one.T, other.T, strict=True)])
+    return np.array([scipy.stats.ks_2samp(a, b, method="asymp").statistic for a, b in zip(one.T, other.T, strict=True)])
 
 
 def ks_noise(n: int, level: float = NOISE_LEVEL) -> float:
     """Return the KS distance that two samples of n from one distribution exceed with probability `level` (n large)."""
-    return float(kstwobign.isf(level) * np.sqrt(2 / n))
+    return float(scipy.stats.kstwobign.isf(level) * np.sqrt(2 / n))
 
 
 def mixing_weight(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> float:

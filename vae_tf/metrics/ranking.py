@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import numpy as np
-from scipy.stats import rankdata
-from sklearn.linear_model import Lasso
+import scipy
 
 from vae_tf import activity, arguments
 from vae_tf.arguments import Choice, Positive
@@ -57,7 +56,7 @@ def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None,
                          f"got {[len(keep) for keep in informative]}")
     codes = [z[:, keep] for z, keep in zip(codes, informative, strict=True)]
     if similarity == "spearman":
-        codes = [rankdata(z, axis=0) for z in codes]
+        codes = [scipy.stats.rankdata(z, axis=0) for z in codes]
     M = len(codes)
     pairs = np.full((M, M), np.nan)
     for i, j in itertools.permutations(range(M), 2):
@@ -85,6 +84,8 @@ def _agreement(R: np.ndarray, average: str) -> float:
 
 def _lasso_weights(a: np.ndarray, b: np.ndarray, alpha: float) -> np.ndarray:
     """Return |weight| [d_a, d_b] of each latent of a in predicting each of b, both standardised; constants get 0."""
+    from sklearn.linear_model import Lasso
+
     def standardised(z: np.ndarray) -> np.ndarray:
         return (z - z.mean(0)) / np.where(z.std(0) > 0, z.std(0), 1)
 

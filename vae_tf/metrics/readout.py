@@ -1,11 +1,9 @@
 """Explicitness: can the classes of a factor be read off all latents linearly?"""
 
 import warnings
+from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
 from vae_tf.arguments import Bins, Seed
 from vae_tf.errors import InputError
@@ -67,11 +65,16 @@ def mean_roc_area(v: np.ndarray, probability: np.ndarray, known: np.ndarray) -> 
     v are classes [N], probability is [N, C], of classes known [C]. A class that v lacks has no area. The mean is NaN
     where none has: v is of one class, or of unknown classes alone.
     """
+    from sklearn.metrics import roc_auc_score
+
     areas = [roc_auc_score(v == c, p) for c, p in zip(known, probability.T, strict=True) if 0 < (v == c).sum() < len(v)]
     return np.mean(areas) if areas else np.nan
 
 
-def fit_logistic(z: np.ndarray, v: np.ndarray) -> LogisticRegression:
+def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
     """Fit a logistic regression of classes v [N] on codes z [N, d]."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return LogisticRegression(max_iter=1_000).fit(z, v)

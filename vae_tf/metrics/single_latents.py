@@ -4,9 +4,6 @@ import math
 import warnings
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.svm import LinearSVC
 
 from vae_tf.arguments import Count, Seed
 from vae_tf.errors import InputError
@@ -71,6 +68,8 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
 def _measure_factor(codes: np.ndarray, v: np.ndarray, classify: bool, neighbours: int, train: np.ndarray,
                     test: np.ndarray) -> tuple[np.ndarray, float, float, float]:
     """Return, for a factor v [N], A [d] of each latent alone, M, and the best constant's and a perfect score."""
+    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+
     if classify:
         v = np.unique(v, return_inverse=True)[1]
         normaliser = np.unique(v[test], return_counts=True)[1].max() / len(test)
@@ -132,6 +131,9 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
 
 
 def _svm_accuracy(z: np.ndarray, v: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.svm import LinearSVC
+
     learner = LinearSVC(C=0.01, class_weight="balanced", dual=False)     # the solver of the primal is deterministic
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return learner.fit(z[train], v[train]).score(z[test], v[test])

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import special_ortho_group
+import scipy
 
 from vae_tf.evaluation import Evaluation
 
@@ -56,7 +56,8 @@ def compare_with_rotations(grams: np.ndarray, informative: np.ndarray, seed: int
         return None
     inner = grams[:, informative][:, :, informative]
     d = inner.shape[1]
-    rotations = special_ortho_group.rvs(d, size=count, random_state=np.random.default_rng(seed)).reshape(count, d, d)
+    rng = np.random.default_rng(seed)
+    rotations = scipy.stats.special_ortho_group.rvs(d, size=count, random_state=rng).reshape(count, d, d)
     chance = np.array([_average(compute_cosines(R.T @ inner @ R)) for R in rotations])
     return Columns(compute_cosines(grams), _average(compute_cosines(inner)), chance,
                    np.diagonal(grams, axis1=1, axis2=2))

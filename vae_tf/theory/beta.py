@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+import scipy
 
 from vae_tf import arguments
 from vae_tf.arguments import Choice, Count, Positive, Sizes
@@ -59,13 +59,13 @@ def dispersed_log_likelihood(family: Annotated[str, Choice(("gaussian", "gamma",
         return -((x - mean) ** 2) / (2 * scaled) - np.log(2 * np.pi * scaled) / 2
     if family == "gamma":
         shape = 1 / scaled
-        return (shape - 1) * np.log(x) - shape * x / mean - shape * np.log(mean * scaled) - gammaln(shape)
+        return (shape - 1) * np.log(x) - shape * x / mean - shape * np.log(mean * scaled) - scipy.special.gammaln(shape)
     draws = round(1 / scaled)
     if draws < 1 or not np.isclose(scaled * draws, 1):
         raise InputError(f"beta: expected 1, 1/2, 1/3, ... for a Bernoulli; got {scaled:g}. No distribution has its "
                          "likelihood to the power 1 / beta at others")
     ones = x * draws
-    ways = gammaln(draws + 1) - gammaln(ones + 1) - gammaln(draws - ones + 1)
+    ways = scipy.special.gammaln(draws + 1) - scipy.special.gammaln(ones + 1) - scipy.special.gammaln(draws - ones + 1)
     return ways + ones * np.log(mean) + (draws - ones) * np.log1p(-mean)
 
 
@@ -86,7 +86,7 @@ def tempered_posterior(log_likelihood: Annotated[ArrayLike, Sizes("... Z")],
         (log q(z|x) [..., Z], the beta-ELBO there [...]: beta log sum_z p(z) p(x|z)^{1/beta}), nats.
     """
     joint = np.asarray(log_likelihood, np.float64) / beta + np.asarray(log_prior, np.float64)
-    evidence = logsumexp(joint, axis=-1)
+    evidence = scipy.special.logsumexp(joint, axis=-1)
     return joint - evidence[..., np.newaxis], beta * evidence
 
 

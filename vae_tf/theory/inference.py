@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
-from scipy.special import logsumexp
+import scipy
 
 from vae_tf import arguments
 from vae_tf.arguments import Sizes
@@ -55,9 +54,9 @@ def model_inference_error(log_weights: Annotated[ArrayLike, Sizes("N S")]) -> tu
     """
     log_weights = np.asarray(log_weights, np.float64)
     draws = log_weights.shape[1]
-    total = logsumexp(log_weights, axis=1)
+    total = scipy.special.logsumexp(log_weights, axis=1)
     error = total - np.log(draws) - log_weights.mean(1)
-    effective = np.exp(2 * total - logsumexp(2 * log_weights, axis=1))
+    effective = np.exp(2 * total - scipy.special.logsumexp(2 * log_weights, axis=1))
     return error, effective, (1 / effective - 1 / draws) / 2
 
 
@@ -125,7 +124,7 @@ def best_signed_permutation(second_moment: Covariance, cross_moment: Covariance,
                             for sign in itertools.product((1, -1), repeat=k)), key=lambda match: cost(*match))
     else:
         separate = np.outer(np.diag(Lambda), np.diag(S)) / 2 - np.abs(CL.T)             # [source, latent]
-        latent = linear_sum_assignment(separate)[1]
+        latent = scipy.optimize.linear_sum_assignment(separate)[1]
         sign = np.where(CL[latent, np.arange(k)] < 0, -1, 1)
         latent, sign = _improve(cost, latent, sign)
     return np.eye(k)[latent] * sign[:, np.newaxis]

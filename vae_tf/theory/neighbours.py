@@ -3,7 +3,7 @@
 from typing import Annotated
 
 import numpy as np
-from scipy.spatial import cKDTree
+import scipy
 
 from vae_tf import arguments
 from vae_tf.arguments import Count, Sizes
@@ -48,7 +48,7 @@ def nearest_neighbours(x: Data, neighbours: Count) -> Integers:
     x = np.asarray(x, np.float64)
     if not 1 <= neighbours < len(x):
         raise InputError(f"neighbours: expected 1 to {len(x) - 1}, fewer than there are examples; got {neighbours}")
-    found = cKDTree(x).query(x, neighbours + 1)[1]
+    found = scipy.spatial.cKDTree(x).query(x, neighbours + 1)[1]
     own = found == np.arange(len(x))[:, np.newaxis]
     own[~own.any(1), -1] = True                 # x has more than k copies: drop the last neighbour instead
     return found[~own].reshape(len(x), neighbours)

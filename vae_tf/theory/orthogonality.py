@@ -6,7 +6,7 @@ J [..., n, d] is a decoder's Jacobian, with columns c_j.
 from typing import Annotated, NamedTuple
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from vae_tf import arguments
 from vae_tf.arguments import Sizes
@@ -155,7 +155,7 @@ def match_components(jacobian: OneJacobian, other: OneJacobian) -> tuple[Floats,
     """
     J, G = np.asarray(jacobian, np.float64), np.asarray(other, np.float64)
     products = J.T @ G
-    rows, columns = linear_sum_assignment(-np.abs(products))
+    rows, columns = scipy.optimize.linear_sum_assignment(-np.abs(products))
     P = np.zeros_like(products)
     P[rows, columns] = np.where(products[rows, columns] < 0, -1, 1)
     return P, float(np.linalg.norm(J @ P - G) / np.linalg.norm(G))

@@ -8,7 +8,7 @@ nats.
 from typing import Annotated
 
 import numpy as np
-from scipy.special import expit
+import scipy
 
 from vae_tf import arguments
 from vae_tf.arguments import NotNegative, Positive, Sizes
@@ -44,7 +44,7 @@ def log_likelihood(x: Outputs, output: Outputs, noise_variance: Positive | None 
 def curvature(output: Outputs, noise_variance: Positive | None = None) -> Floats:
     """Return A [..., n], minus the second derivative of log p(x|z) by the output: p (1 - p), or 1 / s^2 (allen (6))."""
     if noise_variance is None:
-        return expit(output) * expit(-np.asarray(output, np.float64))
+        return scipy.special.expit(output) * scipy.special.expit(-np.asarray(output, np.float64))
     return np.full(np.shape(output), 1 / noise_variance)
 
 
@@ -75,7 +75,8 @@ def hessian(jacobian: Jacobian, second: Annotated[Floats, Sizes("... n d d")], x
         output: the decoder's output [..., n].
         noise_variance: the variance of a Gaussian likelihood, or None for a Bernoulli.
     """
-    residual = x - expit(output) if noise_variance is None else (np.asarray(x, np.float64) - output) / noise_variance
+    residual = (x - scipy.special.expit(output) if noise_variance is None
+                else (np.asarray(x, np.float64) - output) / noise_variance)
     return gauss_newton_hessian(jacobian, output, noise_variance) + np.einsum("...n,...nij->...ij", residual, second)
 
 
