@@ -107,7 +107,7 @@ def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
 
     This is the IMA contrast of independent mechanism analysis (Gresele 2021, Reizinger 2022). It is 0 if the columns
     are orthogonal, and larger otherwise. It needs no SVD, so it has none of the ambiguity of one, and the columns'
-    lengths do not count. Where columns are linearly dependent it is infinite; such examples are left out, with a warning.
+    lengths do not count. Where columns are linearly dependent it is infinite; such examples are left out and warned of.
 
     Args:
         gram: J^T J [N, d, d].
