@@ -13,7 +13,7 @@ def test_u_is_scaled_by_the_global_range():
 
 
 @pytest.mark.parametrize("name", ["dsprites", "synthetic_linear", "synthetic_nonlinear", "nonstationary_sources",
-                                  "linear_mixture"])
+                                  "linear_mixture", "conformal_mixture"])
 def test_datasets_agree_with_what_they_say(name):
     ds = data.load(name)
     i = np.array([5, 0, len(ds) - 1])
