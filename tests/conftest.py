@@ -1,6 +1,7 @@
 import functools
 import gc
 import os
+import pathlib
 from unittest import mock
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"      # whatever the shell says: the programs' output is compared
@@ -20,6 +21,14 @@ tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU"
 # Tracing makes many objects, and each collection would look at all that TensorFlow has imported, too.
 gc.freeze()
 gc.set_threshold(10_000, 20, 20)
+
+
+# Files with tests that fork, send signals, make pipes, or take rights away, which Windows cannot, are left out there.
+POSIX = ("forkserver", "from programs import", "import resource", "os.geteuid", "os.kill", "os.mkfifo", "signal.SIG",
+         "symlink_to")
+collect_ignore = [] if os.name == "posix" else [
+    str(path) for path in pathlib.Path(__file__).parent.rglob("test_*.py") if any(each in path.read_text("utf-8")
+                                                                                   for each in POSIX)]
 
 
 # The suite draws the same few cases each time; `pytest --hypothesis-profile=long tests/properties` draws many new ones.

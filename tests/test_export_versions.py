@@ -29,7 +29,7 @@ def test_only_so_many_versions_are_kept_and_what_killed_exports_left_goes(tmp_pa
     folder = tmp_path / "model"
     for name in (".writing-dead", ".removing-1-dead", ".writing-alive", ".another"):
         (folder / name / "variables").mkdir(parents=True)
-    with files.hold_lock(folder / ".writing-alive"):
+    with files.hold_lock(folder / ".writing-alive.lock"):
         assert saved(tmp_path, SMALLEST, keep=2)[2].name == "1"
         assert not {".writing-dead", ".removing-1-dead"} & set(os.listdir(folder))
         shutil.copytree(folder / "1", folder / "2")
@@ -95,7 +95,7 @@ def test_an_export_killed_at_any_moment_leaves_no_half_version(tmp_path, process
         process.kill()
         process.join()
         assert process.exitcode == -9
-        killed_aside += len(list(folder.glob(".writing-*")))
+        killed_aside += sum(path.is_dir() for path in folder.glob(".writing-*"))
         for version in export.list_versions(folder):
             assert files_in(folder / str(version)) == whole
             np.testing.assert_array_equal(export.load(folder / str(version)).encode(x)["mean"], codes)

@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -60,9 +62,37 @@ def test_only_files_are_opened_and_only_of_the_size_that_is_expected(tmp_path):
     assert files.read_bytes(tmp_path / "large", 11) == bytes(11)
 
 
+def test_a_lock_is_of_one_process_and_ends_with_it(tmp_path):
+    path = tmp_path / ".lock"
+    holding = ("import pathlib, sys, time; from vae_tf import files\n"
+               "with files.hold_lock(pathlib.Path(sys.argv[1])) as held:\n    print(held, flush=True); time.sleep(60)")
+    with subprocess.Popen([sys.executable, "-c", holding, path], stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout.readline() == "True\n"
+            with files.hold_lock(path, wait=False) as held:
+                assert held is False
+            assert path.exists()
+        finally:
+            other.kill()
+    with files.hold_lock(path, wait=False) as held:
+        assert held is True
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_lock_that_cannot_be_told_is_none_and_no_link_is_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "link").symlink_to(victim)
+    (tmp_path / "folder").mkdir()
+    for name in ("link", "folder", "none/lock", "victim/lock"):
+        with files.hold_lock(tmp_path / name) as held:
+            assert held is None
+    assert victim.read_text() == "mine" and len(list(tmp_path.iterdir())) == 3
+
+
 def test_what_killed_writers_left_goes_and_what_is_being_written_stays(tmp_path):
     left, other = tmp_path / ".a.json.0123456789abcdef", tmp_path / ".mine.0123"
-    for path in (left, other):
+    for path in (left, other, tmp_path / ".a.json.0123456789abcdef.lock", tmp_path / ".c.json.0123456789abcdef.lock"):
         path.write_text("half")
     (tmp_path / ".b.json.0123456789abcdef").symlink_to(other)
 

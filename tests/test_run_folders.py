@@ -52,7 +52,7 @@ def test_a_command_that_is_refused_changes_nothing_of_the_run(here):
     before = everything(here)
     with pytest.raises(InputError, match="is at step 3 already; expected at least as many, got 2"):
         run_train(*FLAGS, "--steps=2")
-    with files.hold_lock(here / "runs/m"), pytest.raises(InputError, match=r"runs/m: another process trains in this"):
+    with files.hold_lock(here / "runs/m/.lock"), pytest.raises(InputError, match="runs/m: another process trains"):
         run_train(*FLAGS, "--steps=4")
     assert everything(here) == before
     os.rename("mine.npz", "moved.npz")      # the same data go on with the weights that there are

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import io
 import os
 import pathlib
@@ -14,10 +13,16 @@ import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO
 
+import filelock
+
 from vae_tf.errors import InputError
 
 # Names that no server takes for a version: of folders being written, and of folders being deleted.
 WRITING, REMOVING = ".writing-", ".removing-"
+LOCK = ".lock"      # the file by which a folder is locked, and the end of the names of those that lock something else
+# Windows lacks the first and has no pipes among its files; without the second it would translate the ends of lines.
+AS_THEY_ARE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 
 def open_regular(path: str | os.PathLike) -> io.BufferedReader:
@@ -26,7 +31,7 @@ def open_regular(path: str | os.PathLike) -> io.BufferedReader:
     Raises:
         OSError: there is no such file, it cannot be read, or it is something else than a file.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | AS_THEY_ARE)
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(descriptor, "rb")
@@ -62,52 +67,46 @@ def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
     Raises:
         OSError: the file could not be written; the message names it.
     """
-    aside = None
+    # The name is unpredictable and is opened only if no file has it, so that no planted link is followed.
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         delete_left_behind(path.parent)
-        with _open_aside(path) as file:
-            aside = pathlib.Path(file.name)
+        with hold_lock(_name_lock(aside)), open(aside, "xb") as file, _delete_in_the_end(aside):
             write(file)
             file.flush()
             os.fsync(file.fileno())
+            file.close()        # Windows renames no open file
             os.replace(aside, path)
     except OSError as error:
         raise OSError(error.errno, f"{path} could not be written: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _delete_in_the_end(path: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
     finally:
-        if aside:
-            aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):      # Windows deletes no open file; the next writer does
+            path.unlink(missing_ok=True)
 
 
 def delete_left_behind(folder: pathlib.Path) -> None:
     """Delete what `write_whole` of processes that are dead left in a folder, if there is such a folder.
 
-    The files of processes that are alive hold a lock.
+    Processes that are alive hold the locks of their files.
     """
     with contextlib.suppress(OSError):          # no such folder, or none that may be read
-        for name in os.listdir(folder):
+        for name in {name.removesuffix(LOCK) for name in os.listdir(folder)}:
             if re.fullmatch(r"\..+\.[0-9a-f]{16}", name):
-                _delete_unlocked(folder / name)
+                with hold_lock(folder / (name + LOCK), wait=False) as dead, contextlib.suppress(OSError):
+                    if dead:        # another process may delete the same file, and not every file may be deleted
+                        (folder / name).unlink()
 
 
-def _delete_unlocked(path: pathlib.Path) -> None:
-    # Another process may delete the same file, and not every file may be deleted.
-    with contextlib.suppress(OSError), open_regular(path) as left:
-        fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        path.unlink()
-
-
-def _open_aside(path: pathlib.Path) -> BinaryIO:
-    """Open a new, locked file beside a path."""
-    while True:
-        # The name is unpredictable and is opened only if no file has it, so that no planted link is followed.
-        aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-        file = open(aside, "xb")        # noqa: SIM115
-        with contextlib.suppress(OSError):      # not every file system has locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        if aside.exists():      # otherwise another process took it for one left behind, just before it was locked
-            return file
-        file.close()
+def _name_lock(path: pathlib.Path) -> pathlib.Path:
+    """Return the file by which a file or a folder is locked from beside it, so that it can be renamed meanwhile."""
+    return path.with_name(path.name + LOCK)
 
 
 def write_bytes(path: pathlib.Path, content: bytes) -> None:
@@ -126,7 +125,7 @@ def check_writable(folder: str | os.PathLike) -> None:
     existing = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
     try:
         with tempfile.TemporaryFile(dir=existing):
-            longest = os.pathconf(existing, "PC_NAME_MAX")
+            longest = os.pathconf(existing, "PC_NAME_MAX") if hasattr(os, "pathconf") else 255      # of Windows
         if any(len(os.fsencode(name)) > longest for name in folder.parts):
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
     except OSError as error:
@@ -135,32 +134,36 @@ def check_writable(folder: str | os.PathLike) -> None:
 
 
 @contextlib.contextmanager
-def hold_lock(folder: pathlib.Path, wait: bool = True) -> Iterator[bool | None]:
-    """Hold the lock of a folder while entered.
+def hold_lock(path: pathlib.Path, wait: bool = True) -> Iterator[bool | None]:
+    """Hold a lock while entered; the system ends the hold with the process.
 
-    Gives True if it is held, False if another process holds it, and None if that cannot be told: there is no such
-    folder, or its file system has no locks.
+    Gives True if the lock is held, False if another process holds it, and None if that cannot be told: the file cannot
+    be made, as where there is no such folder, or its file system has no locks.
 
     Args:
-        folder: the folder, which is not changed.
+        path: the file that stands for the lock, which is there only as long as somebody holds it or waits for it.
         wait: whether to wait while another process holds the lock.
     """
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError:
-        yield None
-        return
+    lock = filelock.FileLock(path, timeout=-1 if wait else 0, fallback_to_soft=False)
     held: bool | None = True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
+        os.stat(path.parent)        # otherwise filelock would make the folder
+        lock.acquire()
+    except filelock.Timeout:
         held = False
-    except OSError:
+    except (OSError, NotImplementedError):
         held = None
     try:
         yield held
     finally:
-        os.close(descriptor)
+        if held:
+            # A process that waits for a file that is gone makes a new one. Windows deletes no open file.
+            with contextlib.suppress(OSError):
+                path.unlink()
+            lock.release()
+            if os.name == "nt":
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 @contextlib.contextmanager
@@ -169,14 +172,14 @@ def write_folder_aside(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
     The lock tells what is still being written from what a killed process left behind, which is deleted here.
     """
-    with hold_lock(folder):
-        for left in [*folder.glob(f"{WRITING}*"), *folder.glob(f"{REMOVING}*")]:
-            with hold_lock(left, wait=False) as dead:
+    with hold_lock(folder / LOCK):
+        for name in {name.removesuffix(LOCK) for name in os.listdir(folder) if name.startswith((WRITING, REMOVING))}:
+            with hold_lock(folder / (name + LOCK), wait=False) as dead:
                 if dead:
-                    shutil.rmtree(left, ignore_errors=True)
+                    shutil.rmtree(folder / name, ignore_errors=True)
         aside = pathlib.Path(tempfile.mkdtemp(prefix=WRITING, dir=folder))
         held = contextlib.ExitStack()
-        held.enter_context(hold_lock(aside))
+        held.enter_context(hold_lock(_name_lock(aside)))
     with held:
         try:
             yield aside

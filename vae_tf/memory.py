@@ -1,12 +1,15 @@
 """The memory that a program may take: what the machine leaves, or what --memory_limit allows."""
 
+import contextlib
 import pathlib
-import resource
 from collections.abc import Iterator
 
 import psutil
 
 from vae_tf.errors import InputError
+
+with contextlib.suppress(ImportError):      # Windows limits the memory of no process by itself
+    import resource
 
 _limit: list[float] = []        # bytes; empty, or the one limit of this process, as the operating system has its own
 
@@ -36,9 +39,10 @@ def find_available() -> float:
     if _limit:
         return _limit[0]
     left = [psutil.virtual_memory().available, *_find_left_in_control_groups()]
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY:
-        left.append(max(limit - psutil.Process().memory_info().vms, 0))
+    if "resource" in globals():
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            left.append(max(limit - psutil.Process().memory_info().vms, 0))
     return min(left)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import joblib
+import psutil
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
@@ -52,9 +53,19 @@ def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int) -
     # blocked: Ctrl-C reaches all processes of a terminal, and must not be theirs before `prepare`.
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs",
                                initializer=prepare)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT} if jobs > 1 else ())
-    try:
+    with _block_interrupts() if jobs > 1 else contextlib.nullcontext():
         return parallel(joblib.delayed(_call)(function, i, arguments) for i, arguments in tuple(work.items()))
+
+
+@contextlib.contextmanager
+def _block_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C waiting while entered, in this process and in those that it starts; Windows cannot."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -76,10 +87,11 @@ def prepare() -> None:
     """Prepare a worker before its first task: Ctrl-C is left to the parent, and the worker ends when the parent has.
 
     A parent that is killed cannot end its workers, and joblib's would go on with what they are at. Linux ends them at
-    once; elsewhere, and if the parent was gone before Linux was asked, a thread sees that it is gone.
+    once; elsewhere, and if the parent was gone before Linux was asked, a thread sees that it is gone. Windows has no
+    C library of that name.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    with contextlib.suppress(AttributeError, OSError):
+    with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     if extensions.are_named():          # they import TensorFlow, whose native code would print
@@ -88,6 +100,11 @@ def prepare() -> None:
 
 
 def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(SECONDS)
+    wait_for_end(parent)
     os._exit(1)
+
+
+def wait_for_end(parent: int) -> None:
+    """Wait until the process that started this one has ended; Windows goes on naming one that is gone."""
+    while os.getppid() == parent and psutil.pid_exists(parent):
+        time.sleep(SECONDS)

@@ -5,9 +5,9 @@ that are damaged or have another key are passed over. A file that cannot be read
 """
 
 import contextlib
-import fcntl
 import hashlib
 import inspect
+import io
 import json
 import os
 import pathlib
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import vae_tf
-from vae_tf import metrics
+from vae_tf import files, metrics
 from vae_tf.data.dataset import fingerprint
 from vae_tf.errors import InputError
 
@@ -46,9 +46,11 @@ class Kept:
 
     def __init__(self, path: pathlib.Path | None, key: str) -> None:
         self.key, self.found = key, {}      # type: ignore[var-annotated]
-        self._file = _open(path) if path else None
+        self._held = contextlib.ExitStack()
+        self._file = _open(path, self._held) if path else None
         if self._file is not None:
-            lines = os.pread(self._file, LARGEST, 0).split(b"\n")
+            self._file.seek(0)
+            lines = self._file.read(LARGEST).split(b"\n")
             self.found = {(name, draw): outcome for name, draw, outcome in _read(lines, key)}
 
     def find(self, name: str, draw: str | int) -> Outcome | None:
@@ -61,12 +63,11 @@ class Kept:
             return
         with contextlib.suppress(OSError, TypeError, ValueError):
             text = json.dumps({"key": self.key, "metric": name, "draw": draw, **_describe(outcome, draw)}).encode()
-            os.write(self._file, b"\n" + _checksum(text) + b" " + text)
+            self._file.write(b"\n" + _checksum(text) + b" " + text)
 
     def close(self) -> None:
         """Close the file, which another evaluation may then use."""
-        if self._file is not None:
-            os.close(self._file)
+        self._held.close()
 
 
 def forget(path: pathlib.Path) -> None:
@@ -86,20 +87,18 @@ def make_key(*parts: Any) -> str:
                                   for path in sorted(map(str, (*own, *outside)))], *parts)
 
 
-def _open(path: pathlib.Path) -> int | None:
-    """Open a file to read and append; None if it is no regular file, or another evaluation has it."""
-    try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
-    except OSError:
+def _open(path: pathlib.Path, held: contextlib.ExitStack) -> io.FileIO | None:
+    """Open a file to read and append until `held` is closed; None if it is no regular file, or not to be had alone."""
+    if not held.enter_context(files.hold_lock(path.with_name(path.name + files.LOCK), wait=False)):
         return None
     try:
-        if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise OSError
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | files.NO_LINKS | files.AS_THEY_ARE, 0o644)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return held.enter_context(io.FileIO(descriptor, "r+"))
+        os.close(descriptor)
     except OSError:
-        os.close(file)
-        return None
-    return file
+        pass
+    return None
 
 
 def _read(lines: Iterable[bytes], key: str) -> Iterable[tuple[str, str | int, Outcome]]:

@@ -229,8 +229,7 @@ def name_machine() -> str:
 
 def stop_with(parent: int) -> None:
     """Stop this process, as a signal would, when the process that started it has ended, because nobody else can."""
-    while os.getppid() == parent:
-        time.sleep(workers.SECONDS)
+    workers.wait_for_end(parent)
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(60)      # time for a checkpoint
     os._exit(STOPPED)

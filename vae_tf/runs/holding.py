@@ -32,7 +32,7 @@ def hold(run: pathlib.Path, wait: bool = False) -> Iterator[None]:
     if place in _held:
         yield
         return
-    with files.hold_lock(run, wait) as held:
+    with files.hold_lock(run / files.LOCK, wait) as held:
         if held is False:
             raise InputError(f"{run}: another process trains in this folder; wait until it has ended, or give this run "
                              "another --name")
