@@ -5,12 +5,12 @@ from absl import flags
 from commands import parse
 
 from vae_tf import cli, data
-from vae_tf.cli import effects
+from vae_tf.cli import scoring_effects, training_effects
 from vae_tf.errors import InputError
 
 
-@pytest.mark.parametrize(("define", "table"), [(cli.define_train_flags, effects.list_training_effects()),
-                                               (cli.define_evaluate_flags, effects.SCORING)])
+@pytest.mark.parametrize(("define", "table"), [(cli.define_train_flags, training_effects.list_effects()),
+                                               (cli.define_evaluate_flags, scoring_effects.EFFECTS)])
 def test_the_tables_name_every_flag_once(define, table):
     groups = define(flags.FlagValues())
     assert sorted(table) == sorted(name for names in groups.values() for name in names)

@@ -6,13 +6,14 @@ p(z) or p(z|u) prior · B batch · N examples. Everything is in nats. docs/gloss
 Reading order; each file or folder imports only from those before it (docs/architecture.md says what flows where):
 
     Tools
-    errors          the error for bad input, and text made safe to print
+    errors          the errors that are one line, and text made safe to print
     typing          names for arrays and tensors in annotations
     memory          the memory that a program may take
     files           files that appear whole or not at all, and locks
     schemas         what a file that is read back must hold
     checks          checks of arguments, one line for each mistake
     arguments       annotations that say what a function takes, and the decorator that checks calls by them
+    options         options of models, each a flag and a key of configurations
     kinds           whether a factor is categorical, ordinal, cyclic or continuous
     extensions      code from outside that adds models, networks, datasets and metrics
     configuration   everything that a run depends on

@@ -1,4 +1,4 @@
-"""The error for mistakes that the user can fix, and functions that make text from outside safe to print."""
+"""The errors that a program prints as one line, and functions that make text from outside safe to print."""
 
 
 class InputError(ValueError):
@@ -10,6 +10,14 @@ class InputError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(shorten(make_printable(message)))
+
+
+class NonFiniteError(RuntimeError):
+    """The loss or a weight became NaN or infinite; the message names the step and the last good checkpoint."""
+
+
+class DataError(RuntimeError):
+    """Examples could not be read; the message names the step and the last good checkpoint."""
 
 
 def make_printable(text: object) -> str:

@@ -8,7 +8,7 @@ from absl import flags
 from vae_tf import checks
 from vae_tf.checks import LARGEST_FLOAT, LARGEST_INTEGER, SMALLEST_FLOAT
 from vae_tf.errors import InputError
-from vae_tf.models import Option
+from vae_tf.options import Option
 
 
 class FlagGroups:

@@ -8,12 +8,13 @@ from typing import Any, NoReturn
 
 from absl import app, flags, logging
 
-from vae_tf import console, extensions, memory, models, training
+from vae_tf import console, extensions, memory
+from vae_tf.cli import choices
 from vae_tf.cli.help_page import write_help
-from vae_tf.errors import InputError, make_printable, shorten
+from vae_tf.errors import DataError, InputError, NonFiniteError, make_printable, shorten
 
 # A program ends with one line and exit code 2 for these; any other error is a bug and shows where.
-ONE_LINE = (InputError, OSError, training.NonFiniteError, training.DataError)
+ONE_LINE = (InputError, OSError, NonFiniteError, DataError)
 
 
 def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapping[str, Sequence[str]]],
@@ -82,7 +83,7 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
         of_absl = str(values.find_module_defining_flag(name)).startswith("absl")
         if not of_absl and name not in outside and f"no{name}" not in outside:
             values[name].present = 0
-    if "model" in outside and "beta" not in outside and values.model not in models.list_models_with_beta():
+    if "model" in outside and "beta" not in outside and choices.find().models[values.model].default_beta is None:
         values["beta"].value = None
     return rest
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import joblib
 from absl.flags import FlagValues
 
-from vae_tf import evaluation, export, memory, metrics
-from vae_tf.cli.effects import SCORING, check_effects
+from vae_tf import evaluation, memory, metrics
+from vae_tf.cli import scoring_effects
+from vae_tf.cli.effects import check_effects
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY
 from vae_tf.errors import InputError
 
@@ -39,7 +40,7 @@ class ScoringRequest:
 
     Attributes:
         export: the folder of the model to score.
-        compare: the folders of the models to compare instead; empty to compare none.
+        compare: the folders of the models to compare instead, or patterns of them; empty to compare none.
         codes: the .npz file of codes to score instead, or None.
         trust_export: whether a model whose graph reaches out is loaded.
         data: the data to score on.
@@ -68,14 +69,15 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
     """Return what flags ask to be scored.
 
     Raises:
-        InputError: there is no such metric, no export that fits a pattern, or a flag has no effect beside the others.
+        InputError: there is no such metric, or a flag has no effect beside the others.
     """
-    check_effects(SCORING, flags, flags)
+    check_effects(scoring_effects.EFFECTS, flags, flags)
     options = read_options(flags)
     if flags.compare:       # models are compared by scores of all latents and factors, whatever a flagfile says
         options = dataclasses.replace(options, latents="all", factors=None, samples_per_value=None,
                                       passive_kl=metrics.PASSIVE_KL)
-    return ScoringRequest(flags.export, tuple(find_exports(flags.compare or ())), flags.codes, flags.trust_export,
+    compared = tuple(find_exports(flags.compare)) if flags.compare else ()
+    return ScoringRequest(flags.export, compared, flags.codes, flags.trust_export,
                           read_data_request(flags), options, tuple(flags.geometry),
                           flags.verbose or _names_metrics(flags), tuple(flags.group_by or ()),
                           pathlib.Path(flags.comparison_dir), flags.animate)
@@ -121,6 +123,8 @@ def find_exports(given: Sequence[str]) -> list[str]:
     Raises:
         InputError: a pattern that no exported model fits.
     """
+    from vae_tf import export  # imports TensorFlow, which scoring codes does not need
+
     names = []
     for name in given:
         pattern = glob.has_magic(name)

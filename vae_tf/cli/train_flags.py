@@ -1,8 +1,12 @@
 """The definitions of train.py's flags."""
 
+from collections.abc import Mapping
+
 from absl import flags
 
-from vae_tf import data, devices, distributions, models, networks, penalties, training
+from vae_tf import data
+from vae_tf.cli import choices
+from vae_tf.cli.choices import Choices, Model
 from vae_tf.cli.data_flags import define_data_flags
 from vae_tf.cli.groups import FlagGroups
 from vae_tf.errors import InputError
@@ -13,51 +17,52 @@ MOST_REPLICAS = 10_000
 
 def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list[str]]:
     """Define train.py's flags; returns {heading: names}, in the order of --help."""
-    group = FlagGroups(values)
-    _define_model_flags(group)
+    group, known = FlagGroups(values), choices.find()
+    _define_model_flags(group, known)
     define_data_flags(group, data.DEFAULT, f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
                        "of your own data: an .npz file with images [N,H,W,C] or data [N,n] and, optionally, factors "
                        "[N,K] and u, or a folder of images and, optionally, metadata.csv.")
-    _define_optimization_flags(group)
+    _define_optimization_flags(group, known)
     _define_validation_flags(group)
-    _define_penalty_flags(group)
-    _define_run_flags(group)
+    _define_penalty_flags(group, known)
+    _define_run_flags(group, known)
     _define_output_flags(group)
-    return _add_options_of_models(group)
+    return _add_options_of_models(group, known.models)
 
 
-def _define_model_flags(group: FlagGroups) -> None:
+def _define_model_flags(group: FlagGroups, known: Choices) -> None:
     group.start("Model")
-    group.add_enum("model", models.DEFAULT, models.MODELS, "Kind of model to train.")
-    group.add_enum("network", None, networks.NETWORKS,
+    group.add_enum("model", known.default_model, known.models, "Kind of model to train.")
+    group.add_enum("network", None, known.networks,
                    "Architecture of encoder and decoder; by default one that suits the dataset.")
     group.add_integer("latents", None, "Number of latents, the size of z; by default one that suits the dataset.",
                       lower_bound=1)
-    group.add_enum("likelihood", None, distributions.LIKELIHOODS,
+    group.add_enum("likelihood", None, known.likelihoods,
                    "Likelihood p(x|z); by default bernoulli for images and gaussian for vectors.")
     group.add_float("likelihood_variance", None, "Variance of the gaussian likelihood, per pixel or entry of a vector; "
                     "by default one that suits the dataset. The variance of gaussian_learned starts at "
                     "this value.")
     group.add_float("beta", None,
-                    f"Weight of the KL term{_describe_other_terms()}; by default {_describe_default_betas()}. "
+                    f"Weight of the KL term{_describe_other_terms(known.models)}; by default "
+                    f"{_describe_default_betas(known.models)}. "
                     "If --model has no beta, a value in a --flagfile is ignored.", positive=False)
     group.add_integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0 to its value.",
                       lower_bound=0)
 
 
-def _define_optimization_flags(group: FlagGroups) -> None:
+def _define_optimization_flags(group: FlagGroups, known: Choices) -> None:
     group.start("Training")
     group.add_integer("steps", None, "Total number of training steps; by default one that suits the dataset. 0 exports "
                       "the untrained model, whose weights are random.", lower_bound=0)
     group.add_float("epochs", None, "Length of training in passes over the training data, instead of --steps.")
     group.add_integer("batch_size", 64, "Number of examples per training step.", lower_bound=1)
-    group.add_enum("optimizer", "adam", training.OPTIMIZERS, "Optimizer that updates the weights.")
+    group.add_enum("optimizer", "adam", known.optimizers, "Optimizer that updates the weights.")
     group.add_float("learning_rate", None, "Step size of the optimizer; by default one that suits the dataset and the "
                     "network.")
-    group.add_enum("learning_rate_schedule", "constant", training.SCHEDULES, "How the learning rate changes over "
+    group.add_enum("learning_rate_schedule", "constant", known.schedules, "How the learning rate changes over "
                    "--steps. cosine and linear end at 0, exponential at a hundredth of --learning_rate.")
     group.add_integer("learning_rate_warmup_steps", 0, "Number of steps in which the learning rate grows linearly from "
-                      f"0, with the schedules {' and '.join(training.WARMED_UP)}.", lower_bound=0)
+                      f"0, with the schedules {' and '.join(known.warmed_up)}.", lower_bound=0)
     group.add_float("optimizer_epsilon", None, "Small number that adam, adagrad and rmsprop add to the denominator of "
                     "their update; 1e-7 by default.")
     group.add_float("clip_gradients", 0, "Largest norm of the gradient of a step; a gradient with a larger norm is "
@@ -73,8 +78,8 @@ def _define_validation_flags(group: FlagGroups) -> None:
                       lower_bound=0)
 
 
-def _define_penalty_flags(group: FlagGroups) -> None:
-    group.add_enum("jacobian_penalty", "none", ("none", *penalties.PENALTIES),
+def _define_penalty_flags(group: FlagGroups, known: Choices) -> None:
+    group.add_enum("jacobian_penalty", "none", ("none", *known.penalties),
                    "Penalty on the decoder's Jacobian J, for every model. orthogonality is the logarithm of the "
                    "product of its columns' lengths over their volume, l1 is the sum of the sizes of its entries, "
                    "and hessian is the variance of second derivatives over random directions.")
@@ -83,8 +88,8 @@ def _define_penalty_flags(group: FlagGroups) -> None:
                       lower_bound=1)
 
 
-def _define_run_flags(group: FlagGroups) -> None:
-    group.add_enum("precision", "float32", networks.DTYPES,
+def _define_run_flags(group: FlagGroups, known: Choices) -> None:
+    group.add_enum("precision", "float32", known.precisions,
                    "Number format in which layers compute; weights and results stay float32.")
     group.add_enum("jit_compile", "auto", ("auto", "true", "false"),
                    "Whether XLA compiles the training step; auto compiles it for wide dense networks on images, where "
@@ -98,7 +103,7 @@ def _define_run_flags(group: FlagGroups) -> None:
                       upper_bound=MOST_REPLICAS)
     group.add_list("sweep_beta", None, "Train one model for each of these values of beta, comma-separated, as one "
                    "program; their runs are called NAME-betaB.")
-    group.add_enum("strategy", "auto", devices.STRATEGIES, "How devices share the work; the result does not depend on "
+    group.add_enum("strategy", "auto", known.strategies, "How devices share the work; the result does not depend on "
                    "it. auto takes the machines of TF_CONFIG, the TPU of TPU_NAME, all GPUs, or one device.")
     group.add_memory_limit()
     group.add_float("active_threshold", 0.5, "Threshold of the polarised KL that history.csv shows: a latent counts as "
@@ -127,37 +132,37 @@ def _define_output_flags(group: FlagGroups) -> None:
                       "the TensorBoard logs, for images; 0 draws none.", lower_bound=0)
 
 
-def _add_options_of_models(group: FlagGroups) -> dict[str, list[str]]:
+def _add_options_of_models(group: FlagGroups, known: Mapping[str, Model]) -> dict[str, list[str]]:
     """Define the flags of the models' own options; return {heading: names}, the common flags first."""
     common, rest = group.names.pop("Model"), dict(group.names)
     taken = set(group.values)
     group.names.clear()
-    for name, kind in models.MODELS.items():
+    for name, kind in known.items():
         for option in kind.options:
             if option.name in taken:
                 raise InputError(f"model: {name} has an option {option.name!r}, which is a flag already; expected a "
                                  "name of its own")
             if option.name not in group.values:         # models may share an option
-                sharing = [other for other, each in models.MODELS.items() if option in each.options]
+                sharing = [other for other, each in known.items() if option in each.options]
                 group.start(f"Model: {', '.join(sharing)}")
                 group.add_option(option)
     return {"Model": common, **group.names, **rest}
 
 
-def _describe_other_terms() -> str:
+def _describe_other_terms(known: Mapping[str, Model]) -> str:
     """Return, in words, the models whose beta weighs another term than the KL."""
     other: dict[str, list[str]] = {}
-    for name, kind in models.MODELS.items():
-        if kind.default_beta is not None and not kind.weighs_kl_by_beta():
+    for name, kind in known.items():
+        if kind.default_beta is not None and not kind.weighs_kl_by_beta:
             other.setdefault(kind.beta_term, []).append(name)
     listed = ", ".join(f"of the {term} in {' and '.join(names)}" for term, names in other.items())
     return f" ({listed})" if listed else ""
 
 
-def _describe_default_betas() -> str:
+def _describe_default_betas(known: Mapping[str, Model]) -> str:
     """Return, in words, the default values of beta and the models that have them."""
     by_value: dict[float, list[str]] = {}
-    for name, kind in models.MODELS.items():
+    for name, kind in known.items():
         if kind.default_beta is not None:
             by_value.setdefault(kind.default_beta, []).append(name)
     by_value.pop(1.0, None)

@@ -11,7 +11,8 @@ from absl.flags import FlagValues
 
 from vae_tf import data, defaults, devices, export, models, networks
 from vae_tf.checks import LARGEST_INTEGER
-from vae_tf.cli import effects
+from vae_tf.cli import training_effects
+from vae_tf.cli.effects import check_effects
 from vae_tf.cli.groups import is_float32
 from vae_tf.cli.train_flags import MOST_REPLICAS
 from vae_tf.configuration import SETTINGS, Configuration, Settings
@@ -96,7 +97,7 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
     config = Configuration(**given, data_fingerprint=dataset.fingerprint, keras=networks.KERAS, options=options)
     kind.check_configuration(config, len(dataset))
     _check_lengths(config)
-    effects.check_effects(effects.list_training_effects(), flags, effects.Training(flags, config, dataset))
+    check_effects(training_effects.list_effects(), flags, training_effects.Training(flags, config, dataset))
     return config
 
 

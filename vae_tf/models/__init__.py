@@ -9,9 +9,10 @@ Each model overrides one of these, and declares what else the programs need to k
 """
 
 from vae_tf.models.autoencoder import Autoencoder
-from vae_tf.models.declarations import KL, LinearTheory, Option, Setting, Update
+from vae_tf.models.declarations import KL, LinearTheory, Setting, Update
 from vae_tf.models.registry import MODELS, find, find_declared, list_models_with_beta, list_options, register
 from vae_tf.models.trainable import scale_to_unit_range
+from vae_tf.options import Option
 
 # Each of these modules registers its models; the order is that of --help.
 from vae_tf.models.ae import AE  # isort: skip

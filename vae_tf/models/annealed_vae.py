@@ -1,9 +1,9 @@
 """The annealed VAE, whose KL is held at a capacity that grows."""
 
 from vae_tf import arguments, distributions, objectives
-from vae_tf.models.declarations import Option
 from vae_tf.models.registry import register
 from vae_tf.models.vae import VAE
+from vae_tf.options import Option
 from vae_tf.typing import Network, Tensor
 
 

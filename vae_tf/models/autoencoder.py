@@ -11,9 +11,10 @@ import tensorflow as tf
 from vae_tf import arguments, checks, devices, distributions, penalties
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
-from vae_tf.models.declarations import KL, LinearTheory, Option, Setting
+from vae_tf.models.declarations import KL, LinearTheory, Setting
 from vae_tf.models.keras_loops import KerasLoops
 from vae_tf.models.trainable import scale_to_unit_range
+from vae_tf.options import Option
 from vae_tf.typing import Distribution, Network, Tensor
 
 

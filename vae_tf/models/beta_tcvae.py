@@ -5,9 +5,10 @@ from typing import Annotated, Any
 from vae_tf import arguments, checks, distributions, objectives
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
-from vae_tf.models.declarations import TOTAL_CORRELATION, LinearTheory, Option, Setting
+from vae_tf.models.declarations import TOTAL_CORRELATION, LinearTheory, Setting
 from vae_tf.models.registry import register
 from vae_tf.models.vae import BetaVAE
+from vae_tf.options import Option
 from vae_tf.typing import Network, Tensor
 
 Estimator = Annotated[str, arguments.Choice(tuple(objectives.TC_ESTIMATORS))]

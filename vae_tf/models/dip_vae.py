@@ -5,9 +5,9 @@ from typing import ClassVar
 import tensorflow as tf
 
 from vae_tf import arguments, distributions, objectives
-from vae_tf.models.declarations import Option
 from vae_tf.models.registry import register
 from vae_tf.models.vae import VAE
+from vae_tf.options import Option
 from vae_tf.typing import Distribution, Network, Tensor
 
 

@@ -7,9 +7,10 @@ import keras
 import tensorflow as tf
 
 from vae_tf import arguments, distributions, networks, objectives
-from vae_tf.models.declarations import Option, Setting, Update
+from vae_tf.models.declarations import Setting, Update
 from vae_tf.models.registry import register
 from vae_tf.models.vae import VAE
+from vae_tf.options import Option
 from vae_tf.typing import Network, Optimizer, Tensor
 
 

@@ -6,9 +6,10 @@ import keras
 import tensorflow as tf
 
 from vae_tf import arguments, distributions, networks
-from vae_tf.models.declarations import Option, Setting
+from vae_tf.models.declarations import Setting
 from vae_tf.models.registry import register
 from vae_tf.models.vae import BetaVAE
+from vae_tf.options import Option
 from vae_tf.typing import Distribution, Network, Tensor
 
 

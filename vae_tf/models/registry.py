@@ -6,7 +6,7 @@ from typing import TypeVar
 from vae_tf import checks
 from vae_tf.errors import InputError
 from vae_tf.models.autoencoder import Autoencoder
-from vae_tf.models.declarations import Option
+from vae_tf.options import Option
 
 MODELS: dict[str, type[Autoencoder]] = {}
 

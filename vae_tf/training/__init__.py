@@ -14,8 +14,8 @@ Randomness is a function of (seed, step): which examples form a step and which n
 the seed and the step alone. A resumed run is therefore the same run, and so is a run on other devices.
 """
 
+from vae_tf.errors import DataError, NonFiniteError
 from vae_tf.training.callbacks import CALLBACKS, register_callback
-from vae_tf.training.failures import DataError, NonFiniteError
 from vae_tf.training.fitting import fit, fit_replicas
 from vae_tf.training.optimizers import (
     OPTIMIZERS,

@@ -1,4 +1,4 @@
-"""Errors that end a run: a loss or a weight is not finite, or examples cannot be read."""
+"""Find what ends a run: a loss or a weight that is not finite, or examples that cannot be read."""
 
 import pathlib
 from collections.abc import Mapping, Sequence
@@ -7,14 +7,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import replicas, runs
-
-
-class NonFiniteError(RuntimeError):
-    """The loss or a weight became NaN or infinite; the message names the step and the last good checkpoint."""
-
-
-class DataError(RuntimeError):
-    """Examples could not be read; the message names the step and the last good checkpoint."""
+from vae_tf.errors import DataError, NonFiniteError
 
 
 def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path]) -> None:
