@@ -1,9 +1,10 @@
 """The datasets: `load(name)` returns a Dataset, and `register` adds one by name."""
 
 from vae_tf import checks
-from vae_tf.data import arrays, folders
+from vae_tf.data import arrays, folders, hugging_face
 from vae_tf.data.dataset import SPLITS, Dataset, Factor, check_split, from_arrays, sample_evenly
 from vae_tf.data.described import describe, describe_examples, has_dark, has_dark_image
+from vae_tf.data.functions import from_function
 from vae_tf.data.registry import DATASETS, choose_settings, is_path, register
 from vae_tf.errors import InputError
 
@@ -33,10 +34,12 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     if not is_path(str(name)):
         raise InputError(f"dataset: expected one of {', '.join(DATASETS)}, or the path of an .npz file or of a folder "
                          f"of images, or {builders.PREFIX}NAME; got {name!r}")
-    return arrays.read_dataset(name) if str(name).endswith(".npz") else folders.read_dataset(str(name))
+    if str(name).endswith(".npz"):
+        return arrays.read_dataset(name)
+    return (hugging_face if hugging_face.is_saved(str(name)) else folders).read_dataset(str(name))
 
 
 __all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "builders", "catalogue", "check_split",
-           "choose_settings", "conformal",
-           "describe", "describe_examples", "dsprites", "folders", "from_arrays", "has_dark", "has_dark_image",
-           "is_path", "load", "register", "sample_evenly", "scenes", "synthetic"]
+           "choose_settings", "conformal", "describe", "describe_examples", "dsprites", "folders", "from_arrays",
+           "from_function", "has_dark", "has_dark_image", "hugging_face", "is_path", "load", "register",
+           "sample_evenly", "scenes", "synthetic"]

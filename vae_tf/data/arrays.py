@@ -1,14 +1,15 @@
 """Make a dataset of the user's own arrays, read from an .npz file."""
 
+import functools
 import warnings
 from typing import Any
 
 import numpy as np
 
 from vae_tf import kinds
-from vae_tf.data import dataset, npz
+from vae_tf.data import dataset, functions, large, npz, stored
 from vae_tf.errors import InputError, make_printable
-from vae_tf.typing import Array, Booleans, Integers
+from vae_tf.typing import Array, Booleans, Floats, Integers
 
 Arrays = dict[str, Any]         # {name: array}
 
@@ -29,7 +30,7 @@ def read_dataset(path: str) -> dataset.Dataset:
     Raises:
         InputError: an array is wrong; the line names it, what was expected and what was given.
     """
-    return make_dataset(path, npz.read("dataset", path))
+    return make_dataset(path, npz.read("dataset", path, leave=("images", "data")))
 
 
 def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
@@ -38,37 +39,49 @@ def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
     if ("images" in arrays) == ("data" in arrays):
         raise InputError(f"dataset: {path}: expected one array `images` [N, H, W, C] or `data` [N, n]; "
                          f"got {', '.join(arrays) or 'no arrays'}")
-    x = (convert_images(path, arrays["images"]) if "images" in arrays
-         else _convert_floats(path, "data", arrays["data"], 2).astype(np.float32))
+    name = "images" if "images" in arrays else "data"
+    given = arrays[name]
+    convert = functools.partial(convert_images if name == "images" else _convert_data, path)
+    if isinstance(given, stored.StoredArray):
+        examples_at, size = large.make_examples_at(given, convert), given.shape[0]
+        x = examples_at(large.spread(given))
+    else:
+        x = convert(given)
+        size = len(x)
     if not x.size:
         raise InputError(f"dataset: {path}: expected at least one example of one value, got shape {x.shape}")
-    if "data" in arrays:
-        _check_size(path, "data", x)
-        if _find_largest(x) > LARGE:
-            warnings.warn(f"dataset: {path}: the data reach {_find_largest(x):.3g} in size; networks start with "
-                          "weights for numbers of about 1, so training may fail; divide the data by their standard "
-                          "deviation", stacklevel=3)
-    values = factors = u = raw = None
-    if "factors" in arrays:
-        raw = values = _match_rows(path, "factors", arrays["factors"], len(x))
-        given = arrays.get("factor_names", [f"v{k + 1}" for k in range(values.shape[1])])
-        names = [make_printable(name) for name in given]
-        if len(names) != values.shape[1]:
-            raise InputError(f"dataset: {path}: expected {values.shape[1]} factor_names, got {len(names)}")
-        given = arrays.get("factor_kinds")
-        values = values.astype(np.int64 if np.issubdtype(values.dtype, np.integer) else np.float32)     # makes a copy
-        factors = []
-        for k, (name, kind) in enumerate(zip(names, kinds.decide(values, given), strict=True)):
-            size = None
-            if kind != "continuous":
-                known, values[:, k] = np.unique(values[:, k], return_inverse=True)
-                size, kind = len(known), "ordinal" if given is None else kind
-            factors.append(dataset.Factor(name, size, kind))
-        if all(factor.size for factor in factors):
-            values = values.astype(np.int64)
-    if "u" in arrays:
-        u = _match_rows(path, "u", arrays["u"], len(x)).astype(np.float32)
-    return dataset.from_arrays(str(path), x, values, factors or (), u, raw=raw)
+    if name == "data":
+        _check_size(path, name, x)
+    if name == "data" and _find_largest(x) > LARGE:
+        warnings.warn(f"dataset: {path}: the data reach {_find_largest(x):.3g} in size; networks start with "
+                      "weights for numbers of about 1, so training may fail; divide the data by their standard "
+                      "deviation", stacklevel=3)
+    raw, values, factors = _read_factors(path, arrays, size)
+    u = _match_rows(path, "u", arrays["u"], size).astype(np.float32) if "u" in arrays else None
+    if isinstance(given, stored.StoredArray):
+        known_by = given.shape, given.dtype.str, given.checksum, x, *(each for each in (raw, u) if each is not None)
+        return functions.from_function(str(path), examples_at, size, values, factors, u, raw=raw, made_by=known_by)
+    return dataset.from_arrays(str(path), x, values, factors, u, raw=raw)
+
+
+def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, list[dataset.Factor]]:
+    """Return the factors [N, K] as they are given and with classes numbered from 0, and what each of them is."""
+    if "factors" not in arrays:
+        return None, None, []
+    raw = _match_rows(path, "factors", arrays["factors"], examples)
+    given = arrays.get("factor_names", [f"v{k + 1}" for k in range(raw.shape[1])])
+    names = [make_printable(name) for name in given]
+    if len(names) != raw.shape[1]:
+        raise InputError(f"dataset: {path}: expected {raw.shape[1]} factor_names, got {len(names)}")
+    given, factors = arrays.get("factor_kinds"), []
+    values = raw.astype(np.int64 if np.issubdtype(raw.dtype, np.integer) else np.float32)       # makes a copy
+    for k, (name, kind) in enumerate(zip(names, kinds.decide(values, given), strict=True)):
+        size = None
+        if kind != "continuous":
+            known, values[:, k] = np.unique(values[:, k], return_inverse=True)
+            size, kind = len(known), "ordinal" if given is None else kind
+        factors.append(dataset.Factor(name, size, kind))
+    return raw, values.astype(np.int64) if all(factor.size for factor in factors) else values, factors
 
 
 def _leave_out_missing(path: str, arrays: Arrays) -> Arrays:
@@ -103,8 +116,19 @@ def _list_rows(chosen: Booleans, most: int = 5) -> str:
     return f"row {listed}" if len(rows) == 1 else f"{len(rows):,} rows ({listed})"
 
 
-def convert_images(path: str, images: Any) -> Integers:
-    """Return images as uint8 [N, H, W, C], 0 to 255, of any array that can only mean such images."""
+def _convert_data(path: str, data: Any, masks: bool | None = None) -> Floats:
+    """Return vectors as float32 [N, n]; `masks` is for images alone."""
+    return _convert_floats(path, "data", data, 2).astype(np.float32)
+
+
+def convert_images(path: str, images: Any, masks: bool | None = None) -> Integers:
+    """Return images as uint8 [N, H, W, C], 0 to 255, of any array that can only mean such images.
+
+    Args:
+        path: where they come from, for errors.
+        images: integers or floats.
+        masks: whether images of integers hold 0 and 1 alone; None if that is to be told from them.
+    """
     if images.ndim == 3:
         images = images[..., np.newaxis]
     if images.ndim != 4 or not all(images.shape[1:]):
@@ -117,8 +141,11 @@ def convert_images(path: str, images: Any) -> Integers:
         if low < 0 or high > 255:
             raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
                              f"got integers from {low} to {high}")
+        if masks and high > 1:
+            raise InputError(f"dataset: {path}: expected images of 0 and 1 alone, like all that were looked at first, "
+                             f"got {high}")
         images = images.astype(np.uint8, copy=False)
-        if high <= 1:
+        if masks or (masks is None and high <= 1):
             images *= np.uint8(255)         # done in place, because images may take most of the memory
         return images
     images = _convert_floats(path, "images", images, 4)

@@ -1,15 +1,18 @@
 """Read a folder of image files as arrays: one size, 8 bits, and one line for each file that is something else."""
 
+import functools
 import os
 import pathlib
 import unicodedata
 import warnings
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 from PIL import Image
 
 from vae_tf import files, memory
+from vae_tf.data import tables
 from vae_tf.errors import InputError
 from vae_tf.typing import Integers
 
@@ -18,6 +21,7 @@ FORMATS = "PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF"       # no other readers, 
 # What an image file holds -> the channels that are kept of it, grey or colour. All have 8 bits or fewer.
 MODES = {"1": "L", "L": "L", "LA": "L", "P": "RGB", "PA": "RGB", "RGB": "RGB", "RGBA": "RGB", "CMYK": "RGB",
          "YCbCr": "RGB"}
+Source = Callable[[], BinaryIO]
 REMEDY = "python -m vae_tf.data pack FOLDER FILE.npz --resize=64 makes one size of all"
 
 
@@ -29,47 +33,65 @@ class Pictures(NamedTuple):
 
 
 def read_folder(folder: pathlib.Path, resize: int | None = None) -> Pictures:
-    """Read all image files of a folder and of the folders in it; hidden files are left out.
+    """Read all image files of a folder and of the folders in it, see `read_images`; hidden files are left out.
+
+    Raises:
+        InputError: as `read_images`, or a file leads out of the folder.
+    """
+    paths = _list_images(folder)
+    images = read_images(folder, {str(path): functools.partial(files.open_regular, folder / path) for path in paths},
+                         resize)
+    return Pictures([unicodedata.normalize("NFC", path.as_posix()) for path in paths], images)
+
+
+def read_images(where: str | os.PathLike, sources: Mapping[str, Source], resize: int | None = None) -> Integers:
+    """Return images as uint8 [N, H, W, C].
 
     An alpha channel is dropped with a warning. If some images are grey and others in colour, all become colour.
 
     Args:
-        folder: the folder.
+        where: what holds the images, for errors.
+        sources: {name: function that opens the bytes of an image file}.
         resize: height and width that images are brought to; None to refuse images of several sizes.
 
     Raises:
-        InputError: a file is not a single image of 8 bits and of the others' size, or leads out of the folder; or the
-            images take more memory than there is.
+        InputError: something is not a single image of 8 bits and of the others' size; or the images take more memory
+            than there is.
     """
-    paths = _list_images(folder)
-    heads = [_read_head(folder, path) for path in paths]
+    heads = {name: _read_head(where, name, source) for name, source in sources.items()}
     if resize is None:
-        _check_sizes(folder, paths, [size for size, _ in heads])
-    width, height = (resize, resize) if resize else heads[0][0]
-    mode = "RGB" if any(MODES[mode] == "RGB" for _, mode in heads) else "L"
-    if mode == "RGB" and any(MODES[mode] == "L" for _, mode in heads):
-        warnings.warn(f"dataset: {folder}: some images are grey and others are in colour; all are taken as colour",
-                      stacklevel=2)
-    clear = [str(path) for path, (_, kind) in zip(paths, heads, strict=True) if kind in ("LA", "PA", "RGBA")]
-    if clear:
-        warnings.warn(f"dataset: {folder}: the alpha channel of {len(clear):,} images is dropped, {clear[0]} first",
-                      stacklevel=2)
-    channels = len(mode)
-    memory.check_fits("dataset", len(paths) * height * width * channels, f"{folder}: {len(paths):,} images",
+        _check_sizes(where, {name: size for name, (size, _) in heads.items()})
+    width, height = (resize, resize) if resize else next(iter(heads.values()))[0]
+    mode = _choose_mode(where, {name: mode for name, (_, mode) in heads.items()})
+    memory.check_fits("dataset", len(sources) * height * width * len(mode), f"{where}: {len(sources):,} images",
                       "leave out some of them, or make them smaller")
-    images = np.empty((len(paths), height, width, channels), np.uint8)
-    for image, path in zip(images, paths, strict=True):
-        image[:] = _read_pixels(folder, path, mode, (width, height)).reshape(image.shape)
-    return Pictures([unicodedata.normalize("NFC", path.as_posix()) for path in paths], images)
+    images = np.empty((len(sources), height, width, len(mode)), np.uint8)
+    for image, (name, source) in zip(images, sources.items(), strict=True):
+        image[:] = _read_pixels(where, name, source, mode, (width, height)).reshape(image.shape)
+    return images
 
 
-def _check_sizes(folder: pathlib.Path, paths: list[pathlib.Path], sizes: list[tuple[int, int]]) -> None:
+def _choose_mode(where: str | os.PathLike, modes: Mapping[str, str]) -> str:
+    """Return "L" if all images are grey, and "RGB" otherwise; warnings say what is changed for that."""
+    mode = "RGB" if any(MODES[mode] == "RGB" for mode in modes.values()) else "L"
+    if mode == "RGB" and any(MODES[mode] == "L" for mode in modes.values()):
+        warnings.warn(f"dataset: {where}: some images are grey and others are in colour; all are taken as colour",
+                      stacklevel=4)
+    clear = [name for name, kind in modes.items() if kind in ("LA", "PA", "RGBA")]
+    if clear:
+        warnings.warn(f"dataset: {where}: the alpha channel of {len(clear):,} images is dropped, {clear[0]} first",
+                      stacklevel=4)
+    return mode
+
+
+def _check_sizes(where: str | os.PathLike, sizes: Mapping[str, tuple[int, int]]) -> None:
     """Raise InputError for images of several (width, height)."""
-    other = next((index for index, size in enumerate(sizes) if size != sizes[0]), None)
+    first = next(iter(sizes))
+    other = next((name for name, size in sizes.items() if size != sizes[first]), None)
     if other is not None:
-        one, two = (f"{width}x{height}" for width, height in (sizes[0], sizes[other]))
-        raise InputError(f"dataset: {folder}: expected images of one size; {paths[0]} has {one} pixels and "
-                         f"{paths[other]} {two}; {REMEDY}")
+        one, two = (f"{width}x{height}" for width, height in (sizes[first], sizes[other]))
+        raise InputError(f"dataset: {where}: expected images of one size; {first} has {one} pixels and "
+                         f"{other} {two}; {REMEDY}")
 
 
 def _list_images(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -83,7 +105,7 @@ def _list_images(folder: pathlib.Path) -> list[pathlib.Path]:
                 raise InputError(f"dataset: {folder}: {name} is a link to a folder; copy the folder instead")
         for name in names:
             path = (pathlib.Path(inside) / name).relative_to(folder)
-            if name.startswith(".") or path.as_posix() == "metadata.csv":
+            if name.startswith(".") or path.as_posix() in tables.NAMES:
                 continue
             (found if path.suffix.lower() in SUFFIXES else others).append(path)
     if not found:
@@ -103,32 +125,32 @@ def _refuse_folder(error: OSError) -> None:
     raise InputError(f"dataset: {error.filename} cannot be read ({error.strerror})")
 
 
-def _read_head(folder: pathlib.Path, path: pathlib.Path) -> tuple[tuple[int, int], str]:
+def _read_head(where: str | os.PathLike, name: str, source: Source) -> tuple[tuple[int, int], str]:
     """Return an image's (width, height) and its mode, of MODES, without its pixels."""
     try:
-        with files.open_regular(folder / path) as file, _quietly(), Image.open(file, formats=FORMATS) as image:
+        with source() as file, _quietly(), Image.open(file, formats=FORMATS) as image:
             size, mode, frames = image.size, image.mode, getattr(image, "n_frames", 1)
     except Exception as error:      # Pillow raises anything for a file from outside
-        raise InputError(f"dataset: {folder}: {path} is not a readable image ({_explain(error)})") from None
+        raise InputError(f"dataset: {where}: {name} is not a readable image ({_explain(error)})") from None
     if frames > 1:
-        raise InputError(f"dataset: {folder}: {path} has {frames} frames; expected a single image")
+        raise InputError(f"dataset: {where}: {name} has {frames} frames; expected a single image")
     if mode not in MODES:
-        raise InputError(f"dataset: {folder}: {path} is of the kind {mode}; expected 8 bits for each channel, so "
+        raise InputError(f"dataset: {where}: {name} is of the kind {mode}; expected 8 bits for each channel, so "
                          "convert it to grey or RGB of 8 bits")
     return size, mode
 
 
-def _read_pixels(folder: pathlib.Path, path: pathlib.Path, mode: str, size: tuple[int, int]) -> Integers:
+def _read_pixels(where: str | os.PathLike, name: str, source: Source, mode: str, size: tuple[int, int]) -> Integers:
     """Return an image's pixels as an array, grey ("L") or colour ("RGB"), of (width, height) `size`."""
     try:
-        with files.open_regular(folder / path) as file, _quietly(), Image.open(file, formats=FORMATS) as image:
+        with source() as file, _quietly(), Image.open(file, formats=FORMATS) as image:
             # A palette with transparency is converted in two steps, as Pillow warns otherwise.
             pixels = (image.convert("RGBA") if image.mode in ("P", "PA") else image).convert(mode)
             if pixels.size != size:
                 pixels = pixels.resize(size, Image.Resampling.BOX)
             return np.asarray(pixels, np.uint8)
     except Exception as error:
-        raise InputError(f"dataset: {folder}: {path} is not a readable image ({_explain(error)})") from None
+        raise InputError(f"dataset: {where}: {name} is not a readable image ({_explain(error)})") from None
 
 
 def _quietly() -> warnings.catch_warnings:

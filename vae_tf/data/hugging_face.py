@@ -1,0 +1,116 @@
+"""Make a dataset of a folder that Hugging Face's `datasets` has written with `save_to_disk`."""
+
+import dataclasses
+import functools
+import io
+import pathlib
+import warnings
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from vae_tf.data import arrays, folders, pictures, tables
+from vae_tf.data.dataset import Dataset
+from vae_tf.errors import InputError
+
+MARKS = "dataset_dict.json", "state.json"       # of several splits, of one
+
+
+def is_saved(path: str) -> bool:
+    """Return whether a folder is one that `save_to_disk` has written."""
+    return any((pathlib.Path(path) / name).is_file() for name in MARKS)
+
+
+def read_dataset(path: str) -> Dataset:
+    """Return a Dataset of the images in a folder of `save_to_disk`, with all other columns as factors.
+
+    `train` and `test` are published parts if there are no other splits. Class labels and texts are categorical, other
+    whole numbers ordinal, and other numbers continuous. Columns whose names start with `u_` are u.
+
+    Raises:
+        InputError: `datasets` is not installed, the folder is damaged, or it has no images of one size and 8 bits.
+    """
+    splits = _open(path)
+    order = sorted(splits, key=lambda split: (split != "train", split))
+    columns = splits[order[0]].features
+    image = _find_image(path, columns)
+    sources = {f"{image} {row} of {split}": functools.partial(_open_image, splits[split], image, row)
+               for split in order for row in range(len(splits[split]))}
+    if not sources:
+        raise InputError(f"dataset: {path}: expected at least one example; got none")
+    images = pictures.read_images(path, sources)
+    read = dict(_read_columns(path, columns, image, [splits[split] for split in order]))
+    made = arrays.make_dataset(path, {"images": images, **folders.make_columns(read)})
+    count = len(splits["train"]) if set(splits) == {"train", "test"} else 0
+    parts = {"train": range(count), "test": range(count, len(images))} if 0 < count < len(images) else {}
+    return dataclasses.replace(made, parts=parts)
+
+
+def _open(path: str) -> dict[str, Any]:
+    """Return the splits of a folder, by name, with images as bytes."""
+    try:
+        import datasets
+    except ImportError:
+        raise InputError(f"dataset: {path} needs Hugging Face's datasets, which is not installed; "
+                         "pip install 'vae_tf[data]' installs it") from None
+    try:
+        loaded = datasets.load_from_disk(path)
+        splits = dict(loaded) if isinstance(loaded, datasets.DatasetDict) else {"train": loaded}
+        return {name: _keep_bytes(split) for name, split in splits.items()}
+    except Exception as error:      # a damaged folder may make datasets raise anything
+        raise InputError(f"dataset: {path} is not a readable folder of Hugging Face's datasets "
+                         f"({type(error).__name__})") from None
+
+
+def _keep_bytes(split: Any) -> Any:
+    """Return a split whose images are not decoded."""
+    import datasets
+
+    for name, feature in split.features.items():
+        if isinstance(feature, datasets.Image):
+            split = split.cast_column(name, datasets.Image(decode=False))
+    return split
+
+
+def _find_image(path: str, columns: Any) -> str:
+    """Return the name of the column of images."""
+    import datasets
+
+    images = [name for name, feature in columns.items() if isinstance(feature, datasets.Image)]
+    if not images:
+        raise InputError(f"dataset: {path}: expected a column of images; got {', '.join(columns) or 'none'}")
+    return "image" if "image" in images else images[0]
+
+
+def _open_image(split: Any, image: str, row: int) -> BinaryIO:
+    content = split[row][image]["bytes"]
+    if content is None:
+        raise OSError(0, "its bytes are not in the folder")
+    return io.BytesIO(content)
+
+
+def _read_columns(path: str, columns: Any, image: str, splits: list[Any]) -> Iterator[tuple[str, tuple[Any, str]]]:
+    """Yield the name of each column of numbers or texts, its values as floats [N], and its kind.
+
+    A warning names the columns that are left out: those that are neither, and texts that differ in every example.
+    """
+    import datasets
+
+    for name, feature in columns.items():
+        if name == image:
+            continue
+        if not isinstance(feature, datasets.Value | datasets.ClassLabel) or feature.dtype in ("binary", "large_binary"):
+            warnings.warn(f"dataset: {path}: column {name} is left out: it holds neither numbers nor texts",
+                          stacklevel=3)
+            continue
+        values = [value for split in splits for value in split[name]]
+        cells = ["" if value is None else str(value).strip() for value in values]
+        column, kind = tables.convert(path, name, cells)
+        if isinstance(feature, datasets.ClassLabel):
+            column, kind = np.where(column < 0, np.nan, column), "categorical"      # -1 stands for no label
+        elif kind == "categorical" and len(set(cells)) == len(cells):
+            warnings.warn(f"dataset: {path}: column {name} is left out: its texts differ in every example",
+                          stacklevel=3)
+            continue
+        yield name, (column, kind)

@@ -1,0 +1,49 @@
+"""Examples that stay in an .npz file: they are read, checked and converted when they are asked for."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from vae_tf.data.stored import StoredArray
+from vae_tf.errors import InputError
+from vae_tf.typing import Array, Integers
+
+LOOKED_AT, LOOKED_AT_BYTES = 1_000, 2**26       # examples, spread evenly, that say what images of 0 and 1 are
+
+
+def make_examples_at(array: StoredArray, convert: Callable[[Array, bool | None], Any]) -> Callable[[Integers], Array]:
+    """Return a function of indices [B] -> converted examples [B, ...], after a look at some of them.
+
+    Args:
+        array: the examples as the file has them.
+        convert: a function of examples, and of whether they are masks of 0 and 1 (None if that is to be told from the
+            examples), that raises InputError for examples that cannot be used.
+    """
+    looked_at = array.read(spread(array))
+    masks = bool(looked_at.dtype.kind in "bui" and looked_at.max() <= 1)
+
+    def examples_at(indices: Integers) -> Array:
+        examples = array.read(indices)
+        try:
+            return convert(examples, masks)
+        except InputError as error:
+            raise InputError(f"{error}{_find_example(indices, examples)}") from None
+
+    def _find_example(indices: Integers, examples: Array) -> str:
+        """Return which of some examples is the first that cannot be converted, in words."""
+        for index, example in zip(indices, examples, strict=True):
+            try:
+                convert(example[np.newaxis], masks)
+            except InputError:
+                return f", among them example {index:,}"
+        return ""
+
+    return examples_at
+
+
+def spread(array: StoredArray) -> Integers:
+    """Return the indices of the examples that are looked at."""
+    each = array.dtype.itemsize * int(np.prod(array.shape[1:]))
+    most = min(array.shape[0], LOOKED_AT, max(1, LOOKED_AT_BYTES // max(each, 1)))
+    return np.unique(np.linspace(0, array.shape[0] - 1, most).astype(np.int64))

@@ -1,0 +1,112 @@
+"""Read the table beside a folder of images, metadata.csv or metadata.parquet, and turn its columns into numbers."""
+
+import csv
+import io
+import itertools
+import os
+import pathlib
+from typing import Any
+
+import numpy as np
+
+from vae_tf import files, memory
+from vae_tf.errors import InputError
+
+NAMES, KEY = ("metadata.csv", "metadata.parquet"), "file_name"
+LARGEST = 2**30             # bytes of a table
+OF_A_CELL = 100             # bytes of memory that a cell takes, as text
+Table = dict[str, list[str]]
+
+
+def find(folder: pathlib.Path) -> pathlib.Path | None:
+    """Return the path of the table in a folder; None if there is none.
+
+    Raises:
+        InputError: there are two.
+    """
+    found = [folder / name for name in NAMES if os.path.lexists(folder / name)]
+    if len(found) > 1:
+        raise InputError(f"dataset: {folder}: expected one table; got {' and '.join(NAMES)}")
+    return found[0] if found else None
+
+
+def read(path: pathlib.Path) -> Table:
+    """Return a table as {heading: cells}, one of the headings being KEY; a cell that is missing is an empty text.
+
+    Raises:
+        InputError: the file is no such table; the line says why.
+    """
+    headings, rows = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    headings = [heading.strip() for heading in headings]
+    if KEY not in headings or len(set(headings)) < len(headings) or "" in headings:
+        raise InputError(f"dataset: {path}: expected a first line of different headings, one of them {KEY}; got "
+                         f"{', '.join(headings) or 'an empty file'}")
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(headings):
+            raise InputError(f"dataset: {path}: expected {len(headings)} cells in each row; row {number} has "
+                             f"{len(row)}")
+    return {heading: [row[k].strip() for row in rows] for k, heading in enumerate(headings)}
+
+
+def convert(path: str | os.PathLike, name: str, cells: list[str]) -> tuple[Any, str]:
+    """Return a column as floats [N], and its kind; an empty cell is missing, NaN, and texts are numbered in order.
+
+    Raises:
+        InputError: a column of u holds texts.
+    """
+    try:
+        column = np.array([float(cell) if cell else np.nan for cell in cells])
+    except ValueError:
+        if name.startswith("u_"):
+            wrong = next(cell for cell in cells if not _is_number(cell))
+            raise InputError(f"dataset: {path}: expected numbers in column {name}; got {wrong!r}") from None
+        known = {text: number for number, text in enumerate(sorted(set(cells) - {""}))}
+        return np.array([known[cell] if cell else np.nan for cell in cells]), "categorical"
+    given = column[~np.isnan(column)]
+    return column, "ordinal" if (given == np.rint(given)).all() else "continuous"
+
+
+def _read_csv(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and the rows of a CSV file in UTF-8."""
+    try:
+        text = files.read_bytes(path, LARGEST).decode("utf-8-sig")
+        headings, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row] or [[]]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"dataset: {path} is not a readable table in UTF-8 ({reason})") from None
+    return headings, rows
+
+
+def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
+    """Return the headings and the rows of a Parquet file, as a CSV file of the same table would have them."""
+    try:
+        import pyarrow as pa
+        from pyarrow import parquet
+    except ImportError:
+        raise InputError(f"dataset: {path} needs pyarrow, which is not installed; pip install 'vae_tf[data]' installs "
+                         "it, and a metadata.csv needs nothing") from None
+    try:
+        with parquet.ParquetFile(io.BytesIO(files.read_bytes(path, LARGEST))) as file:
+            size = max(file.metadata.num_rows, 0) * len(file.schema_arrow.names) * OF_A_CELL
+            memory.check_fits("dataset", size, f"{path}: a table of {file.metadata.num_rows:,} rows",
+                              "leave out columns or rows")
+            for field in file.schema_arrow:
+                if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+                    raise InputError(f"dataset: {path}: expected numbers or texts in column {field.name}; got "
+                                     f"{field.type}")
+            table = file.read(use_threads=False)
+            columns = [["" if cell is None else str(cell) for cell in column.to_pylist()] for column in table.columns]
+    except InputError:
+        raise
+    except Exception as error:      # a torn file may make pyarrow raise anything
+        reason = getattr(error, "strerror", None) or "it is damaged, or no Parquet file"
+        raise InputError(f"dataset: {path} is not a readable table ({reason})") from None
+    return list(table.column_names), [list(row) for row in itertools.zip_longest(*columns, fillvalue="")]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return False
+    return True
