@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import files, models
+from vae_tf import files
 from vae_tf.errors import InputError, make_printable
 from vae_tf.evaluation import Evaluation
 from vae_tf.metrics import information
@@ -93,6 +93,8 @@ def move_latents(model: Any, dataset: Any, evaluation: Evaluation, latents: np.n
         latents: the indices of the latents that move.
         places: [T], in prior standard deviations, or in standard deviations of the codes for an autoencoder.
     """
+    from vae_tf import models  # imports TensorFlow, which scoring codes does not need
+
     first = evaluation.indices[:1]
     codes = model.encode(dataset.images_at(first), u=model.u_at(dataset, first))
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import models
 from vae_tf.errors import make_printable
 from vae_tf.report.facts import Facts
 
@@ -28,6 +27,8 @@ def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = 
     if "training could see" in part:
         found.append("Training could see the examples that are scored: these data have no held-out part.")
     if card is not None:
+        from vae_tf import models  # imports TensorFlow, which scoring codes does not need
+
         found += models.find_declared(card).list_remarks(card)
     return found
 
