@@ -6,9 +6,8 @@ import sys
 
 from absl import flags
 
-import evaluate
-import train
 from vae_tf import cli
+from vae_tf.programs import evaluate, train
 
 ROOT = pathlib.Path(__file__).parents[1]
 QUICK = ("--steps=3", "--batch_size=4", "--log_every=1")

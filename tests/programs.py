@@ -1,4 +1,4 @@
-"""The programs, each in a process of its own that is forked from one with TensorFlow imported."""
+"""The programs and the command vae-tf, each in a process that is forked from one with TensorFlow imported."""
 
 import multiprocessing
 import os
@@ -8,6 +8,8 @@ import runpy
 import signal
 import sys
 
+from vae_tf import __main__ as command
+
 ROOT = pathlib.Path(__file__).parents[1]
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["vae_tf.cli", "vae_tf.configured", "vae_tf.report", "jinja2",
@@ -15,7 +17,7 @@ processes.set_forkserver_preload(["vae_tf.cli", "vae_tf.configured", "vae_tf.rep
 
 
 def run(name, *argv, folder, **more):
-    """(exit code, stdout, stderr) of `python NAME ARGV` in a folder; `more` is as in `start`."""
+    """(exit code, stdout, stderr) of `python NAME ARGV`, or of `vae-tf ARGV`, in a folder; `more` is as in `start`."""
     process, out, error = start(name, *argv, folder=folder, **more)
     process.join(300)
     said = out.read_text(), error.read_text()
@@ -48,4 +50,7 @@ def _run(name, argv, folder, largest, environment, out, error):
     os.environ.update(environment)
     sys.path[1:1] = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.argv, sys.path[0] = [name, *argv], str(ROOT)
-    runpy.run_path(str(ROOT / name), run_name="__main__")
+    if name == "vae-tf":
+        command.main()
+    else:
+        runpy.run_path(str(ROOT / name), run_name="__main__")

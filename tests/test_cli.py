@@ -86,6 +86,6 @@ def test_a_trained_program_from_start_to_finish(tmp_path):
     assert "step 20/20" in error and "Traceback" not in error
     command = out.strip().splitlines()[-1].split()
     assert command[:2] == ["python", "evaluate.py"]
-    code, out, error = programs.run(*command[1:], "--examples=200", "--jobs=1", folder=tmp_path)
+    code, out, error = programs.run("vae-tf", "evaluate", *command[2:], "--examples=200", "--jobs=1", folder=tmp_path)
     assert code == 0, error
     assert "Disentangled  " in out

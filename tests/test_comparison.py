@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from pages import check
 
-import evaluate
-import train
 from vae_tf import cli, comparison, export, verdicts
 from vae_tf.comparison import Measured
 from vae_tf.errors import InputError
+from vae_tf.programs import evaluate, train
 
 ALIVE = verdicts.Verdict(np.array([2.0, 3.0]), np.array([True, True]))
 

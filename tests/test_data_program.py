@@ -44,7 +44,7 @@ def test_the_list_has_every_dataset_and_says_where_it_is(run, tmp_path):
     lines = dict(line.split(maxsplit=1) for line in out.splitlines()[1:])
     assert code == 0 and not error and list(lines) == list(data.DATASETS)
     assert "737,280" in lines["dsprites"] and "64x64x3" in lines["scenes"] and "made in process" in lines["scenes"]
-    assert lines["mnist"].endswith("not prepared: python -m vae_tf.data prepare mnist")
+    assert lines["mnist"].endswith("not prepared: vae-tf data prepare mnist")
     (tmp_path / "mnist" / "3.0.1").mkdir(parents=True)
     (tmp_path / "mnist" / "3.0.1" / "dataset_info.json").write_text("{}")
     assert listing.find_prepared("mnist", str(tmp_path)) == tmp_path / "mnist" / "3.0.1"

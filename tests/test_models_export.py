@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 from cases import CASES, build, dataset
 
-import evaluate
 from vae_tf import cli, data, distributions, evaluation, export, models, training
 from vae_tf.errors import InputError
+from vae_tf.programs import evaluate
 
 VAE, IVAE = CASES[1], CASES[5]
 IMAGES = ("vae", "linear", (4, 4, 1), "bernoulli", {})

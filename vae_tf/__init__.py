@@ -53,7 +53,9 @@ Reading order; each file or folder imports only from those before it (docs/archi
     Programs
     configured      what a configuration becomes: a model, its training, its folder and its card
     cli             every flag once, and the objects that flags become
+    programs        train and evaluate, the two to read first
     experiments     the papers' tables and figures, run and summarised
+    __main__        the command `vae-tf`, whose first word names a program
 """
 
 import os

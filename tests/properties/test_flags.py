@@ -10,7 +10,7 @@ from hypothesis import strategies
 from outcomes import check_outcome, read_corpus
 from programs import run
 
-from vae_tf import cli, data
+from vae_tf import cli, console, data
 from vae_tf.errors import InputError
 
 DEFINED = {"train.py": cli.define_train_flags, "evaluate.py": cli.define_evaluate_flags}
@@ -39,7 +39,7 @@ def parse(program, argv):
         else:
             cli.read_scoring_request(values)
     except (flags.Error, InputError, OSError) as error:     # as in cli.run
-        return 2, cli.describe_error(program, error)
+        return 2, console.describe_error(program, error)
     return 0, ""
 
 

@@ -17,7 +17,7 @@ are refused at once; what the flags of training ask for needs TensorFlow, and is
 from typing import TYPE_CHECKING, Any
 
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY, define_evaluate_flags
-from vae_tf.cli.program import describe_error, read_flags, run
+from vae_tf.cli.program import read_flags, run
 from vae_tf.cli.scoring_request import (
     DataRequest,
     ScoringRequest,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from vae_tf.cli.training_request import choose_strategy, configure, configure_all, read_settings
 
 __all__ = ["QUICK_EXAMPLES", "QUICK_GEOMETRY", "DataRequest", "ScoringRequest", "choose_strategy", "configure",
-           "configure_all", "define_evaluate_flags", "define_train_flags", "describe_error", "find_exports",
-           "read_data_request", "read_flags", "read_options", "read_scoring_request", "read_settings", "run"]
+           "configure_all", "define_evaluate_flags", "define_train_flags", "find_exports", "read_data_request",
+           "read_flags", "read_options", "read_scoring_request", "read_settings", "run"]
 
 
 def __getattr__(name: str) -> Any:

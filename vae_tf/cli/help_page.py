@@ -10,11 +10,11 @@ def write_help(program: str, description: str, groups: Mapping[str, Sequence[str
     """Return the page of --help: what the program does, then every flag under its heading.
 
     Args:
-        program: name of the file.
+        program: its name, such as train.py or vae-tf train.
         description: what it does.
         groups: {heading: names of flags}.
     """
-    lines = [f"python {program} [--flag=value ...] [--flagfile=FILE]", "", description]
+    lines = [f"{'python ' * program.endswith('.py')}{program} [--flag=value ...] [--flagfile=FILE]", "", description]
     for heading, names in groups.items():
         lines += ["", heading]
         for name in names:

@@ -1,10 +1,9 @@
 """Run a program: parse its flags, and print each error and warning as one line."""
 
-import pathlib
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from absl import app, flags, logging
 
@@ -26,12 +25,12 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
         define_flags: defines its flags, and returns {heading: names of flags}.
         description: what the program does, for --help.
     """
-    program = pathlib.Path(sys.argv[0]).name
+    program = console.name_program()
     try:
         extensions.load()
         groups = define_flags()
     except InputError as error:
-        _fail(program, error)
+        console.fail(error)
 
     def parse(argv: list[str]) -> list[str]:
         if {"--help", "-h", "-help"} & set(argv[1:]):
@@ -40,7 +39,7 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
         try:
             return read_flags(flags.FLAGS, argv)
         except flags.Error as error:
-            _fail(program, error)
+            console.fail(error)
 
     def run_main(argv: list[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
@@ -51,7 +50,7 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
         try:
             console.run(program, lambda: main(flags.FLAGS))
         except ONE_LINE as error:
-            _fail(program, error)
+            console.fail(error)
 
     app.run(run_main, flags_parser=parse)
 
@@ -99,15 +98,3 @@ def _show_warnings_as_lines(program: str) -> None:
         print(f"{program}: warning: {shorten(make_printable(message))}", file=sys.stderr)
 
     warnings.showwarning = show
-
-
-def _fail(program: str, error: Exception) -> NoReturn:
-    """End the process with exit code 2 and one line."""
-    print(describe_error(program, error), file=sys.stderr)
-    sys.exit(2)
-
-
-def describe_error(program: str, error: Exception) -> str:
-    """Return the line that a program prints of an error."""
-    line = " ".join(str(error).removeprefix("ERROR:: ").split())
-    return f"{program}: error: {shorten(make_printable(line))}"

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from vae_tf.console import environment
+from vae_tf.console.commands import fail
 from vae_tf.console.stops import end_by_signal
 from vae_tf.errors import InputError
 
@@ -53,8 +54,7 @@ def start() -> None:
     try:
         environment.settle()
     except InputError as error:
-        print(f"{os.path.basename(sys.argv[0])}: error: {error}", file=sys.stderr)
-        sys.exit(2)
+        fail(error)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     atexit.register(end_by_signal)     # the function that is registered first runs last

@@ -1,11 +1,11 @@
-"""List, show, check and prepare data: `python -m vae_tf.data` lists what there is.
+"""List, show, check and prepare data: `vae-tf data` lists what there is.
 
-    python -m vae_tf.data                       every dataset with its size, shape, factors and licence
-    python -m vae_tf.data check NAME            what was understood of a dataset or of a file of your own
-    python -m vae_tf.data show NAME [FILE.png]  a page of examples and of the range of each factor
-    python -m vae_tf.data prepare NAME          download and prepare a dataset of TensorFlow Datasets
-    python -m vae_tf.data pack FOLDER FILE.npz  write a folder of images as one file, with --resize in one size
-    python -m vae_tf.data verify NAME FILE.npz  compare images that a program makes with those of an archive
+    vae-tf data                       every dataset with its size, shape, factors and licence
+    vae-tf data check NAME            what was understood of a dataset or of a file of your own
+    vae-tf data show NAME [FILE.png]  a page of examples and of the range of each factor
+    vae-tf data prepare NAME          download and prepare a dataset of TensorFlow Datasets
+    vae-tf data pack FOLDER FILE.npz  write a folder of images as one file, with --resize in one size
+    vae-tf data verify NAME FILE.npz  compare images that a program makes with those of an archive
 """
 
 if __name__ == "__main__":
@@ -16,7 +16,7 @@ import argparse
 import pathlib
 import sys
 import warnings
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -24,25 +24,11 @@ from vae_tf import checks, console, data, extensions, files
 from vae_tf.data import drawing, findings, listing, verifying
 from vae_tf.errors import InputError, make_printable
 
-PROGRAM = "python -m vae_tf.data"
 LARGEST = 4_096         # pixels that --resize may ask for
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        fail(message)
-
-
-def fail(message: object) -> NoReturn:
-    print(f"{PROGRAM}: error: {make_printable(' '.join(str(message).split()))}", file=sys.stderr)
-    sys.exit(2)
-
-
 def make_parser() -> argparse.ArgumentParser:
-    made = Parser(prog=PROGRAM, description=__doc__, allow_abbrev=False,
-                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    made = console.Parser(__doc__)
     made.add_argument("action", nargs="?", choices=tuple(ACTIONS), default="list")
     made.add_argument("name", nargs="?", help="A dataset, or the path of your own data: an .npz file, or a folder of "
                       "images.")
@@ -144,8 +130,8 @@ def main() -> None:
         check_arguments(asked)
         ACTIONS[asked.action](asked)
     except (InputError, OSError) as error:
-        fail(error)
+        console.fail(error)
 
 
 if __name__ == "__main__":
-    console.run(PROGRAM, main)
+    console.run(console.name_program(), main)

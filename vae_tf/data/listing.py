@@ -3,6 +3,7 @@
 import os
 import pathlib
 
+from vae_tf import console
 from vae_tf.data.registry import DATASETS, Entry
 
 MADE = "Apache-2.0"     # the licence of this package, and so of what it draws
@@ -35,7 +36,7 @@ def _describe(name: str, entry: Entry, data_dir: str | None) -> tuple[str, ...]:
         dataset = entry.load(data_dir, 0)
         return _fill(name, len(dataset), dataset.shape, dataset.factor_names, MADE, "made in process")
     folder = find_prepared(known.builder, data_dir)
-    where = f"prepared at {folder}" if folder else f"not prepared: python -m vae_tf.data prepare {name}"
+    where = f"prepared at {folder}" if folder else f"not prepared: {console.name_command('data')} prepare {name}"
     return _fill(name, known.examples, known.shape, known.factors, known.licence, where)
 
 

@@ -1,4 +1,4 @@
-"""Reproduce the papers' tables and figures: `python -m vae_tf.experiments` lists them, with a NAME it runs one.
+"""Reproduce the papers' tables and figures: `vae-tf experiments` lists them, with a NAME it runs one.
 
 Results, trained models and checkpoints that exist already are reused, whoever made them.
 """
@@ -9,25 +9,10 @@ if __name__ == "__main__":
 
 import argparse
 import sys
-from typing import NoReturn
 
 from vae_tf import console, extensions
-from vae_tf.errors import InputError, make_printable
+from vae_tf.errors import InputError
 from vae_tf.experiments import listing, progress, results, scheduling, tables, tasks
-
-PROGRAM = "python -m vae_tf.experiments"
-
-
-class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        fail(message)
-
-
-def fail(message: object) -> NoReturn:
-    print(f"{PROGRAM}: error: {make_printable(' '.join(str(message).split()))}", file=sys.stderr)
-    sys.exit(2)
 
 
 def read_positive(text: str) -> int:
@@ -38,7 +23,7 @@ def read_positive(text: str) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    made = Parser(prog=PROGRAM, description=(__doc__ or "").replace("`", ""), allow_abbrev=False)
+    made = console.Parser(__doc__)
     made.add_argument("names", nargs="*", metavar="NAME", help="The tables or figures to run, or files of "
                       "one's own such as my.toml; without it, all are listed.")
     made.add_argument("--budget", choices=tables.BUDGETS, default="full", help="full trains as long as the paper does, "
@@ -88,8 +73,8 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
     print("\n".join(listing.list_numbers(table, results.read_all(asked.results))))
     failed = sum(state != "done" for state, _ in outcomes.values())
     if failed:
-        print(f"{PROGRAM}: error: {failed} of {len(outcomes)} tasks failed, see above; the same command tries them "
-              "again", file=sys.stderr)
+        failures = f"{failed} of {len(outcomes)} tasks failed, see above; the same command tries them again"
+        print(console.describe_error(console.name_program(), failures), file=sys.stderr)
     return not failed
 
 
@@ -107,8 +92,8 @@ def main() -> None:
         if not all(done):
             sys.exit(1)
     except (InputError, OSError) as error:
-        fail(error)
+        console.fail(error)
 
 
 if __name__ == "__main__":
-    console.run(PROGRAM, main)
+    console.run(console.name_program(), main)

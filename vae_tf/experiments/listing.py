@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from vae_tf.console import format_clock
+from vae_tf.console import format_clock, name_program
 from vae_tf.experiments import recipes, results, tables
 
 WIDTH = 110
@@ -24,7 +24,7 @@ def list_tables(found: Sequence[results.Result]) -> list[str]:
                   *textwrap.wrap(table.shows, WIDTH, initial_indent="    ", subsequent_indent="    "),
                   f"    {of}; {describe_cost(table, found)}"]
     lines += list_mistakes()
-    return [*lines, "", "python -m vae_tf.experiments NAME runs one; --budget=quick takes minutes; --help says more"]
+    return [*lines, "", f"{name_program()} NAME runs one; --budget=quick takes minutes; --help says more"]
 
 
 def list_mistakes() -> list[str]:

@@ -21,7 +21,6 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,8 @@ from vae_tf import cli, console, data, evaluation, export, metrics, runs, traini
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError, make_printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
+from vae_tf.programs import evaluate
+from vae_tf.programs import train as train_program
 
 STOPPED = 3             # the exit code of a task that was asked to stop; its runs go on from their checkpoints
 LARGEST_PART = 64       # numbers of a metric's part that a result keeps
@@ -103,14 +104,7 @@ def train(task: tasks.Task, seeds: Sequence[int]) -> None:
     values = planning.read_train_flags([
         *recipes.list_arguments(task.recipe, task.flags, task.length), f"--seed={seeds[0]}", f"--replicas={len(seeds)}",
         f"--name={task.name}", f"--run_root={task.places.run_root}", f"--export_root={task.places.export_root}"])
-    import_program("train").main(values)
-
-
-def import_program(name: str) -> ModuleType:
-    """Import a program of the checkout, train.py or evaluate.py."""
-    if str(recipes.CHECKOUT) not in sys.path:
-        sys.path.insert(0, str(recipes.CHECKOUT))
-    return importlib.import_module(name)
+    train_program.main(values)
 
 
 def write_result(task: tasks.Task, config: Configuration, examples: int) -> None:
@@ -160,7 +154,7 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
     whole = {"metrics": dict(there)}
     for given, names in wanted or (((), ()),):
         values = planning.read_evaluate_flags(given)
-        dataset, settings, _ = import_program("evaluate").choose_test_part(model.card, cli.read_data_request(values))
+        dataset, settings, _ = evaluate.choose_test_part(model.card, cli.read_data_request(values))
         left = [name for name in names if " ".join([name, *given]) not in there]
         whole["metrics"].update({" ".join([name, *given]): round_numbers(looks.LOOKS[name](model, dataset))
                                  for name in left if name in looks.LOOKS})

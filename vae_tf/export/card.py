@@ -57,7 +57,7 @@ ENTRIES: schemas.Schema = {
     "history": schemas.Kind("an object of results", _is_history),
     "files": schemas.Kind("an object of checksums by path", _is_list_of_files), "checksum": schemas.TEXT,
 }
-REMEDY = "restore the file, or export the model again with train.py"
+REMEDY = "restore the file, or export the model again"
 
 # The entries that serving and analysis in Python need, and those that scoring and more training need besides.
 NEEDED = ("model", "u_size")

@@ -58,7 +58,7 @@ class Exported:
             got = tuple(self._specs[name].shape[1:]) if name in self._specs else (0,)
             if expected and got != expected:
                 raise InputError(f"{self.path} takes {name} of shape {got}, and {CARD} says {expected}: it is another "
-                                 "model's; restore the card, or export the model again with train.py")
+                                 "model's; restore the card, or export the model again")
 
     def _find_function(self, name: str) -> Callable[..., dict[str, Tensor]]:
         """Return a function of the SavedModel that is no signature, or raise InputError."""

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2
 
-from vae_tf import arguments, files
+from vae_tf import arguments, console, files
 from vae_tf.arguments import PathLike
 from vae_tf.data import Dataset
 from vae_tf.data.described import has_dark
@@ -186,7 +186,8 @@ def find_newest(root: PathLike) -> pathlib.Path:
     found = {path for path in found if _is_version(path.name)}
     if not found:
         raise InputError(f"expected a folder that holds an exported model, such as exported/NAME; got {root}, "
-                         f"which {'holds none' if root.exists() else 'does not exist'}; train one with python train.py")
+                         f"which {'holds none' if root.exists() else 'does not exist'}; train one with "
+                         f"{console.name_command('train')}")
     latest = {path.parent: path for path in sorted(found, key=lambda path: int(path.name))}.values()
     name = max(latest, key=_find_age).parent
     *newer, oldest = sorted((path for path in found if path.parent == name), key=lambda path: -int(path.name))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import schemas
+from vae_tf import console, schemas
 from vae_tf.errors import InputError
 
 SCHEMA = {"metrics": schemas.OBJECT, "polarised_regime": schemas.OBJECT}
@@ -85,7 +85,7 @@ def _average(group: Sequence[dict[str, Any]], by: set[str]) -> dict[str, Any]:
 
 def _read_scores(folder: pathlib.Path) -> dict[str, float | None]:
     """Return the scores of metrics.json, with their intervals and chance levels, by the names of columns."""
-    path, remedy = folder / "metrics.json", f"python evaluate.py --export={folder} scores the model"
+    path, remedy = folder / "metrics.json", f"{console.name_command('evaluate')} --export={folder} scores the model"
     try:
         numbers = schemas.read_json(path, SCHEMA, SCHEMA, remedy)
     except FileNotFoundError:

@@ -1,0 +1,231 @@
+"""Score an exported model: `vae-tf evaluate` takes the newest in exported/. Or anybody's codes: --codes=my.npz."""
+
+import json
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl.flags import FlagValues
+
+from vae_tf import cli, comparison, data, evaluation, export, files, metrics, models, report
+from vae_tf.data import held_out
+from vae_tf.errors import InputError
+
+RESULTS = ("metrics.json", "polarised.png", "overview.png", "report.html")     # the files beside a model
+
+
+def main(flags: FlagValues) -> None:
+    """Score what flags ask for, and print what it comes to."""
+    asked = cli.read_scoring_request(flags)
+    if asked.codes:
+        score_codes(asked.codes, asked.options, asked.verbose)
+    elif asked.compare:
+        compare(asked)
+    else:
+        score_model(asked)
+
+
+def score_model(asked: cli.ScoringRequest) -> None:
+    """Score an exported model: print the summary, and write numbers, pictures and a page beside it."""
+    # Export: the SavedModel as a server would load it, and its card.
+    model = load_model("--export", asked.export, asked.trust_export)
+    card, options = model.card, asked.options
+
+    # Data: the test part of what it was trained on, unless flags say otherwise.
+    dataset, settings, part = choose_test_part(card, asked.data)
+    evaluation.check_factors(options.factors, dataset.factor_names)
+    if asked.animate and not dataset.is_image:
+        raise InputError(f"--animate: expected a model of images; {model.path} is of vectors of {dataset.shape[0]} "
+                         "numbers")
+    check_results(model.path, *(model.path / name for name in (*RESULTS, *report.ANIMATION_FILES * asked.animate)))
+    print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
+          f"{format(card['steps'], ',') + ' steps' if card['steps'] else 'untrained'} on {card['data']['name']}), "
+          f"scored on {min(evaluation.count_examples(options.names or (), options.examples), len(dataset)):,} {part}"
+          f"{name_factors(options.factors)}")
+
+    # Metrics: codes once, then each score.
+    started = time.perf_counter()
+    scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
+                                 **vars(options))
+
+    # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
+    facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed)
+    show_scores(facts, asked.verbose)
+    for remark in models.find_declared(card).list_remarks(card):
+        print(f"  {remark}")
+
+    # Report: numbers, pictures and the page beside the model.
+    write_numbers(scored, model, settings, options)
+    evaluation.forget(model.path / evaluation.FILE)
+    print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
+    draw_pictures(scored, model, dataset, options.passive_kl, asked.animate)
+    report.write_page(model.path / "report.html", facts, model, dataset, part, options.passive_kl)
+    print(f"  report     {model.path}/report.html, for a browser; all scores on a terminal: --verbose")
+    print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
+
+
+def show_scores(facts: report.Facts, verbose: bool) -> None:
+    """Print the summary, and the tables of all scores if they are asked for."""
+    report.show(lambda width: report.make_summary(report.answer_all(facts)))
+    if verbose:
+        report.show(lambda width: report.make_tables(facts.scored, width))
+
+
+def draw_pictures(scored: evaluation.Evaluation, model: export.Exported, dataset: data.Dataset, passive_kl: float,
+                  animate: bool) -> None:
+    """Draw the pictures beside a model for which there is something to draw, and print their paths."""
+    if scored.polarised:
+        report.draw_polarised(model.path / "polarised.png", f"{report.make_title(model.card)}: posterior and prior, "
+                              f"{len(scored.posterior.mean):,} examples", scored.posterior, passive_kl)
+        print(f"  histograms {model.path}/polarised.png")
+    if dataset.is_image:
+        report.draw_overview(model.path / "overview.png", model, dataset, scored)
+        print(f"  picture    {model.path}/overview.png")
+    if animate:
+        report.write_animations(model.path, model, dataset, scored)
+        print(f"  animation  {model.path}/traversals.gif and traversals.webp")
+
+
+def write_numbers(scored: evaluation.Evaluation, model: export.Exported, settings: Mapping[str, Any],
+                  options: evaluation.Options) -> None:
+    """Write metrics.json beside a model, and the scores that mean something into its card."""
+    text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
+                              **settings)
+    files.write_text(model.path / "metrics.json", text)
+    export.update_card(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
+                                         if "no_meaning" not in score},
+                    evaluated={**settings, "examples": len(scored.codes), "seed": options.seed,
+                               "factors": scored.factors})
+
+
+def check_results(folder: pathlib.Path, *paths: pathlib.Path) -> None:
+    """Raise InputError unless results could be written to a folder, before hours go into computing them."""
+    try:
+        files.check_writable(folder)
+    except InputError as error:
+        raise InputError(f"results: {error}") from None
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"results: expected a file or nothing at {path}; got a folder")
+
+
+def name_factors(factors: Sequence[str] | None) -> str:
+    """The end of a line that names the factors that were asked for; empty if all were."""
+    return f", against {', '.join(factors)} alone" if factors else ""
+
+
+def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
+    """The newest model in the folder that a flag names, with all in its card that scoring needs."""
+    try:
+        model = export.load(folder, trust)
+        export.read_card(model.path, export.SCORED)
+    except InputError as error:
+        raise InputError(f"{flag}: {error}") from None
+    return model
+
+
+def choose_test_part(card: Mapping[str, Any], asked: cli.DataRequest) -> held_out.Scored:
+    """The held_out.Scored that a model's card and a cli.DataRequest lead to."""
+    recipe = {"dataset": "", "data_seed": 0, "split": "grid", **card["recipe"]}
+    name = recipe["dataset"] if asked.dataset is None else asked.dataset
+    seed = recipe["data_seed"] if asked.data_seed is None else asked.data_seed
+    if not name:
+        raise InputError("--dataset: the model's card does not say what it was trained on; name the data")
+    if asked.dataset is None and name not in data.DATASETS:
+        print(f"Data: {name}, the file that the model's card names; --dataset names another")
+    try:
+        whole = data.load(name, data_dir=asked.data_dir, seed=seed)
+    except InputError as error:
+        if asked.dataset is not None:
+            raise
+        raise InputError(f"{error}; the model was trained on these data; "
+                         "--dataset names the data to score it on") from None
+    return held_out.take_test_part(whole, recipe, asked.split, seed)
+
+
+def compare(asked: cli.ScoringRequest) -> None:
+    """Compare models, in groups: score those that are not scored yet, hold their decoders against each other, and write
+    tables and one page."""
+    report.check_columns(asked.group_by)
+    loaded = {name: load_model("--compare", name, asked.trust_export) for name in asked.compare}
+    recipes = {name: model.card["recipe"] for name, model in loaded.items()}
+    parts = choose_test_parts(loaded, asked.data)
+    check_results(asked.comparison_dir, *(asked.comparison_dir / name for name in report.COMPARISON_FILES))
+    score_missing(loaded, parts, asked.options)
+    groups = report.group_models(dict(zip(loaded, report.results_frame([model.path for model in loaded.values()]),
+                                          strict=True)), recipes, asked.group_by)
+    dataset, _, part = next(iter(parts.values()))
+    fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
+    measured = comparison.measure(loaded, dataset, examples=asked.options.around, seed=asked.options.seed,
+                                  fitted=fitted, progress=report.Progress())
+    lines = [f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
+             f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here",
+             *comparison.report(groups.members, measured), *say_other_examples(recipes),
+             *(f"  {line}" for line in groups.list_mixed())]
+    print("\n".join(lines))
+    report.show(lambda width: report.make_compared_table(
+        groups, (report.list_scores if asked.verbose else report.list_first_scores)(groups), width))
+    pictures = report.picture_groups(groups, loaded, measured, dataset, asked.options.seed)
+    report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures)
+    print(f"  page       {asked.comparison_dir}/comparison.html, for a browser\n"
+          f"  tables     {asked.comparison_dir}/comparison.csv, .md and .tex; models.csv has a row for each model")
+
+
+def choose_test_parts(loaded: Mapping[str, export.Exported], asked: cli.DataRequest) -> dict[str, held_out.Scored]:
+    """The held_out.Scored of each model, {name: part}; models of the same data share one."""
+    names = {name: model.card["data"]["name"] for name, model in loaded.items()}
+    if len(set(names.values())) > 1 and asked.dataset is None:
+        raise InputError("--compare: expected models of one dataset, or --dataset to compare them on; got "
+                         + ", ".join(f"{name} of {data}" for name, data in names.items()))
+    parts, chosen = {}, {}
+    for name, model in loaded.items():
+        recipe = model.card["recipe"]
+        key = json.dumps([recipe.get(entry) for entry in ("dataset", "data_seed", "split", "data_fingerprint")])
+        if key not in parts:
+            parts[key] = choose_test_part(model.card, asked)
+        evaluation.check_dataset(model, parts[key].dataset)
+        chosen[name] = parts[key]
+    return chosen
+
+
+def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, held_out.Scored],
+                  options: evaluation.Options) -> None:
+    """Score the models whose metrics.json is not what --export would write, and write it."""
+    missing = {name: why for name, model in loaded.items() if (why := evaluation.explain_missing(
+        model.path / "metrics.json", options, *parts[name][:2], model.card["latents"]))}
+    for name in missing:
+        check_results(loaded[name].path, loaded[name].path / "metrics.json")
+    for done, (name, why) in enumerate(missing.items(), 1):
+        model, (dataset, settings, _) = loaded[name], parts[name]
+        print(f"Scoring {done} of {len(missing)}: {model.path}, because {why}", flush=True)
+        scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
+                                     **vars(options))
+        write_numbers(scored, model, settings, options)
+        evaluation.forget(model.path / evaluation.FILE)
+
+
+def say_other_examples(recipes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line that names the models that were not trained on the examples of the first; none if all were."""
+    chosen, first = next(iter(recipes.items()))
+    other = [name for name, recipe in recipes.items()
+             if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
+    return [f"  Trained on other examples than {chosen}: {', '.join(other)}"] if other else []
+
+
+def score_codes(path: str, options: evaluation.Options, verbose: bool) -> None:
+    """Score codes without a model: print the summary, and write the numbers beside the file."""
+    started = time.perf_counter()
+    numbers = pathlib.Path(path).with_suffix(".metrics.json")
+    check_results(numbers.parent, numbers)
+    codes = evaluation.read_codes(path, options.examples, options.seed)
+    codes = evaluation.select_factors(codes, options.factors)
+    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
+    of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
+    keep = numbers.with_suffix(".scores")
+    scored = evaluation.score(codes, progress=report.Progress(), keep=keep, **of_codes)
+    show_scores(report.Facts(scored, quick=options.quick), verbose)
+    text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
+    files.write_text(numbers, text)
+    evaluation.forget(keep)
+    print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")

@@ -1,0 +1,79 @@
+"""Train a variational autoencoder and export it: `vae-tf train --model=ivae`."""
+
+import pathlib
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from absl.flags import FlagValues
+
+from vae_tf import cli, configured, console, data, defaults, devices, export, models, runs, training, verdicts
+from vae_tf.configuration import Configuration, Settings
+from vae_tf.data import held_out
+
+
+def main(flags: FlagValues) -> None:
+    """Train what flags ask for, and print where things are."""
+    # Devices: this one, or several that share each batch.
+    strategy = cli.choose_strategy(flags)
+    chief = devices.is_chief(strategy)
+
+    # Data: images by index, their factors, and u.
+    whole = data.load(flags.dataset, data_dir=flags.data_dir, seed=flags.data_seed)
+    dataset = whole.split(flags.split, "train", flags.data_seed)
+
+    # Model: q(z|x), p(z), p(x|z) and the objective; one, or one per seed (--replicas) and beta (--sweep_beta).
+    settings, configs = cli.read_settings(flags), cli.configure_all(flags, dataset)
+    dataset = configured.scale_as_init_from(next(iter(configs.values())), dataset)
+    validation = configured.take_validation_part(next(iter(configs.values())), whole)
+    configured.check_memory(list(configs.values()), dataset)
+    built = [configured.build_model(config, dataset) for config in configs.values()]
+    run_dirs = [configured.choose_run_folder(config, settings, suffix) for suffix, config in configs.items()]
+    config, model = next(iter(configs.values())), built[0]
+    print(f"{config.model} ({config.network}, {config.latents} latents, {model.count_params():,} weights) "
+          f"on {held_out.describe_training_part(dataset)}: "
+          f"{config.steps:,} steps of {config.batch_size}, in {runs.list_first_to_last(run_dirs)}")
+    for line in dict.fromkeys(defaults.predict_collapse(config, dataset) for config in configs.values()):
+        if line and chief and config.steps:
+            warnings.warn(line, stacklevel=1)
+
+    # Fit: goes on from the newest checkpoint in run_dir, if there is one.
+    started = time.perf_counter()
+    histories = configured.fit(list(configs.values()), built, dataset, run_dirs, settings, strategy, validation)
+    if not all(training.has_ended(history, config.steps, config.early_stopping) for history in histories):
+        print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. The same command goes on from there.")
+        return
+    if chief:
+        print(f"\nTrained in {time.perf_counter() - started:.0f} s." if config.steps else "")
+        names = [run_dir.name for run_dir in run_dirs]
+        path = finish(list(configs.values()), built, dataset, histories, names, settings)
+        if config.steps:
+            print(f"  history    {runs.list_first_to_last(run_dirs, '/history.csv')}, "
+                  f"or: tensorboard --logdir={settings.run_root}")
+        print(f"Next, see what it {'learned' if config.steps else 'is'}:\n"
+              f"  {console.name_command('evaluate')} --export={path}")
+
+
+def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencoder], dataset: data.Dataset,
+           histories: Sequence[list[dict[str, Any]]], names: Sequence[str], settings: Settings) -> pathlib.Path:
+    """Print the verdict over trained models and export them; returns the path of the last export."""
+    # Verdict: how many latents carry information, before any number.
+    cards = [configured.make_card(config, model, dataset, history, settings)
+             for config, model, history in zip(configs, trained, histories, strict=True)]
+    judged = {name: verdicts.judge_model(model, dataset) for name, model in zip(names, trained, strict=True)}
+    print("\n".join(verdicts.write_closing_lines(judged, dict(zip(names, cards, strict=True)))))
+
+    # Export: a SavedModel that a server loads.
+    if configs[0].steps:
+        print("At the end, nats per training example:")
+    for config, model, name, card, history in zip(configs, trained, names, cards, histories, strict=True):
+        folder = pathlib.Path(settings.export_root, name)
+        there = export.find_existing(folder, model, card)
+        path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark or None)
+        last = ", ".join(f"{name} {value:.2f}" for name, value in card["final_terms"].items()
+                         if name in ("reconstruction", "kl")) or "untrained"
+        polarised = configured.describe_polarised(config.active_threshold, history)
+        best = configured.describe_best(config, settings, history)
+        print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{polarised}{best}")
+    return path
