@@ -1,6 +1,6 @@
 """Run exports outside TensorFlow: what converts, how far numbers are from TensorFlow's, how long a request takes.
 
-    pip install tf2onnx onnxruntime openvino
+    pip install -e '.[onnx]' openvino
     python benchmarks/runtimes.py                 (some minutes; one core or more)
     python benchmarks/runtimes.py onnx tflite     (or some of these)
 """

@@ -16,6 +16,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     options         options of models, each a flag and a key of configurations
     kinds           whether a factor is categorical, ordinal, cyclic or continuous
     extensions      code from outside that adds models, networks, datasets and metrics
+    extras          packages that not everybody needs
     configuration   everything that a run depends on
     console         the terminal of a program: streams, progress, requests to stop
     workers         worker processes

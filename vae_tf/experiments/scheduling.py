@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from vae_tf import extras
 from vae_tf.errors import InputError
 from vae_tf.experiments import recipes
 
@@ -32,17 +33,8 @@ _processes: dict[str, subprocess.Popen] = {}        # of this worker, by key
 
 
 def import_distributed() -> Any:
-    """Import and return the module dask.distributed.
-
-    Raises:
-        InputError: it is not installed.
-    """
-    try:
-        import distributed as module
-    except ImportError as error:
-        raise InputError("experiments: expected dask.distributed, which runs tasks; got none "
-                         f"({error}); install it with pip install 'dask[distributed]'") from None
-    return module
+    """Import and return the module dask.distributed; raises InputError where it is not installed."""
+    return extras.import_extra("distributed", "experiments", "experiments")
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ the requests that warm a server up, and the Keras weights to go on training with
     signatures      what a server offers: functions within those limits
     card            what an export says of itself, and the scale of its factors
     checksums       whether its files are still those that were exported
+    warmup          requests that warm a server up
     priors          the prior that scores compare the posterior with
     versions        exported/NAME/VERSION: written, found, pruned
     weights         the Keras weights beside a SavedModel

@@ -10,9 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
-from tensorflow_serving.apis import prediction_log_pb2
 
 from vae_tf import arguments, console, files
 from vae_tf.arguments import PathLike
@@ -25,11 +23,11 @@ from vae_tf.export.functions import Functions
 from vae_tf.export.limits import compute_limits
 from vae_tf.export.priors import describe_prior
 from vae_tf.export.signatures import make_signatures
+from vae_tf.export.warmup import WARMUP, write_warmup
 from vae_tf.export.weights import compute_checksum
 from vae_tf.models import Autoencoder
 
 PARTS = (pathlib.Path("saved_model.pb"), CARD)      # what each version has
-WARMUP = EXTRA / "tf_serving_warmup_requests"       # TensorFlow Serving looks for a file of this name
 
 
 @arguments.check_arguments
@@ -68,7 +66,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
             tf.saved_model.save(functions, str(aside), signatures=named)
             (aside / EXTRA).mkdir()
             model.save_weights(aside / WEIGHTS)
-            _write_warmup(aside / WARMUP, folder.name, named, dataset)
+            write_warmup(aside / WARMUP, folder.name, named, dataset)
             whole_card["files"] = compute_checksums(aside)
             (aside / CARD).write_text(write_text(whole_card))
             aside.chmod(0o755)
@@ -138,22 +136,6 @@ def _claim(folder: pathlib.Path, aside: pathlib.Path) -> pathlib.Path:
         except OSError:
             if not os.path.lexists(path):    # otherwise another process took that number: try the next
                 raise
-
-
-def _write_warmup(path: pathlib.Path, name: str, named: Mapping[str, Any], dataset: Dataset) -> None:
-    """Write a request of one example per signature, which a server runs before clients may use the version."""
-    with tf.io.TFRecordWriter(str(path)) as records:
-        for signature, function in named.items():
-            log = prediction_log_pb2.PredictionLog()
-            request = log.predict_log.request
-            request.model_spec.name, request.model_spec.signature_name = name, signature
-            for spec in function.input_signature:
-                shape, dtype = [size or 1 for size in spec.shape], spec.dtype.as_numpy_dtype
-                value = {"n": 1, "x": 128 if spec.dtype == tf.uint8 else 0}.get(spec.name, 0)
-                low = dataset.u_range[0] if spec.name == "factors" and dataset.u_range else value
-                array = np.full(shape, low, dtype)
-                request.inputs[spec.name].CopyFrom(tf.make_tensor_proto(array))
-            records.write(log.SerializeToString())
 
 
 def list_versions(folder: PathLike) -> list[int]:
