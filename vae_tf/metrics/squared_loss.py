@@ -44,17 +44,19 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
     x = np.asarray(x, np.float64).reshape(len(x), -1)
     d = means.shape[1]
     moved_by = local_decoder.compile_for(local_decoder.response, decoder, d, draws)
+    size = max(1, local_decoder.ENTRIES // (x.shape[1] * draws))
     rows = []
-    for i in range(len(means)):
-        noise = np.random.default_rng([seed, i]).standard_normal((1, draws, d), np.float32)
-        batch = moved_by(means[i:i + 1], factors[i:i + 1], noise)
-        moved, centre = (value.numpy()[0].astype(np.float64) for value in batch)
-        if centre.shape != x[i].shape or len(x) != len(means):
-            raise InputError(f"x: expected {len(means)} examples of {len(centre)} values; got {x.shape}")
-        residual = centre - x[i]
-        cross = 2 * moved @ residual
-        rows.append((((moved + residual) ** 2).sum(1).mean(), residual @ residual, (moved**2).sum(1).mean(),
-                     cross.mean(), cross.var() / (draws - 1)))
+    for start in range(0, len(means), size):
+        batch = slice(start, min(start + size, len(means)))
+        noise = np.stack([np.random.default_rng([seed, i]).standard_normal((draws, d), np.float32)
+                          for i in range(len(means))[batch]])
+        responses, centres = (value.numpy() for value in moved_by(means[batch], factors[batch], noise))
+        if centres.shape[1:] != x.shape[1:] or len(x) != len(means):
+            raise InputError(f"x: expected {len(means)} examples of {centres.shape[1]} values; got {x.shape}")
+        for moved, residual in zip(responses.astype(np.float64), centres.astype(np.float64) - x[batch], strict=True):
+            cross = 2 * moved @ residual
+            rows.append((np.square(moved + residual).sum(1).mean(), residual @ residual, np.square(moved).sum(1).mean(),
+                         cross.mean(), cross.var() / (draws - 1)))
     whole, deterministic, stochastic, cross, variance = np.array(rows).T
     if not np.isfinite(whole).all():
         raise InputError("x, decoder: expected finite values; got NaN or infinite")
