@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import reference
+from scipy.stats import norm
 
 from vae_tf import metrics
 from vae_tf.errors import InputError
@@ -122,6 +123,19 @@ def test_mig_posterior_of_separate_clusters_is_one_and_of_drowned_means_zero():
     drowned = metrics.mig_posterior(means, np.full(means.shape, 100.0), factors)
     assert drowned.score == pytest.approx(0, abs=1e-3)
     assert metrics.mig(means, factors).score == pytest.approx(1)      # the histogram of means does not see the noise
+
+
+@pytest.mark.parametrize(("width", "scale", "worst"), [
+    (0.1, 1, 1e-5), (4.5e-3, 1, 1e-4), (1e-5, 1, 1e-9), (0.1, 1e-28, 1e-5), (0.1, 1e-40, 1e-12), (0.1, 1e40, 1e-12)],
+    ids=["usual", "narrowest in float32", "narrower", "small", "too small for float32", "too large for float32"])
+def test_densities_of_a_mixture_in_float32_and_float64(width, scale, worst):
+    rng = np.random.default_rng(0)
+    means = scale * (5 + rng.standard_normal(2_000))
+    stddevs = scale * width * rng.uniform(1, 2, 2_000)
+    z = (means + stddevs * rng.standard_normal(2_000))[:300]
+    got = mixtures.log_mixture(z, means, stddevs)
+    slowly = [np.log(np.mean(norm.pdf((at - means) / stddevs) / stddevs)) for at in z]
+    np.testing.assert_allclose(got, slowly, atol=worst, rtol=1e-12)
 
 
 def test_elbo_decomposition_against_loops():
