@@ -174,3 +174,14 @@ def test_stale_tables_are_replaced(tmp_path):
     subprocess.run([sys.executable, "-m", "vae_tf.metrics", f"--page={file}"], check=True,
                    cwd=ROOT)
     assert file.read_text() == f"Before.\n{start}\n{table}\n{end}\nAfter.\n"
+
+
+@pytest.mark.parametrize("name", [name for name, metric in metrics.METRICS.items() if "score_alone" in metric.options])
+def test_a_score_without_its_parts_is_the_same_score(name):
+    codes = codes_and_factors(120)
+    whole, alone = (metrics.METRICS[name].measure(codes.make_context(score_alone=alone)) for alone in (False, True))
+    assert whole.score == alone.score
+    left_out = [part for part, value in alone.parts.items()
+                if np.shape(value) != np.shape(whole.parts[part])
+                or (value.dtype.kind == "f" and np.isnan(value).any() and not np.isnan(whole.parts[part]).any())]
+    assert left_out         # or the option leaves out nothing

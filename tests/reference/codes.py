@@ -90,7 +90,7 @@ def explicitness(train, train_factors, test, test_factors):
     train, test = ((codes - train.mean(0)) / train.std(0) for codes in (train, test))
     areas = []
     for v, w in zip(train_factors.T, test_factors.T, strict=True):
-        learner = LogisticRegression(max_iter=1_000).fit(train, v)
+        learner = LogisticRegression(max_iter=10_000, tol=1e-9).fit(train, v)
         probability = learner.predict_proba(test)
         areas.append(np.mean([roc_area(w == c, probability[:, i]) for i, c in enumerate(learner.classes_)]))
     return np.mean(areas)
@@ -141,7 +141,7 @@ def beta_vae_score(codes, sizes, votes, batch_size=64):
         z, w = (codes[np.ravel_multi_index(rows.T, sizes)] for rows in (one, other))
         features.append(abs(z - w).mean(0))
         fixed.append(k)
-    learner = LogisticRegression(max_iter=1_000).fit(features[:votes], fixed[:votes])
+    learner = LogisticRegression(max_iter=10_000, tol=1e-9).fit(features[:votes], fixed[:votes])
     return np.mean(learner.predict(features[votes:]) == fixed[votes:])
 
 

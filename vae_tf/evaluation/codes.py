@@ -43,10 +43,12 @@ class Codes(NamedTuple):
         prior = (0.0, 1.0) if self.prior_mean is None else (self.prior_mean, self.prior_stddev)
         return self.mean, self.stddev, *prior
 
-    def make_context(self, seed: int = 0, samples_per_value: int | None = None) -> metrics.Context:
+    def make_context(self, seed: int = 0, samples_per_value: int | None = None, score_alone: bool = False,
+                     ) -> metrics.Context:
         """Return the Context in which metrics see these codes."""
         return metrics.Context(self.mean, self.factors, self.kinds, self.stddev, self.independent, self.prior_mean,
-                               self.prior_stddev, seed=seed, samples_per_value=samples_per_value)
+                               self.prior_stddev, seed=seed, samples_per_value=samples_per_value,
+                               score_alone=score_alone)
 
     def take_rows(self, rows: slice | np.ndarray) -> "Codes":
         """Return the codes of some examples alone."""

@@ -65,7 +65,8 @@ def measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) ->
         warnings.simplefilter("always")
         try:
             with threadpool_limits(1):      # the worker processes use all processors; more threads would only wait
-                result = metric.measure(codes.make_context(asked.seed, asked.samples_per_value))
+                result = metric.measure(codes.make_context(asked.seed, asked.samples_per_value,
+                                                             score_alone=draw != "score"))
         except InputError as error:
             result = error
     return Outcome(result, [str(w.message) for w in caught], time.perf_counter() - started, n)

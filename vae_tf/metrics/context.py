@@ -31,6 +31,7 @@ class Context:
     model: an `export.Exported`; dataset: a `data.Dataset` of the model's shape; indices [N] of the examples in it.
     seed: the seed for splits, draws and noise.
     samples_per_value: samples of z for each value of a factor; None leaves the number to the metric.
+    score_alone: the score is wanted without its parts, as for chance levels and intervals.
     """
 
     codes: np.ndarray
@@ -47,6 +48,7 @@ class Context:
     indices: np.ndarray | None = None
     seed: int = 0
     samples_per_value: int | None = None
+    score_alone: bool = False
     report: Callable[[int], None] = dataclasses.field(default=lambda done: None, repr=False)
     computed: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
@@ -89,7 +91,7 @@ class Context:
 
 
 # Keyword arguments of a metric's function that are filled in where its signature has them.
-OPTIONS = ("kinds", "prior_means", "prior_stddevs", "samples_per_value", "seed")
+OPTIONS = ("kinds", "prior_means", "prior_stddevs", "samples_per_value", "score_alone", "seed")
 
 
 class Need(NamedTuple):

@@ -22,7 +22,8 @@ SIZES = (10, 100, 1_000, 10_000)
           nearly_unchanged_by=("permutation", "sign", "relabelling"),
           meaning="accuracy of predicting factors from few labels by logistic regression")
 def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: Bins = 20,
-                        kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
+                        kinds: tuple[str, ...] | str | None = None, seed: Seed = 0,
+                        score_alone: bool = False) -> Result:
     """Accuracy of logistic regression that predicts factors from all latents, learned from few labels.
 
     The test accuracy is averaged over factors (Locatello 2019, section 5.4), for each number of labels. The score is
@@ -37,6 +38,7 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
         sizes: numbers of labels to learn from.
         bins: number of bins of a continuous factor.
         seed: seed of the split, two thirds to one third, and of the labels drawn.
+        score_alone: learn from the largest number of labels alone, which gives the score.
 
     Returns:
         Result; parts: labels [S], accuracy [S, K], mean_accuracy [S], efficiency (accuracy at 100 labels over that
@@ -45,14 +47,15 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
     Raises:
         InputError: shapes that disagree, NaN, too few rows, sizes below 2, or no factor that varies.
     """
-    return _measure("downstream_logistic", codes, factors, sizes, bins, kinds, seed, fit_logistic)
+    return _measure("downstream_logistic", codes, factors, sizes, bins, kinds, seed, score_alone, fit_logistic)
 
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1), unchanged_by=(),
           nearly_unchanged_by=("permutation", "sign", "scale", "warping", "relabelling"),
           meaning="accuracy of predicting factors from few labels by gradient boosted trees")
 def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: Bins = 20,
-                   kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
+                   kinds: tuple[str, ...] | str | None = None, seed: Seed = 0,
+                   score_alone: bool = False) -> Result:
     """Accuracy of gradient boosted trees that predict factors from all latents, learned from few labels.
 
     This is `downstream_logistic` with sklearn's GradientBoostingClassifier at its defaults. It takes
@@ -64,6 +67,7 @@ def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] 
         sizes: numbers of labels to learn from.
         bins: number of bins of a continuous factor.
         seed: seed of the split, two thirds to one third, and of the labels drawn.
+        score_alone: learn from the largest number of labels alone, which gives the score.
 
     Returns:
         Result; parts: labels [S], accuracy [S, K], mean_accuracy [S], efficiency (accuracy at 100 labels over that
@@ -72,16 +76,18 @@ def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] 
     Raises:
         InputError: shapes that disagree, NaN, too few rows, sizes below 2, or no factor that varies.
     """
-    return _measure("downstream_gbt", codes, factors, sizes, bins, kinds, seed,
+    return _measure("downstream_gbt", codes, factors, sizes, bins, kinds, seed, score_alone,
                     lambda z, v: fit_boosted(z, v, seed)[0])
 
 
 def _measure(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int], bins: int,
-                kinds: tuple[str, ...] | str | None, seed: int, fit: Callable[[np.ndarray, np.ndarray], Any]) -> Result:
+             kinds: tuple[str, ...] | str | None, seed: int, score_alone: bool,
+             fit: Callable[[np.ndarray, np.ndarray], Any]) -> Result:
     codes, factors = check_arrays(codes, factors)
     if not (isinstance(sizes, list | tuple) or np.ndim(sizes) == 1) or not len(sizes):
         raise InputError(f"sizes: expected numbers of labels, at least 2; got {checks.describe(sizes)}")
     sizes = [checks.check_whole("sizes", size, 2) for size in sizes]
+    sizes = [max(sizes)] if score_alone else sizes
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)

@@ -18,7 +18,7 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
           nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
           meaning="`dci` with histogram gradient boosting, whose numbers differ")
 def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
-             seed: Seed = 0) -> Result:
+             seed: Seed = 0, score_alone: bool = False) -> Result:
     """`dci` with histogram gradient boosting: the same depth, rate and number of trees, on 255 quantile bins.
 
     The importance of a latent is the total gain of its splits. This is another metric than `dci`: the scores of the two
@@ -30,6 +30,7 @@ def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tup
         bins: number of bins of a continuous factor.
         kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the split, two thirds to one third, and of the trees.
+        score_alone: leave out the accuracies, which take time and are no part of the score; they are NaN then.
 
     Returns:
         Result; parts: disentanglement, completeness, informativeness, informativeness_train, per_latent [d],
@@ -38,14 +39,14 @@ def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tup
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return _measure("dci_fast", codes, factors, bins, kinds, seed, _fit_histogram_boosted)
+    return _measure("dci_fast", codes, factors, bins, kinds, seed, score_alone, _fit_histogram_boosted)
 
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1),
           nearly_unchanged_by=("permutation", "sign", "scale", "warping", "relabelling"), unchanged_by=(),
           meaning="whether each latent serves one factor, by the importances of gradient boosted trees")
 def dci(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
-        seed: Seed = 0) -> Result:
+        seed: Seed = 0, score_alone: bool = False) -> Result:
     """Disentanglement, completeness, informativeness (Eastwood, Williams 2018) with gradient boosted trees.
 
     R [d, K] is the importance of latent j to the trees that predict factor k from all latents; the importances for
@@ -67,6 +68,7 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[st
         bins: number of bins of a continuous factor.
         kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the split, two thirds to one third, and of the trees.
+        score_alone: leave out the accuracies, which take time and are no part of the score; they are NaN then.
 
     Returns:
         Result; parts: disentanglement, completeness, informativeness, informativeness_train, per_latent [d],
@@ -75,7 +77,7 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[st
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return _measure("dci", codes, factors, bins, kinds, seed, fit_boosted)
+    return _measure("dci", codes, factors, bins, kinds, seed, score_alone, fit_boosted)
 
 
 def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
@@ -98,7 +100,7 @@ def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any
 
 
 def _measure(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None,
-             seed: int, fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
+             seed: int, score_alone: bool, fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
     import sklearn.ensemble  # noqa: F401    before its threads are limited
 
     codes, factors = check_arrays(codes, factors)
@@ -110,19 +112,21 @@ def _measure(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds
     with threadpool_limits(1):      # threads would only wait for each other
         for k in np.flatnonzero(varies):
             learner, importance[:, k] = fit(codes[train], v[train, k], seed)
-            accuracy[:, k] = [learner.score(codes[rows], v[rows, k]) for rows in (test, train)]
+            if not score_alone:
+                accuracy[:, k] = [learner.score(codes[rows], v[rows, k]) for rows in (test, train)]
     disentanglement, per_latent, weight = concentration(importance[:, varies])
     completeness = concentration(importance[:, varies].T)[1]
     per_factor = np.full(len(varies), np.nan)
     per_factor[varies] = completeness
+    informativeness = accuracy[:, varies].mean(1)
     return Result(name, disentanglement,
                   {"disentanglement": np.array(disentanglement), "completeness": np.array(completeness.mean()),
-                   "informativeness": np.array(np.nanmean(accuracy[0])),
-                   "informativeness_train": np.array(np.nanmean(accuracy[1])), "per_latent": per_latent,
+                   "informativeness": np.array(informativeness[0]),
+                   "informativeness_train": np.array(informativeness[1]), "per_latent": per_latent,
                    "latent_weight": weight, "per_factor": per_factor, "accuracy": accuracy[0],
                    "importance": importance, "kinds": np.array(kinds)},
                   f"disentanglement; 0: latents serve all factors alike; 1: each serves one "
-                  f"(completeness {completeness.mean():.3f}, informativeness {np.nanmean(accuracy[0]):.3f})")
+                  f"(completeness {completeness.mean():.3f}, informativeness {informativeness[0]:.3f})")
 
 
 def concentration(importance: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

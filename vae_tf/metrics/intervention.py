@@ -9,6 +9,7 @@ import numpy as np
 from vae_tf import activity
 from vae_tf.arguments import Bins, Count, NotNegative, Seed, Share, Whole
 from vae_tf.errors import InputError
+from vae_tf.metrics.readout import fit_logistic
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, discretise, find_varying
 from vae_tf.metrics.samplers import Sampler, draw_alike_pairs, draw_fixed_factor
@@ -43,17 +44,12 @@ def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count
     Raises:
         InputError: fewer than two factors can be fixed.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
     factor, pairs = draw_alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
     features = np.concatenate([np.abs(np.diff(_encode(sampler, chunk), axis=2)).mean((1, 2))
                                for chunk in _divide(pairs)])
     if len(np.unique(factor[:train])) < 2:
         raise InputError("factors: beta_vae_score expects at least two that vary and whose values recur; got one")
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        learner = LogisticRegression(max_iter=1_000).fit(features[:train], factor[:train])
-    right = learner.predict(features) == factor
+    right = fit_logistic(features[:train], factor[:train]).predict(features) == factor
     return Result("beta_vae_score", float(right[train:].mean()),
                   {"train_accuracy": np.array(right[:train].mean()), "chance": np.array(1 / len(np.unique(factor))),
                    "per_factor": _count_by_factor(right[train:], factor[train:], sampler.factors.shape[1])},

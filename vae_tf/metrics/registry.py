@@ -105,7 +105,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
 
     The function is called with the values of its needs, in their order. Keyword arguments of these names are filled in
     too, if the function has them: kinds (of the factors), prior_means and prior_stddevs (of a learned prior),
-    samples_per_value and seed.
+    samples_per_value, score_alone and seed.
 
     Args:
         needs: names of context.NEEDS. The values are its positional arguments; they decide which flag asks for it.
