@@ -1,7 +1,6 @@
 """Entropies and densities of the aggregate posterior q(z), by Monte Carlo: the mixture of q(z|x) over the examples."""
 
 import numpy as np
-import scipy
 
 CHUNK = 100_000             # number of densities in memory at a time, few enough to stay in the cache
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
@@ -75,8 +74,15 @@ def draw_owners(examples: int, samples: int, rng: np.random.Generator) -> np.nda
 def log_joint_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.ndarray:
     """Return log 1/N sum_n N(z_s; mean_n, diag stddev_n^2) [S], for z [S, d], by means of matrix products."""
     precision = stddevs**-2.0
-    constant = -0.5 * (means**2 * precision).sum(1) - np.log(stddevs).sum(1) - means.shape[1] * HALF_LOG_2PI
-    step = max(1, 10 * CHUNK // len(means))
-    parts = (z[i:i + step] for i in range(0, len(z), step))
-    return np.concatenate([scipy.special.logsumexp(part**2 @ (-0.5 * precision.T) + part @ (means * precision).T
-                                                   + constant, axis=1) for part in parts]) - np.log(len(means))
+    weights = np.concatenate([-0.5 * precision, means * precision,
+                              (-0.5 * (means**2 * precision).sum(1) - np.log(stddevs).sum(1))[:, np.newaxis]], 1).T
+    features = np.concatenate([z**2, z, np.ones((len(z), 1))], 1)
+    total = np.empty(len(z))
+    step = max(1, CHUNK // len(means))
+    for i in range(0, len(z), step):
+        exponent = features[i:i + step] @ weights
+        largest = exponent.max(1, keepdims=True)
+        exponent -= largest
+        np.maximum(exponent, -700, out=exponent)            # because exp is slow where it underflows
+        total[i:i + step] = np.log(np.exp(exponent, out=exponent).sum(1)) + largest[:, 0]
+    return total - np.log(len(means)) - means.shape[1] * HALF_LOG_2PI
