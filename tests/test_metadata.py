@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import vae_tf
-from vae_tf.data import catalogue
+from vae_tf import extras
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -78,8 +78,8 @@ def test_no_module_needs_an_extra_to_be_imported():
 
 
 def test_an_extra_that_is_missing_is_one_line(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError) as caught:
-        catalogue.find_builder("mnist", None)
-    assert re.fullmatch(r"dataset: expected the package tensorflow_datasets; got none \(.*\); install it with "
+        extras.import_extra("pyarrow", "data", "dataset")
+    assert re.fullmatch(r"dataset: expected the package pyarrow; got none \(.*\); install it with "
                         r"pip install 'vae_tf\[data\]'", str(caught.value))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import extras
 from vae_tf.data import dataset, synthetic
 from vae_tf.data.registry import Prepared, register
 from vae_tf.errors import InputError
@@ -50,16 +49,12 @@ def _read(name: str, split: str, data_dir: str | None) -> dict[str, Any]:
 
 def find_builder(name: str, data_dir: str | None) -> Any:
     """Return a builder of TensorFlow Datasets; raises InputError where there is none of the name."""
-    tfds = _import_tfds()
+    import tensorflow_datasets as tfds  # this import takes a second, and only these datasets need it
+
     try:
         return tfds.builder(name, data_dir=data_dir)
     except Exception as error:          # TFDS has no common class for an unknown name, configuration or version
         raise InputError(f"dataset: TensorFlow Datasets knows no {name} ({type(error).__name__})") from error
-
-
-def _import_tfds() -> Any:
-    """Import TensorFlow Datasets, which takes a second, and which only these datasets need."""
-    return extras.import_extra("tensorflow_datasets", "data", "dataset")
 
 
 def prepare(name: str, builder: Any) -> None:
@@ -76,7 +71,9 @@ def prepare(name: str, builder: Any) -> None:
 
 def read_split(builder: Any, split: str) -> dict[str, Any]:
     """Return the arrays of a split of a prepared builder, by name."""
-    return _import_tfds().as_numpy(builder.as_dataset(split=split, batch_size=-1))
+    import tensorflow_datasets as tfds
+
+    return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
 
 
 def _check_reachable(url: str, seconds: float = 5) -> None:
