@@ -1,15 +1,27 @@
 """Flags: how they are read, what --help says, and how programs end."""
 
+import os
 import re
+import subprocess
+import sys
 
+import numpy as np
 import programs
 import pytest
 from absl import flags
-from commands import parse, run_program
+from commands import ROOT, parse, run_program
 
 from vae_tf import cli, data, models, networks, training
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
+
+WITHOUT_TENSORFLOW = """import runpy, sys
+sys.argv = sys.argv[1:]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    assert not {"tensorflow", "keras"} & {*sys.modules}
+"""
 
 
 def test_of_steps_and_epochs_the_last_counts(tmp_path):
@@ -51,15 +63,43 @@ def test_validations_and_warm_ups_fit_into_the_steps():
 
 
 def test_programs_end_with_one_line_and_a_code(tmp_path):
-    # Two that import all there is to import, which says nothing; the others are forked from a process that has.
-    started = [run_program("train.py", "--dataset=none.npz", folder=tmp_path),
-               run_program("evaluate.py", folder=tmp_path)]
-    forked = [programs.run("train.py", word, folder=tmp_path) for word in ("--model=wae", "--colour=red", "vae")]
-    for code, out, error in [*((done.returncode, done.stdout, done.stderr) for done in started), *forked]:
+    # They import all there is to import, which says nothing.
+    for argv in (["train.py", "--dataset=none.npz"], ["evaluate.py"]):
+        done = run_program(*argv, folder=tmp_path)
+        code, out, error = done.returncode, done.stdout, done.stderr
         assert code == 2 and not out
         line, = error.strip().splitlines()
         assert re.match(r"(train|evaluate)\.py: error: ", line)
     assert not list(tmp_path.iterdir())
+
+
+def run_without_tensorflow(*argv, folder):
+    """(exit code, stdout, stderr) of a program in a process of its own, which fails if it imports TensorFlow."""
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TENSORFLOW, str(ROOT / argv[0]), *argv[1:]], cwd=folder,
+                          capture_output=True, text=True, timeout=300, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("argv", [
+    ("train.py", "--help"), ("train.py", "--model=wae"), ("train.py", "--colour=red"), ("train.py", "vae"),
+    ("train.py", "--model=ae", "--sweep_beta=1,2"), ("train.py", "--gamma=1"), ("evaluate.py", "--help"),
+    ("evaluate.py", "--metrics=magic"), ("evaluate.py", "--codes=a.npz", "--export=b")], ids=" ".join)
+def test_help_and_refused_flags_are_answered_without_tensorflow_in_the_same_words(tmp_path, argv):
+    answer = run_without_tensorflow(*argv, folder=tmp_path)
+    assert answer == programs.run(*argv, folder=tmp_path)       # whose registries are imported
+    code, out, error = answer
+    assert code == 0 and not error if "--help" in argv else code == 2 and not out and error.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_codes_are_scored_without_tensorflow(tmp_path):
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 3, (300, 2))
+    np.savez(tmp_path / "codes.npz", codes=factors + rng.normal(0, 0.1, factors.shape), factors=factors)
+    code, out, error = run_without_tensorflow("evaluate.py", "--codes=codes.npz", "--quick", "--jobs=1", "--verbose",
+                                              folder=tmp_path)
+    assert code == 0, error
+    assert "mig_sup" in out and (tmp_path / "codes.metrics.json").exists()
 
 
 def test_help_lists_every_flag_under_its_heading(tmp_path):

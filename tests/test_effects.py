@@ -9,8 +9,9 @@ from vae_tf.cli import scoring_effects, training_effects
 from vae_tf.errors import InputError
 
 
-@pytest.mark.parametrize(("define", "table"), [(cli.define_train_flags, training_effects.list_effects()),
-                                               (cli.define_evaluate_flags, scoring_effects.EFFECTS)])
+@pytest.mark.parametrize(("define", "table"), [
+    (cli.define_train_flags, [*training_effects.list_effects(), *training_effects.WITH_DATA]),
+    (cli.define_evaluate_flags, [*scoring_effects.EFFECTS])])
 def test_the_tables_name_every_flag_once(define, table):
     groups = define(flags.FlagValues())
     assert sorted(table) == sorted(name for names in groups.values() for name in names)

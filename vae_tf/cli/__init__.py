@@ -5,6 +5,7 @@
     train_flags, evaluate_flags, data_flags
     effects             the flags that have an effect only beside others
     training_effects, scoring_effects
+    contradictions      flags of train.py that contradict each other
     program             a program: its flags parsed, its errors and warnings
     help_page           the page of --help
     training_request    what train.py's flags ask for: devices, configurations, settings
@@ -16,6 +17,7 @@ are refused at once; what the flags of training ask for needs TensorFlow, and is
 
 from typing import TYPE_CHECKING, Any
 
+from vae_tf.cli.contradictions import check_train_flags
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY, define_evaluate_flags
 from vae_tf.cli.program import read_flags, run
 from vae_tf.cli.scoring_request import (
@@ -31,9 +33,9 @@ from vae_tf.cli.train_flags import define_train_flags
 if TYPE_CHECKING:
     from vae_tf.cli.training_request import choose_strategy, configure, configure_all, read_settings
 
-__all__ = ["QUICK_EXAMPLES", "QUICK_GEOMETRY", "DataRequest", "ScoringRequest", "choose_strategy", "configure",
-           "configure_all", "define_evaluate_flags", "define_train_flags", "find_exports", "read_data_request",
-           "read_flags", "read_options", "read_scoring_request", "read_settings", "run"]
+__all__ = ["QUICK_EXAMPLES", "QUICK_GEOMETRY", "DataRequest", "ScoringRequest", "check_train_flags", "choose_strategy",
+           "configure", "configure_all", "define_evaluate_flags", "define_train_flags", "find_exports",
+           "read_data_request", "read_flags", "read_options", "read_scoring_request", "read_settings", "run"]
 
 
 def __getattr__(name: str) -> Any:

@@ -22,6 +22,7 @@ KINDS = {kind.__name__: kind for kind in (str, int, float, bool)}
 class Model(NamedTuple):
     """What a model declares that flags depend on; `models.Autoencoder` describes each attribute."""
 
+    has_prior: bool
     default_beta: float | None
     beta_term: str
     weighs_kl_by_beta: bool
@@ -52,7 +53,7 @@ def gather() -> Choices:
     """Return what the registries declare; imports TensorFlow."""
     from vae_tf import devices, distributions, models, networks, penalties, training
 
-    kinds = {name: Model(kind.default_beta, kind.beta_term, kind.weighs_kl_by_beta(), kind.options)
+    kinds = {name: Model(kind.has_prior, kind.default_beta, kind.beta_term, kind.weighs_kl_by_beta(), kind.options)
              for name, kind in models.MODELS.items()}
     return Choices(kinds, tuple(networks.NETWORKS), distributions.LIKELIHOODS, tuple(training.OPTIMIZERS),
                    tuple(training.SCHEDULES), training.WARMED_UP, penalties.PENALTIES, networks.DTYPES,

@@ -16,17 +16,20 @@ from vae_tf.errors import DataError, InputError, NonFiniteError, make_printable,
 ONE_LINE = (InputError, OSError, NonFiniteError, DataError)
 
 
-def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapping[str, Sequence[str]]],
-        description: str | None) -> None:
-    """Run a program: `main(FLAGS)` with its flags parsed; bad input is one line on stderr and exit code 2.
+def run(load: Callable[[flags.FlagValues], Callable[[], Any]], define_flags: Callable[[], Mapping[str, Sequence[str]]],
+        description: str) -> None:
+    """Run a program with its flags parsed; bad input is one line on stderr and exit code 2.
 
     Args:
-        main: the program.
+        load: called with the flags; imports what the program needs, which may take seconds, and returns the program.
+            Ctrl-C ends the process at once until then.
         define_flags: defines its flags, and returns {heading: names of flags}.
         description: what the program does, for --help.
     """
     program = console.name_program()
     try:
+        if extensions.are_named():
+            console.import_tensorflow()     # before they do, with what its native code prints
         extensions.load()
         groups = define_flags()
     except InputError as error:
@@ -34,7 +37,7 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
 
     def parse(argv: list[str]) -> list[str]:
         if {"--help", "-h", "-help"} & set(argv[1:]):
-            print(write_help(program, description or "", groups))
+            print(write_help(program, description, groups))
             sys.exit(0)
         try:
             return read_flags(flags.FLAGS, argv)
@@ -48,7 +51,7 @@ def run(main: Callable[[flags.FlagValues], Any], define_flags: Callable[[], Mapp
         if flags.FLAGS.memory_limit is not None:
             memory.set_limit(flags.FLAGS.memory_limit * 2**30)
         try:
-            console.run(program, lambda: main(flags.FLAGS))
+            console.run(program, load(flags.FLAGS))
         except ONE_LINE as error:
             console.fail(error)
 

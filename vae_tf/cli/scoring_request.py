@@ -76,8 +76,7 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
     if flags.compare:       # models are compared by scores of all latents and factors, whatever a flagfile says
         options = dataclasses.replace(options, latents="all", factors=None, samples_per_value=None,
                                       passive_kl=metrics.PASSIVE_KL)
-    compared = tuple(find_exports(flags.compare)) if flags.compare else ()
-    return ScoringRequest(flags.export, compared, flags.codes, flags.trust_export,
+    return ScoringRequest(flags.export, tuple(flags.compare or ()), flags.codes, flags.trust_export,
                           read_data_request(flags), options, tuple(flags.geometry),
                           flags.verbose or _names_metrics(flags), tuple(flags.group_by or ()),
                           pathlib.Path(flags.comparison_dir), flags.animate)

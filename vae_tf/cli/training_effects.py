@@ -1,46 +1,42 @@
-"""When each flag of train.py has an effect."""
+"""When each flag of train.py has an effect: by the other flags alone, or by the data, too."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from absl.flags import FlagValues
-
-from vae_tf import data, models, training
+from vae_tf import data
+from vae_tf.cli import choices
 from vae_tf.cli.effects import Effect, EffectTable
 from vae_tf.configuration import Configuration
 
 
 class Training(NamedTuple):
-    """What train.py was asked for: the flags, the configuration that they give, and the data."""
+    """The configuration that flags give with some data, and these data."""
 
-    flags: FlagValues
     config: Configuration
     dataset: data.Dataset
 
-    @property
-    def kind(self) -> type[models.Autoencoder]:
-        """The class of the model."""
-        return models.find(self.config.model)
-
 
 _IMAGES = Effect("with images", lambda asked: asked.dataset.is_image)
-_PRIOR = Effect("with a model that has a prior", lambda asked: asked.kind.has_prior or not asked.flags.polarised_every)
-_WATCHED = Effect("with a model that has a prior, and with --polarised_every above 0",
-                  lambda asked: asked.kind.has_prior and asked.flags.polarised_every > 0)
 _GAUSSIAN = Effect("with --likelihood=gaussian or gaussian_learned",
                    lambda asked: asked.config.likelihood != "bernoulli")
-_BETA = Effect("with a model that has a beta", lambda asked: asked.kind.default_beta is not None)
-_ONE_BETA = Effect("without --sweep_beta", lambda asked: not asked.flags.sweep_beta)
-_ALONE = Effect("without --replicas and --sweep_beta, which train on one device",
-                lambda asked: asked.flags.strategy in ("auto", "one_device")
-                or not (asked.flags.replicas or asked.flags.sweep_beta))
 _HELD_OUT = Effect("with --split=random, which holds out a part for validation",
                    lambda asked: asked.config.split == "random", in_flagfiles=True)
-_VALIDATED = Effect("with --validate_every", lambda asked: asked.config.validate_every > 0, in_flagfiles=True)
+
+# The effects that depend on the data, which are functions of a Training.
+WITH_DATA: EffectTable = {"likelihood_variance": _GAUSSIAN, "validate_every": _HELD_OUT, "accept_dark": _IMAGES,
+                          "images_every": _IMAGES}
+
+_PRIOR = Effect("with a model that has a prior",
+                lambda flags: _find_model(flags).has_prior or not flags.polarised_every)
+_WATCHED = Effect("with a model that has a prior, and with --polarised_every above 0",
+                  lambda flags: _find_model(flags).has_prior and flags.polarised_every > 0)
+_BETA = Effect("with a model that has a beta", lambda flags: _find_model(flags).default_beta is not None)
+_ONE_BETA = Effect("without --sweep_beta", lambda flags: not flags.sweep_beta)
+_ALONE = Effect("without --replicas and --sweep_beta, which train on one device",
+                lambda flags: flags.strategy in ("auto", "one_device") or not (flags.replicas or flags.sweep_beta))
+_VALIDATED = Effect("with --validate_every", lambda flags: flags.validate_every > 0, in_flagfiles=True)
 _CHOSEN = Effect("with --validate_every and without --early_stopping, which exports the best weights",
-                 lambda asked: asked.config.validate_every and not asked.config.early_stopping, in_flagfiles=True)
-_PENALISED = Effect("with --jacobian_penalty", lambda asked: asked.config.jacobian_penalty != "none", in_flagfiles=True)
-_WARMED_UP = Effect(f"with --learning_rate_schedule={' or '.join(training.WARMED_UP)}",
-                    lambda asked: asked.config.learning_rate_schedule in training.WARMED_UP, in_flagfiles=True)
+                 lambda flags: flags.validate_every and not flags.early_stopping, in_flagfiles=True)
+_PENALISED = Effect("with --jacobian_penalty", lambda flags: flags.jacobian_penalty != "none", in_flagfiles=True)
 
 _OF_ALL_MODELS: EffectTable = {
     **dict.fromkeys(("model", "network", "latents", "likelihood", "dataset", "data_dir", "data_seed", "split", "steps",
@@ -48,20 +44,28 @@ _OF_ALL_MODELS: EffectTable = {
                      "optimizer_epsilon", "clip_gradients", "jacobian_penalty",
                      "precision", "jit_compile", "seed", "init_from", "replicas", "sweep_beta", "memory_limit", "name",
                      "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions")),
-    "likelihood_variance": _GAUSSIAN, "beta": _ONE_BETA, "beta_warmup_steps": _BETA, "strategy": _ALONE,
-    "learning_rate_warmup_steps": _WARMED_UP, "validate_every": _HELD_OUT, "early_stopping": _VALIDATED,
+    "beta": _ONE_BETA, "beta_warmup_steps": _BETA, "strategy": _ALONE, "early_stopping": _VALIDATED,
     **dict.fromkeys(("jacobian_weight", "jacobian_examples"), _PENALISED),
-    "export_weights": _CHOSEN, "active_threshold": _WATCHED, "polarised_every": _PRIOR, "accept_dark": _IMAGES,
-    "images_every": _IMAGES,
+    "export_weights": _CHOSEN, "active_threshold": _WATCHED, "polarised_every": _PRIOR,
 }
 
 
 def list_effects() -> EffectTable:
-    """Return the table of train.py's flags, those of the models' own options included."""
-    return {**_OF_ALL_MODELS, **{option.name: _need_option(option.name) for option in models.list_options().values()}}
+    """Return the effects that depend on flags alone, as functions of the flags; models' own options are among them."""
+    known = choices.find()
+    warmed_up = Effect(f"with --learning_rate_schedule={' or '.join(known.warmed_up)}",
+                       lambda flags: flags.learning_rate_schedule in known.warmed_up, in_flagfiles=True)
+    names = dict.fromkeys(option.name for model in known.models.values() for option in model.options)
+    return {**_OF_ALL_MODELS, "learning_rate_warmup_steps": warmed_up, **{name: _need_option(name) for name in names}}
 
 
 def _need_option(name: str) -> Effect:
-    kinds = [kind for kind, model in models.MODELS.items() if any(option.name == name for option in model.options)]
-    return Effect(f"with --model={' or '.join(kinds)}",
-                  lambda asked: any(option.name == name for option in asked.kind.options))
+    def has_option(model: choices.Model) -> bool:
+        return any(option.name == name for option in model.options)
+
+    kinds = [kind for kind, model in choices.find().models.items() if has_option(model)]
+    return Effect(f"with --model={' or '.join(kinds)}", lambda flags: has_option(_find_model(flags)))
+
+
+def _find_model(flags: Any) -> choices.Model:
+    return choices.find().models[flags.model]

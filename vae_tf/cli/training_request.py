@@ -2,8 +2,6 @@
 
 import dataclasses
 import itertools
-import math
-from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -12,9 +10,8 @@ from absl.flags import FlagValues
 from vae_tf import data, defaults, devices, export, models, networks
 from vae_tf.checks import LARGEST_INTEGER
 from vae_tf.cli import training_effects
+from vae_tf.cli.contradictions import check_train_flags, read_betas
 from vae_tf.cli.effects import check_effects
-from vae_tf.cli.groups import is_float32
-from vae_tf.cli.train_flags import MOST_REPLICAS
 from vae_tf.configuration import SETTINGS, Configuration, Settings
 from vae_tf.errors import InputError
 
@@ -57,19 +54,13 @@ def configure_all(flags: FlagValues, dataset: data.Dataset) -> dict[str, Configu
         InputError: flags that do not go together, or what cannot be trained as replicas.
     """
     config = configure(flags, dataset)
-    betas = _read_betas(flags.sweep_beta, config.model) if flags.sweep_beta else [None]
+    betas: list[Any] = [*read_betas(flags)] or [None]
     seeds = range(config.seed, config.seed + flags.replicas) if flags.replicas else [None]
-    if len(betas) * len(seeds) > MOST_REPLICAS:
-        raise InputError(f"--replicas: expected at most {MOST_REPLICAS:,} models; got {len(seeds):,} for each of "
-                         f"{len(betas):,} values of --sweep_beta")
     configs = {}
     for beta, seed in itertools.product(betas, seeds):
         suffix = ("" if beta is None else f"-beta{beta:g}") + ("" if seed is None else f"-seed{seed}")
         configs[suffix] = dataclasses.replace(config, beta=config.beta if beta is None else beta,
                                               seed=config.seed if seed is None else seed)
-    if len(configs) > 1 and config.precision == "mixed_float16":
-        raise InputError("--precision: replicas cannot share one loss scale; expected float32 or mixed_bfloat16, "
-                         "got mixed_float16")
     return configs
 
 
@@ -79,6 +70,7 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
     Raises:
         InputError: flags that do not go together.
     """
+    check_train_flags(flags)
     given: dict[str, Any] = {field.name: flags[field.name].value for field in dataclasses.fields(Configuration)
                              if field.name not in OF_DATA}
     suited = {**data.choose_settings(dataset), **_read_init_from(given)}
@@ -97,7 +89,7 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
     config = Configuration(**given, data_fingerprint=dataset.fingerprint, keras=networks.KERAS, options=options)
     kind.check_configuration(config, len(dataset))
     _check_lengths(config)
-    check_effects(training_effects.list_effects(), flags, training_effects.Training(flags, config, dataset))
+    check_effects(training_effects.WITH_DATA, flags, training_effects.Training(config, dataset))
     return config
 
 
@@ -134,23 +126,3 @@ def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"--init_from: {error}") from None
     recipe = export.read_card(given["init_from"], export.TRAINED_FURTHER)["recipe"]
     return {name: recipe[name] for name in ("network", "latents", "likelihood")}
-
-
-def _read_betas(given: Sequence[str], model: str) -> list[float]:
-    """Return the values of --sweep_beta.
-
-    Raises:
-        InputError: a model without beta, or values that are no numbers or not different ones.
-    """
-    if model not in models.list_models_with_beta():
-        raise InputError(f"--sweep_beta: {model} has no beta; "
-                         f"models with beta: {', '.join(models.list_models_with_beta())}")
-    try:
-        betas = [float(value) for value in given]
-    except ValueError:
-        betas = [math.nan]
-    finite = all(beta == 0 or is_float32(beta) for beta in betas)
-    if not finite or len({f"{beta:g}" for beta in betas}) < len(betas):
-        raise InputError("--sweep_beta: expected different finite numbers, not below 0, such as 0.5,1,4; "
-                         f"got {','.join(given)}")
-    return betas

@@ -1,12 +1,23 @@
 """The two programs, which read from top to bottom.
 
     train       train a model and export it: `vae-tf train`, or `python train.py` in a clone
-    evaluate    score an exported model, anybody's codes, or many models: `vae-tf evaluate`, or `python evaluate.py`
+    evaluate    score an exported model or many models: `vae-tf evaluate`, or `python evaluate.py`
+    codes       score anybody's codes: `vae-tf evaluate --codes=my.npz`
 """
 
-import importlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from vae_tf import console
+
+if TYPE_CHECKING:
+    from absl.flags import FlagValues
+
+DESCRIPTIONS = {
+    "train": "Train a variational autoencoder and export it: `vae-tf train --model=ivae`.",
+    "evaluate": "Score an exported model: `vae-tf evaluate` takes the newest in exported/. Or anybody's codes: "
+                "--codes=my.npz.",
+}
 
 
 def run(name: str) -> None:
@@ -15,9 +26,35 @@ def run(name: str) -> None:
     Args:
         name: train or evaluate.
     """
-    console.import_tensorflow()
+    from vae_tf import cli  # half a second, which the help of `vae-tf` need not take
+
+    load, define_flags = {"train": (_load_train, cli.define_train_flags),
+                          "evaluate": (_load_evaluate, cli.define_evaluate_flags)}[name]
+    cli.run(load, define_flags, DESCRIPTIONS[name])
+
+
+# A program imports TensorFlow, which takes seconds, only after everything is refused that can be refused without it.
+
+
+def _load_train(flags: "FlagValues") -> Callable[[], Any]:
     from vae_tf import cli
 
-    program = importlib.import_module(f"vae_tf.programs.{name}")
-    define_flags = {"train": cli.define_train_flags, "evaluate": cli.define_evaluate_flags}[name]
-    cli.run(program.main, define_flags, program.__doc__)
+    cli.check_train_flags(flags)
+    console.import_tensorflow()
+    from vae_tf.programs import train
+
+    return lambda: train.main(flags)
+
+
+def _load_evaluate(flags: "FlagValues") -> Callable[[], Any]:
+    from vae_tf import cli
+
+    asked = cli.read_scoring_request(flags)
+    if asked.codes:
+        from vae_tf.programs import codes
+
+        return lambda: codes.score_codes(asked)
+    console.import_tensorflow()
+    from vae_tf.programs import evaluate
+
+    return lambda: evaluate.score(asked)

@@ -1,9 +1,8 @@
 """Score an exported model: `vae-tf evaluate` takes the newest in exported/. Or anybody's codes: --codes=my.npz."""
 
 import json
-import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from absl.flags import FlagValues
@@ -11,15 +10,20 @@ from absl.flags import FlagValues
 from vae_tf import cli, comparison, data, evaluation, export, files, metrics, models, report
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
+from vae_tf.programs.codes import check_results, name_factors, score_codes, show_scores
 
 RESULTS = ("metrics.json", "polarised.png", "overview.png", "report.html")     # the files beside a model
 
 
 def main(flags: FlagValues) -> None:
     """Score what flags ask for, and print what it comes to."""
-    asked = cli.read_scoring_request(flags)
+    score(cli.read_scoring_request(flags))
+
+
+def score(asked: cli.ScoringRequest) -> None:
+    """Score codes, models that are compared, or a model."""
     if asked.codes:
-        score_codes(asked.codes, asked.options, asked.verbose)
+        score_codes(asked)
     elif asked.compare:
         compare(asked)
     else:
@@ -65,13 +69,6 @@ def score_model(asked: cli.ScoringRequest) -> None:
     print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
 
 
-def show_scores(facts: report.Facts, verbose: bool) -> None:
-    """Print the summary, and the tables of all scores if they are asked for."""
-    report.show(lambda width: report.make_summary(report.answer_all(facts)))
-    if verbose:
-        report.show(lambda width: report.make_tables(facts.scored, width))
-
-
 def draw_pictures(scored: evaluation.Evaluation, model: export.Exported, dataset: data.Dataset, passive_kl: float,
                   animate: bool) -> None:
     """Draw the pictures beside a model for which there is something to draw, and print their paths."""
@@ -97,22 +94,6 @@ def write_numbers(scored: evaluation.Evaluation, model: export.Exported, setting
                                          if "no_meaning" not in score},
                     evaluated={**settings, "examples": len(scored.codes), "seed": options.seed,
                                "factors": scored.factors})
-
-
-def check_results(folder: pathlib.Path, *paths: pathlib.Path) -> None:
-    """Raise InputError unless results could be written to a folder, before hours go into computing them."""
-    try:
-        files.check_writable(folder)
-    except InputError as error:
-        raise InputError(f"results: {error}") from None
-    for path in paths:
-        if path.is_dir():
-            raise InputError(f"results: expected a file or nothing at {path}; got a folder")
-
-
-def name_factors(factors: Sequence[str] | None) -> str:
-    """The end of a line that names the factors that were asked for; empty if all were."""
-    return f", against {', '.join(factors)} alone" if factors else ""
 
 
 def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
@@ -148,7 +129,7 @@ def compare(asked: cli.ScoringRequest) -> None:
     """Compare models, in groups: score those that are not scored yet, hold their decoders against each other, and write
     tables and one page."""
     report.check_columns(asked.group_by)
-    loaded = {name: load_model("--compare", name, asked.trust_export) for name in asked.compare}
+    loaded = {name: load_model("--compare", name, asked.trust_export) for name in cli.find_exports(asked.compare)}
     recipes = {name: model.card["recipe"] for name, model in loaded.items()}
     parts = choose_test_parts(loaded, asked.data)
     check_results(asked.comparison_dir, *(asked.comparison_dir / name for name in report.COMPARISON_FILES))
@@ -211,21 +192,3 @@ def say_other_examples(recipes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     other = [name for name, recipe in recipes.items()
              if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
     return [f"  Trained on other examples than {chosen}: {', '.join(other)}"] if other else []
-
-
-def score_codes(path: str, options: evaluation.Options, verbose: bool) -> None:
-    """Score codes without a model: print the summary, and write the numbers beside the file."""
-    started = time.perf_counter()
-    numbers = pathlib.Path(path).with_suffix(".metrics.json")
-    check_results(numbers.parent, numbers)
-    codes = evaluation.read_codes(path, options.examples, options.seed)
-    codes = evaluation.select_factors(codes, options.factors)
-    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
-    of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
-    keep = numbers.with_suffix(".scores")
-    scored = evaluation.score(codes, progress=report.Progress(), keep=keep, **of_codes)
-    show_scores(report.Facts(scored, quick=options.quick), verbose)
-    text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
-    files.write_text(numbers, text)
-    evaluation.forget(keep)
-    print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")

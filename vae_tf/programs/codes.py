@@ -1,0 +1,51 @@
+"""Score anybody's codes: `vae-tf evaluate --codes=my.npz`. No model is loaded, and TensorFlow is not imported."""
+
+import pathlib
+import time
+from collections.abc import Sequence
+
+from vae_tf import cli, evaluation, files, report
+from vae_tf.errors import InputError
+
+
+def score_codes(asked: cli.ScoringRequest) -> None:
+    """Score codes without a model: print the summary, and write the numbers beside the file."""
+    started = time.perf_counter()
+    path, options = asked.codes, asked.options
+    assert path
+    numbers = pathlib.Path(path).with_suffix(".metrics.json")
+    check_results(numbers.parent, numbers)
+    codes = evaluation.read_codes(path, options.examples, options.seed)
+    codes = evaluation.select_factors(codes, options.factors)
+    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
+    of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
+    keep = numbers.with_suffix(".scores")
+    scored = evaluation.score(codes, progress=report.Progress(), keep=keep, **of_codes)
+    show_scores(report.Facts(scored, quick=options.quick), asked.verbose)
+    text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
+    files.write_text(numbers, text)
+    evaluation.forget(keep)
+    print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
+
+
+def show_scores(facts: report.Facts, verbose: bool) -> None:
+    """Print the summary, and the tables of all scores if they are asked for."""
+    report.show(lambda width: report.make_summary(report.answer_all(facts)))
+    if verbose:
+        report.show(lambda width: report.make_tables(facts.scored, width))
+
+
+def check_results(folder: pathlib.Path, *paths: pathlib.Path) -> None:
+    """Raise InputError unless results could be written to a folder, before hours go into computing them."""
+    try:
+        files.check_writable(folder)
+    except InputError as error:
+        raise InputError(f"results: {error}") from None
+    for path in paths:
+        if path.is_dir():
+            raise InputError(f"results: expected a file or nothing at {path}; got a folder")
+
+
+def name_factors(factors: Sequence[str] | None) -> str:
+    """The end of a line that names the factors that were asked for; empty if all were."""
+    return f", against {', '.join(factors)} alone" if factors else ""
