@@ -86,6 +86,10 @@ def check_command(words):
         extras = re.findall(r"\[([\w,]+)\]", " ".join(rest))
         settings = (ROOT / "setup.cfg").read_text()
         assert all(f"\n{extra} =\n" in settings for each in extras for extra in each.split(",")), extras
+    elif program == "vae-tf":
+        word = "".join(rest[:1])
+        check_command(["python", *([f"{word}.py"] if word in ("train", "evaluate") else ["-m", f"vae_tf.{word}"]),
+                       *rest[1:]])
     elif program != "python":
         assert program in OUTSIDE or (ROOT / program).is_file(), program
     elif rest[:1] in (["train.py"], ["evaluate.py"]):
@@ -111,7 +115,7 @@ def check_module(name, rest):
         files = [each for each in rest if each.endswith(".py")]
         assert all(list(ROOT.glob(file)) for file in files), files
     else:
-        assert name in ("venv", "vae_tf.data", "vae_tf.metrics"), name
+        assert name in ("build", "venv", "vae_tf.", "vae_tf.data", "vae_tf.metrics", "vae_tf.recipes"), name
 
 
 def check_names(code):

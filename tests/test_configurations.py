@@ -45,8 +45,8 @@ def configuration(line):
 
 @pytest.mark.parametrize("line", [pytest.param(line, marks=NEEDS_MNIST) if "mnist" in line or "digit" in line else line
                                   for line in (*RECIPES, *PLAIN, *OPTIONS)])
-def test_configurations_are_those_that_results_were_recorded_with(line, monkeypatch):
-    monkeypatch.chdir(ROOT)         # flagfiles name flagfiles from there
+def test_configurations_are_those_that_results_were_recorded_with(line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)         # recipes are found from any folder
     recorded = json.loads(RECORDED.read_text())[line]
     assert configuration(line) == recorded
 

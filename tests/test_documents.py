@@ -130,6 +130,7 @@ def test_what_is_shown_is_compared():
 def test_a_command_that_cannot_be_typed_is_found(monkeypatch):
     monkeypatch.chdir(ROOT)
     for text in ("python train.py --no_such_flag=1", "python train.py --flagfile=flags/nobody.flags", "vae_tf train",
+                 "vae-tf trian", "vae-tf train --no_such_flag=1", "vae-tf train --recipe=nobody",
                  "python -m vae_tf.experiments no_such_table", "python benchmarks/metrics.py --no_such_option",
                  "pip install -e '.[no_such_extra]'", "python benchmarks/no_such.py", "python -m pytest tests/no.py"):
         (command,) = documents.list_commands(text)

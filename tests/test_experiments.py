@@ -98,7 +98,7 @@ def test_a_recipe_is_what_its_flagfiles_say_whatever_the_folder(tmp_path, monkey
     given = recipes.list_arguments("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.5", "--steps=7"))
     assert planning.read_train_flags(given).steps == 7
     assert recipes.read("rolinek2018/synthetic_linear_random_decoder").flags["steps"] == 0
-    with pytest.raises(InputError, match=r"expected a file flags/NAME\.flags"):
+    with pytest.raises(InputError, match=r"expected the name of a recipe; got .*close to it: rolinek2018/"):
         recipes.read("rolinek2018/nothing")
 
 

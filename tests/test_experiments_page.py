@@ -204,9 +204,9 @@ def test_figures_draw_what_was_measured(tmp_path):
 
 def test_the_page_in_the_repository_is_what_tables_and_results_say(tmp_path):
     written = page.write(recipes.CHECKOUT / "results", tmp_path / "results.md").read_text()
-    assert page.PAGE.read_text() == written, "write it again: python -m vae_tf.experiments --page"
+    assert (recipes.CHECKOUT / page.PAGE).read_text() == written, "write it again: python -m vae_tf.experiments --page"
     drawn = {path.name for path in (tmp_path / "results").glob("*.svg")}
-    assert drawn == {path.name for path in page.PAGE.with_suffix("").glob("*.svg")}
+    assert drawn == {path.name for path in (recipes.CHECKOUT / page.PAGE).with_suffix("").glob("*.svg")}
 
 
 def test_every_table_is_on_the_page_and_links_to_its_section(tmp_path):

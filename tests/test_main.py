@@ -26,6 +26,7 @@ finally:
 
 @pytest.mark.parametrize(("argv", "code", "out", "error"), [
     ([], 0, command.write_help("vae-tf") + "\n", ""), (["--help"], 0, command.write_help("vae-tf") + "\n", ""),
+    (["recipes", "--hlep"], 2, "", "vae-tf recipes: error: unrecognized arguments: --hlep\n"),
     (["--version"], 0, f"vae-tf {vae_tf.__version__}\n", ""),
     (["trian"], 2, "", f"{REFUSED}; got 'trian'; did you mean train?\n"),
     (["\x1b"], 2, "", f"{REFUSED}; got '\\x1b'\n")])
@@ -36,7 +37,7 @@ def test_what_is_no_program_is_answered_before_slow_imports(argv, code, out, err
 
 def test_the_help_names_every_command():
     page = command.write_help("vae-tf").splitlines()
-    for word, text in command.COMMANDS.items():
+    for word, (_, text) in command.COMMANDS.items():
         assert f"  {word:<12} {text}" in page
 
 

@@ -22,8 +22,8 @@ NEED_TFDS = ("mnist", "fashion_mnist", "linear_mixture_digits", "translated_digi
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=[str(path.relative_to(ROOT / "flags")) for path in RECIPES])
-def test_recipes_parse_build_and_say_where_they_come_from(recipe, monkeypatch):
-    monkeypatch.chdir(ROOT)          # recipes name each other from the repository's root
+def test_recipes_parse_build_and_say_where_they_come_from(recipe, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)      # recipes are found from any folder
     values = parse(cli.define_train_flags, f"--flagfile={recipe}", "--seed=1")
     assert values.seed == 1          # overrides come after
     text = recipe.read_text()

@@ -19,6 +19,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     extras          packages that not everybody needs
     configuration   everything that a run depends on
     console         the terminal of a program: streams, progress, requests to stop
+    flagfiles       recipes, and files of flags that name others
     workers         worker processes
 
     Mathematics

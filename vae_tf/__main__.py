@@ -10,13 +10,14 @@ import sys
 import vae_tf
 from vae_tf import console, programs
 
-# What the first word may be, and what it does.
+# What the first word may be: the module of the program, and what it does.
 COMMANDS = {
-    "train": "train a model and export it",
-    "evaluate": "score an exported model or anybody's codes, or compare models",
-    "data": "list, show, check and prepare data",
-    "experiments": "reproduce the papers' tables and figures",
-    "metrics": "print what all metrics declare",
+    "train": ("vae_tf.programs.train", "train a model and export it"),
+    "evaluate": ("vae_tf.programs.evaluate", "score an exported model or anybody's codes, or compare models"),
+    "recipes": ("vae_tf.programs.recipes", "list the recipes that --recipe names, by paper"),
+    "data": ("vae_tf.data.__main__", "list, show, check and prepare data"),
+    "experiments": ("vae_tf.experiments.__main__", "reproduce the papers' tables and figures"),
+    "metrics": ("vae_tf.metrics.__main__", "print what all metrics declare"),
 }
 
 
@@ -43,13 +44,13 @@ def run(word: str) -> None:
     if word in ("train", "evaluate"):
         programs.run(word)
     else:
-        console.run(console.name_program(), importlib.import_module(f"vae_tf.{word}.__main__").main)
+        console.run(console.name_program(), importlib.import_module(COMMANDS[word][0]).main)
 
 
 def write_help(command: str) -> str:
     """Return what the command prints when it is called alone."""
     return "\n".join([f"{command} COMMAND [ARGUMENTS ...]", "", (vae_tf.__doc__ or "").splitlines()[0], "",
-                      *(f"  {word:<12} {text}" for word, text in COMMANDS.items()), "",
+                      *(f"  {word:<12} {text}" for word, (_, text) in COMMANDS.items()), "",
                       f"{command} COMMAND --help says what a command takes."])
 
 

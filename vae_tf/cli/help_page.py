@@ -19,7 +19,8 @@ def write_help(program: str, description: str, groups: Mapping[str, Sequence[str
         lines += ["", heading]
         for name in names:
             lines += _describe(name, flags.FLAGS[name])
-    lines += ["", "  --flagfile=FILE      Read flags from FILE; flags after it override it. Recipes: flags/*/*.flags"]
+    lines += ["", "  --recipe=NAME        Read the flags of a recipe, see vae-tf recipes; flags after it override it.",
+              "  --flagfile=FILE      Read flags from FILE; flags after it override it."]
     return "\n".join(lines)
 
 

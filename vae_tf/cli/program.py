@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import app, flags, logging
 
-from vae_tf import console, extensions, memory
+from vae_tf import console, extensions, flagfiles, memory
 from vae_tf.cli import choices
 from vae_tf.cli.help_page import write_help
 from vae_tf.errors import DataError, InputError, NonFiniteError, make_printable, shorten
@@ -59,8 +59,9 @@ def run(load: Callable[[flags.FlagValues], Callable[[], Any]], define_flags: Cal
 
 
 def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
-    """Parse argv into values, flagfiles included; if both --steps and --epochs are given, the last one counts.
+    """Parse argv into values, the flags of flagfiles and recipes included.
 
+    If both --steps and --epochs are given, the last one counts.
     A flagfile's beta is left out if a --model outside of the file names a model without one. Flags that stand in
     flagfiles alone count as not present, so that effects.check_effects is about the command line.
 
@@ -69,9 +70,9 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     """
     outside = {_name(arg) for arg in argv if arg.startswith("-")}
     try:
-        argv = values.read_flags_from_files(list(argv))
-    except (UnicodeDecodeError, OSError, RecursionError) as error:
-        raise flags.Error(f"--flagfile: expected a file with a flag on each line, in UTF-8; got {error}") from None
+        argv = flagfiles.expand(argv)
+    except InputError as error:
+        raise flags.Error(str(error)) from None
     try:
         rest = values(argv)
     except (ValueError, OverflowError) as error:        # from flags of absl's own, such as --logger_levels

@@ -9,7 +9,7 @@ from vae_tf import files
 from vae_tf.experiments import figures, recipes, results, tables
 from vae_tf.experiments.summaries import ALONE, FAILS, HOLDS, INSIDE, NEITHER, ORDER, SO_FAR, Summary, format_value
 
-PAGE = recipes.CHECKOUT / "docs" / "results.md"
+PAGE = pathlib.Path("docs/results.md")
 VERDICTS = INSIDE, ORDER, NEITHER, ALONE
 COMMAND = "python -m vae_tf.experiments"
 INTRODUCTION = f"""# Results

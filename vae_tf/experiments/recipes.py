@@ -8,15 +8,15 @@ import dataclasses
 import functools
 import pathlib
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import vae_tf
+from vae_tf import flagfiles
 from vae_tf.configuration import SETTINGS
 from vae_tf.errors import InputError
 
 CHECKOUT = pathlib.Path(vae_tf.__file__).parents[1]
-PROGRAM = CHECKOUT / "train.py"
 
 Value = int | float | str
 
@@ -47,17 +47,10 @@ def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
     Raises:
         InputError: there is no such recipe, or a line of it is not a flag.
     """
-    if not PROGRAM.exists():
-        raise InputError(f"recipes: expected a checkout of the repository, with train.py and flags/ beside vae_tf/; "
-                         f"got {CHECKOUT}, which has none; clone the repository and install it with pip install -e .")
-    path = CHECKOUT / "flags" / f"{name}.flags"
-    if not path.exists():
-        known = sorted(str(each.relative_to(path.parents[len(pathlib.Path(name).parts) - 1]).with_suffix(""))
-                       for each in path.parent.glob("*.flags"))
-        raise InputError(f"recipe: expected a file flags/NAME.flags, such as {', '.join(known) or 'base'}; "
-                         f"got {name!r}")
+    path = flagfiles.find_recipe(name)
     found: dict[str, Any] = {}
-    for flag, value in [*_read_file(path), *(_parse("flags", text) for text in extra)]:
+    own = [_parse(path, text) for text in flagfiles.read(path)]
+    for flag, value in [*own, *(_parse("flags", text) for text in extra)]:
         if flag in ("steps", "epochs"):         # the one given last counts, as in train.py
             found.pop({"steps": "epochs", "epochs": "steps"}[flag], None)
         found[flag] = value
@@ -66,21 +59,6 @@ def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
     steps = found.pop("steps", None) if found.get("steps") != 0 else None
     output = {flag: found.pop(flag) for flag in SETTINGS if flag in found}
     return Recipe(name, dict(sorted(found.items())), epochs, steps, output, seed or 0)
-
-
-def _read_file(path: pathlib.Path) -> Iterator[tuple[str, Value]]:
-    """Yield (name, value) of the flags in a flagfile, and in the flagfiles that it names."""
-    try:
-        lines = path.read_text().splitlines()
-    except OSError as error:
-        raise InputError(f"{path}: expected a file of flags; {error.strerror}") from None
-    for line in (line.strip() for line in lines):
-        if line and not line.startswith(("#", "//")):
-            name, value = _parse(path, line)
-            if name == "flagfile":
-                yield from _read_file(CHECKOUT / str(value))
-            else:
-                yield name, value
 
 
 def _parse(where: str | pathlib.Path, text: str) -> tuple[str, Value]:

@@ -1,8 +1,9 @@
-"""The two programs, which read from top to bottom.
+"""The programs; the two first read from top to bottom.
 
     train       train a model and export it: `vae-tf train`, or `python train.py` in a clone
     evaluate    score an exported model or many models: `vae-tf evaluate`, or `python evaluate.py`
     codes       score anybody's codes: `vae-tf evaluate --codes=my.npz`
+    recipes     list the recipes: `vae-tf recipes`
 """
 
 from collections.abc import Callable

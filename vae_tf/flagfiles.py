@@ -1,0 +1,117 @@
+"""Files of flags that may name others, and the recipes among them, which are found from any folder."""
+
+import difflib
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Sequence
+
+from vae_tf import console
+from vae_tf.errors import InputError, make_printable
+
+PACKAGE = pathlib.Path(__file__).parent
+# The recipes lie inside of an installed package, and beside the package in a clone of the repository.
+RECIPES = next((folder for folder in (PACKAGE / "flags", PACKAGE.parent / "flags") if folder.is_dir()),
+               PACKAGE / "flags")
+
+
+def list_recipes() -> list[str]:
+    """Return the names of all recipes, such as rolinek2018/mnist_vae, without the files that recipes share."""
+    return [name for name in _list_names() if name != "base" and "/common/" not in name]
+
+
+def find_recipe(name: str) -> pathlib.Path:
+    """Return the file of a recipe.
+
+    Args:
+        name: a name of list_recipes, with or without .flags, or the name of a file that recipes share.
+
+    Raises:
+        InputError: there is no such recipe.
+    """
+    bare = name.removesuffix(".flags")
+    if bare in _list_names():
+        return RECIPES / f"{bare}.flags"
+    names = list_recipes()
+    close = [each for each in names if bare and bare in each][:3] or difflib.get_close_matches(bare, names, 3)
+    raise InputError(f"recipe: expected the name of a recipe; got {name!r}{'; close to it: ' * bool(close)}"
+                     f"{', '.join(close)}; {console.name_command('recipes')} lists all")
+
+
+def describe_recipe(name: str) -> tuple[str, str]:
+    """Return the title of a recipe, and what it costs to run, from the comments at its top."""
+    comments = re.match(r"(#.*\n)*", find_recipe(name).read_text("utf-8"))
+    title, *entries = re.sub(r"\n#   +", " ", comments[0] if comments else "").splitlines()
+    costs = [entry.removeprefix("# Cost: ") for entry in entries if entry.startswith("# Cost: ")]
+    return title.removeprefix("# "), costs[0] if costs else "unknown"
+
+
+def expand(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()) -> list[str]:
+    """Return arguments with the flags of files and recipes in the places of --flagfile=FILE and --recipe=NAME.
+
+    A file that is named in a recipe is looked for among the recipes. Any other is looked for from the current folder,
+    as absl does, and flags/NAME.flags then among the recipes.
+
+    Args:
+        arguments: flags as they are typed; of those on the command line, none after -- is expanded.
+        inside: the files that the arguments stand in, outermost first.
+
+    Raises:
+        InputError: there is no such file or recipe, or it is no text.
+    """
+    expanded, rest = [], iter(arguments)
+    for argument in rest:
+        match = re.fullmatch(r"--?(flagfile|recipe)(?:=(.*))?", argument, re.DOTALL)
+        if match is None:
+            expanded.append(argument)
+            if argument == "--" and not inside:
+                break
+            continue
+        named = next(rest, None) if match[2] is None else match[2].strip()
+        if named is None:
+            raise InputError(f"--{match[1]}: expected a value after it; got none")
+        if match[1] == "recipe":
+            expanded += read(find_recipe(named), inside)
+        elif named:     # absl ignores an empty name
+            expanded += read(_find_file(named, inside), inside)
+    return [*expanded, *rest]
+
+
+def read(path: pathlib.Path, inside: tuple[pathlib.Path, ...] = ()) -> list[str]:
+    """Return the flags in a file, those of the files that it names included.
+
+    Args:
+        path: the file.
+        inside: the files that name it, outermost first; a file that names itself again is left out there.
+
+    Raises:
+        InputError: the file or one that it names cannot be read.
+    """
+    if path in inside:
+        print(f"{console.name_program()}: warning: --flagfile={make_printable(path)} names itself, and is left out "
+              "there", file=sys.stderr)
+        return []
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8").split("\n")]
+        return expand([line for line in lines if line and not line.startswith(("#", "//"))], (*inside, path))
+    except InputError:
+        raise
+    except (ValueError, OSError, RecursionError) as error:
+        raise InputError(f"--flagfile: expected a file with a flag on each line, in UTF-8; got {error}") from None
+
+
+def _list_names() -> list[str]:
+    """Return the names of all files of flags that lie among the recipes."""
+    return sorted(path.relative_to(RECIPES).with_suffix("").as_posix() for path in RECIPES.rglob("*.flags"))
+
+
+def _find_file(name: str, inside: Sequence[pathlib.Path]) -> pathlib.Path:
+    """Return the file that --flagfile names, on the command line or in the last of some files."""
+    typed = pathlib.Path(os.path.expanduser(name))
+    if not name.startswith("flags/"):
+        return typed
+    recipe = RECIPES / name.removeprefix("flags/")
+    in_recipe = bool(inside) and inside[-1].resolve().is_relative_to(RECIPES.resolve())
+    places = (recipe, typed) if in_recipe else (typed, recipe)
+    return next((path for path in places if os.path.exists(path)), typed)
