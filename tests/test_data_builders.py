@@ -1,18 +1,21 @@
 """Builders of TensorFlow Datasets as datasets: one that is defined, prepared and read here, without a download."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from vae_tf import data
+from vae_tf.data import batches, records
 from vae_tf.errors import InputError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), np.uint8)
 
 
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory):
-    """A folder where two builders are prepared: of images of one size, with factors, and of several sizes."""
-    tfds = pytest.importorskip("tensorflow_datasets")
+@functools.cache
+def define():
+    """Define three builders, which TensorFlow Datasets then knows by name; returns the first."""
+    import tensorflow_datasets as tfds
 
     class TinyFactors(tfds.core.GeneratorBasedBuilder):
         VERSION = tfds.core.Version("1.0.0")
@@ -34,9 +37,22 @@ def prepared(tmp_path_factory):
     class TinySizes(TinyFactors):
         SIDES = (None, None, 3)
 
+    class TinyBroken(TinyFactors):
+        def _generate_examples(self, start, stop):
+            yield from list(super()._generate_examples(start, stop))[:2]
+            raise ValueError("the archive is torn\nand has two lines")
+
+    assert (TinySizes.name, TinyBroken.name) == ("tiny_sizes", "tiny_broken")
+    return TinyFactors
+
+
+@pytest.fixture(scope="module", params=["tfrecord", "array_record"])
+def prepared(request, tmp_path_factory):
+    """A folder where a builder of images of one size, with factors, is prepared in a format."""
+    if request.param == "array_record":
+        pytest.importorskip("array_record")
     folder = tmp_path_factory.mktemp("tfds")
-    TinyFactors(data_dir=folder).download_and_prepare()
-    assert TinySizes.name == "tiny_sizes"
+    define()(data_dir=folder).download_and_prepare(file_format=request.param)
     return str(folder)
 
 
@@ -63,7 +79,50 @@ def test_what_is_no_dataset_of_images_is_one_line(prepared, name, said):
     assert "\n" not in str(error.value)
 
 
-def test_a_builder_that_is_not_prepared_and_has_nothing_to_download(prepared, tmp_path):
-    with pytest.raises(InputError, match=r"tiny_factors is not prepared at .* and could not be downloaded"):
+def test_a_builder_that_fails_leaves_nothing(prepared, tmp_path):
+    with pytest.raises(InputError, match=r"tiny_broken is not prepared at .* and could not be downloaded") as error:
+        data.load("tfds:tiny_broken", data_dir=str(tmp_path))
+    assert "\n" not in str(error.value)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_factors_that_are_named(prepared):
+    ds = data.load("tfds:tiny_factors[value_angle,label_shape]", data_dir=prepared)
+    assert ds.factors == (data.Factor("value_angle", None, "continuous"), data.Factor("shape", 3, "categorical"))
+    whole = data.load("tfds:tiny_factors", data_dir=prepared)
+    np.testing.assert_array_equal(ds.factors_at(np.arange(12))[:, 1], whole.factors_at(np.arange(12))[:, 1])
+    assert ds.fingerprint != whole.fingerprint and not ds.complete_grid
+    for wrong in ("words", "no_such", "image", ""):
+        with pytest.raises(InputError, match=r"expected factors that are features of single numbers, of label_shape, "):
+            data.load(f"tfds:tiny_factors[{wrong}]", data_dir=prepared)
+
+
+def test_images_of_records_are_read_one_by_one_and_their_factors_kept(tmp_path):
+    pytest.importorskip("array_record")
+    define()(data_dir=tmp_path).download_and_prepare(file_format="array_record")
+    ds = data.load("tfds:tiny_factors", data_dir=str(tmp_path))
+    kept = next(tmp_path.rglob(records.KEPT))
+    shards = {path: path.read_bytes() for path in tmp_path.rglob("*.array_record*")}
+    i = np.array([11, 0, 5, 5])
+    before = ds.images_at(i)
+    _, x = next(iter(batches.make_batches(ds, 4, [0], 0, 1)))
+    np.testing.assert_array_equal(x, ds.images_at(batches.draw_indices(12, 4, 0, 0)))
+    for spoilt in (b"", kept.read_bytes()[:-9]):
+        kept.write_bytes(spoilt)                # is made anew
+        again = data.load("tfds:tiny_factors", data_dir=str(tmp_path))
+        assert again.fingerprint == ds.fingerprint
+        np.testing.assert_array_equal(again.factors_at(i), ds.factors_at(i))
+        np.testing.assert_array_equal(again.images_at(i), before)
+    for path, content in shards.items():
+        path.write_bytes(content[:len(content) // 2])
+    with pytest.raises(InputError, match=r"^dataset: tfds:tiny_factors: .* cannot be read") as error:
         data.load("tfds:tiny_factors", data_dir=str(tmp_path))
-    assert not list(tmp_path.rglob("*.tfrecord*"))
+    assert "\n" not in str(error.value)
+
+
+def test_records_without_their_package_are_one_line(tmp_path, monkeypatch):
+    pytest.importorskip("array_record")
+    define()(data_dir=tmp_path).download_and_prepare(file_format="array_record")
+    monkeypatch.setattr(records, "choose_format", lambda: None)
+    with pytest.raises(InputError, match=r"holds array_record files, and the package array_record is not installed"):
+        data.load("tfds:tiny_factors", data_dir=str(tmp_path))

@@ -8,7 +8,7 @@ from PIL import Image
 
 from vae_tf import data, extensions
 from vae_tf.data import __main__ as program
-from vae_tf.data import drawing, findings, listing, verifying
+from vae_tf.data import archives, drawing, findings, listing, verifying
 from vae_tf.errors import InputError
 
 
@@ -121,7 +121,7 @@ def test_pages_are_drawn(run, tmp_path):
 
 
 def test_images_are_compared_with_an_archive(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(verifying, "TOGETHER", 7)           # 20 images are two parts and a rest
+    monkeypatch.setattr(archives, "TOGETHER", 7)           # 20 images are two parts and a rest
     sprites = data.load("dsprites").take(np.arange(0, 737_280, 40_000))
     images = sprites.images_at(np.arange(len(sprites)))
     path = tmp_path / "archive.npz"

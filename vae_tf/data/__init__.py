@@ -9,7 +9,7 @@ from vae_tf.data.registry import DATASETS, choose_settings, is_path, register
 from vae_tf.errors import InputError
 
 # Each of these modules registers its datasets; the order is that of --help.
-from vae_tf.data import dsprites, scenes, synthetic, conformal, catalogue, builders  # isort: skip
+from vae_tf.data import dsprites, scenes, synthetic, conformal, catalogue, builders, factor_sets  # isort: skip
 
 DEFAULT = "dsprites"        # what train.py trains on unless --dataset says otherwise
 
@@ -18,7 +18,8 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     """Return a Dataset by name.
 
     Args:
-        name: a key of DATASETS, or the path of an .npz file or of a folder of images, or "tfds:NAME".
+        name: a key of DATASETS, or the path of an .npz file or of a folder of images, or "tfds:NAME", or
+            "tfds:NAME[key,key]" to name the features that are factors.
         data_dir: where TFDS keeps prepared datasets; None for $TFDS_DATA_DIR or TFDS's default.
         seed: the seed for data that are drawn at random (synthetic_*, nonstationary_sources, linear_mixture*,
             conformal_mixture, translated_digit).
@@ -40,6 +41,6 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
 
 
 __all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "builders", "catalogue", "check_split",
-           "choose_settings", "conformal", "describe", "describe_examples", "dsprites", "folders", "from_arrays",
-           "from_function", "has_dark", "has_dark_image", "hugging_face", "is_path", "load", "register",
+           "choose_settings", "conformal", "describe", "describe_examples", "dsprites", "factor_sets", "folders",
+           "from_arrays", "from_function", "has_dark", "has_dark_image", "hugging_face", "is_path", "load", "register",
            "sample_evenly", "scenes", "synthetic"]

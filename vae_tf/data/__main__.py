@@ -87,8 +87,13 @@ def show(asked: argparse.Namespace) -> None:
 def prepare(asked: argparse.Namespace) -> None:
     """Have TensorFlow Datasets prepare a dataset, unless it has already."""
     entry = data.DATASETS.get(asked.name)
+    if asked.name.startswith(data.builders.PREFIX):
+        data.load(asked.name, data_dir=asked.data_dir)
+        print(f"{asked.name} is prepared")
+        return
     if entry is None:
-        raise InputError(f"prepare: expected one of {', '.join(data.DATASETS)}; got {asked.name!r}")
+        raise InputError(f"prepare: expected one of {', '.join(data.DATASETS)}, or {data.builders.PREFIX}NAME; "
+                         f"got {asked.name!r}")
     if entry.prepared is None:
         print(f"{asked.name} is made in process; there is nothing to prepare")
         return

@@ -44,7 +44,7 @@ def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
     convert = functools.partial(convert_images if name == "images" else _convert_data, path)
     if isinstance(given, stored.StoredArray):
         examples_at, size = large.make_examples_at(given, convert), given.shape[0]
-        x = examples_at(large.spread(given))
+        x = examples_at(large.spread(size, given.row_size))
     else:
         x = convert(given)
         size = len(x)

@@ -1,22 +1,26 @@
 """Make a dataset of images of any builder of TensorFlow Datasets, named as tfds:NAME, tfds:NAME/CONFIG or with :1.0.0.
 
-Factors are the features that are class labels or single whole numbers. A prefix `label_`, which builders of factor sets
-have, is left out of their names. What order their values have is not known, so they are categorical.
+Factors are the features that are class labels or single whole numbers, or those that are listed behind the name, as in
+tfds:NAME[key,key]. A prefix `label_`, which builders of factor sets have, is left out of their names. What order their
+values have is not known, so whole numbers are categorical and other numbers continuous.
 """
 
+import dataclasses
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vae_tf import memory
-from vae_tf.data import arrays, catalogue
+from vae_tf.data import arrays, catalogue, functions, large, records
 from vae_tf.data.dataset import Dataset, Factor, count_combinations, from_arrays
 from vae_tf.errors import InputError
+from vae_tf.typing import Array, Integers
 
 PREFIX = "tfds:"
-NAME = re.compile(r"[a-z][a-z0-9_]*(/[A-Za-z0-9_.+-]+)?(:[0-9]+\.[0-9]+\.[0-9]+)?")
+NAME = re.compile(r"([a-z][a-z0-9_]*(?:/[A-Za-z0-9_.+-]+)?(?::[0-9]+\.[0-9]+\.[0-9]+)?)(?:\[([^\[\]]*)\])?")
 
 
 class Features(NamedTuple):
@@ -30,47 +34,105 @@ class Features(NamedTuple):
 def read_dataset(name: str, data_dir: str | None = None) -> Dataset:
     """Return the images of a builder, with its published parts if there are `train` and `test`.
 
+    Data that are prepared as ArrayRecord stay in their shards; other data are read into memory.
+
     Args:
-        name: PREFIX and what `tfds.builder` takes.
+        name: PREFIX, what `tfds.builder` takes and, optionally, features that are the factors, in brackets.
         data_dir: where TFDS finds or prepares it; None for $TFDS_DATA_DIR or TFDS's default.
 
     Raises:
-        InputError: no such builder, one without images of one size, one that could not be prepared, or more images than
-            fit into memory.
+        InputError: no such builder or feature, a builder without images of one size, one that could not be prepared, or
+            more images than fit into memory.
     """
-    called = name.removeprefix(PREFIX)
-    if not NAME.fullmatch(called):
-        raise InputError(f"dataset: expected {PREFIX}NAME, {PREFIX}NAME/CONFIG or {PREFIX}NAME:1.0.0; got {name!r}")
+    match = NAME.fullmatch(name.removeprefix(PREFIX))
+    if not match:
+        raise InputError(f"dataset: expected {PREFIX}NAME, {PREFIX}NAME/CONFIG or {PREFIX}NAME:1.0.0, and features "
+                         f"that are factors as in {PREFIX}NAME[shape,scale]; got {name!r}")
+    keys = None if match[2] is None else tuple(key.strip() for key in match[2].split(","))
+    return _read(name, match[1], data_dir, keys, None)
+
+
+def read_known(name: str, builder: str, factors: Mapping[str, Factor], data_dir: str | None) -> Dataset:
+    """Return the set of a builder whose factors are known, {feature: factor}; see `read_dataset`."""
+    return _read(name, builder, data_dir, tuple(factors), factors)
+
+
+def _read(name: str, called: str, data_dir: str | None, keys: Sequence[str] | None,
+          known: Mapping[str, Factor] | None) -> Dataset:
     builder = catalogue.find_builder(called, data_dir)
-    features = _choose_features(name, builder.info.features)
-    catalogue.prepare(called, builder)
+    features = _choose_features(name, builder.info.features, keys)
+    catalogue.prepare(name if known else called, builder, records.choose_format())
     sizes = {split: info.num_examples for split, info in builder.info.splits.items() if info.num_examples}
-    # TensorFlow and NumPy have a copy each while it is read.
-    memory.check_fits("dataset", 2 * sum(sizes.values()) * int(np.prod(features.shape)), f"{name} of "
-                      f"{sum(sizes.values()):,} images", "there is no way yet to read it in parts")
     order = sorted(sizes, key=lambda split: (split != "train", split))
+    total = sum(sizes.values())
+    parts = {"train": range(sizes["train"]), "test": range(sizes["train"], total)
+             } if set(sizes) == {"train", "test"} else {}
+    if records.are_there(builder):
+        columns = records.read_columns(name, builder, order, features.factors) if features.factors else {}
+        return dataclasses.replace(_leave(name, builder, order, features, columns, known), parts=parts)
+    # TensorFlow and NumPy have a copy each while it is read.
+    memory.check_fits("dataset", 2 * total * int(np.prod(features.shape)), f"{name} of {total:,} images",
+                      f"delete {builder.data_dir} and have it prepared again with the package {records.FORMAT} "
+                      "installed, which reads images one by one")
     read = [catalogue.read_split(builder, split) for split in order]
+    columns = {key: np.concatenate([part[key] for part in read]) for key in features.factors}
     images = arrays.convert_images(name, np.concatenate([part[features.image] for part in read]))
-    parts = {"train": range(sizes["train"]), "test": range(sizes["train"], len(images))}
-    return _make(name, images, read, features.factors, parts if set(sizes) == {"train", "test"} else None)
+    return from_arrays(name, images, *_make_factors(columns, known), parts=parts,
+                       complete_grid=_is_grid(columns))
 
 
-def _make(name: str, images: Any, read: list[dict[str, Any]], keys: tuple[str, ...],
-          parts: dict[str, range] | None) -> Dataset:
-    """Return a Dataset whose factors are numbered from 0, in the order of their values."""
-    if not keys:
-        return from_arrays(name, images, parts=parts)
-    known = [np.unique(np.concatenate([part[key] for part in read]), return_inverse=True) for key in keys]
-    factors = [Factor(key.removeprefix("label_"), len(found), "categorical")
-               for key, (found, _) in zip(keys, known, strict=True)]
-    values = np.stack([index for _, index in known], -1).astype(np.int64)
+def _leave(name: str, builder: Any, order: Sequence[str], features: Features, columns: Mapping[str, Array],
+           known: Mapping[str, Factor] | None) -> Dataset:
+    """Return a Dataset whose images stay in their shards; it is known by the shards' sizes, and by some examples."""
+    read = records.make_images_at(name, builder, order, features.image)
+    size = sum(builder.info.splits[split].num_examples for split in order)
+    looked_at = read(large.spread(size, math.prod(features.shape)))
+    masks = bool(looked_at.max() <= 1)
+
+    def images_at(indices: Integers) -> Array:
+        return arrays.convert_images(name, read(indices), masks)
+
+    values, factors = _make_factors(columns, known)
+    shards = [(split, builder.info.splits[split].shard_lengths, builder.info.splits[split].num_bytes)
+              for split in order]
+    made_by = [repr(shards), looked_at, *([] if values is None else [values])]
+    return functions.from_function(name, images_at, size, values, factors, made_by=made_by,
+                                   complete_grid=_is_grid(columns))
+
+
+def _make_factors(columns: Mapping[str, Array], known: Mapping[str, Factor] | None) -> tuple[Any, list[Factor]]:
+    """Return the factors [N, K] and what they are; classes that are not known are numbered from 0, in their order."""
+    factors, values = [], []
+    for key, column in columns.items():
+        name = key.removeprefix("label_")
+        if known is not None:
+            factors.append(known[key])
+            values.append(column)
+        elif column.dtype.kind == "f":
+            factors.append(Factor(name, None, "continuous"))
+            values.append(column)
+        else:
+            found, numbers = np.unique(column, return_inverse=True)
+            factors.append(Factor(name, len(found), "categorical"))
+            values.append(numbers)
+    if not factors:
+        return None, []
+    kind = np.int64 if all(factor.size for factor in factors) else np.float32
+    return np.stack(values, -1).astype(kind), factors
+
+
+def _is_grid(columns: Mapping[str, Array]) -> bool:
+    """Return whether the examples are every combination of the values of their factors, each once."""
+    if not columns or any(column.dtype.kind == "f" for column in columns.values()):
+        return False
+    known = [np.unique(column, return_inverse=True) for column in columns.values()]
     sizes = [len(found) for found, _ in known]
-    complete = math.prod(sizes) == len(values) == count_combinations(values, sizes)
-    return from_arrays(name, images, values, factors, parts=parts, complete_grid=complete)
+    values = np.stack([numbers for _, numbers in known], -1)
+    return math.prod(sizes) == len(values) == count_combinations(values, sizes)
 
 
-def _choose_features(name: str, features: Any) -> Features:
-    """Return the image of fixed size, and the factors, among a builder's features."""
+def _choose_features(name: str, features: Any, keys: Sequence[str] | None) -> Features:
+    """Return the image of fixed size, and the factors, among a builder's features; keys are factors that are named."""
     shapes = {key: tuple(features[key].shape or ()) for key in features}
     images = [key for key in features if len(shapes[key]) == 3 and features[key].np_dtype == np.uint8]
     if not images:
@@ -78,6 +140,11 @@ def _choose_features(name: str, features: Any) -> Features:
     image = "image" if "image" in images else images[0]
     if None in shapes[image]:
         raise InputError(f"dataset: {name}: expected images of one size; those of {image} have several")
-    factors = tuple(sorted(key for key in features
-                           if not shapes[key] and np.issubdtype(features[key].np_dtype, np.integer)))
-    return Features(image, shapes[image], factors)
+    numbers = [key for key in features if not shapes[key] and np.dtype(features[key].np_dtype).kind in "biuf"]
+    wrong = [key for key in keys or () if key not in numbers]
+    if wrong:
+        raise InputError(f"dataset: {name}: expected factors that are features of single numbers, of "
+                         f"{', '.join(numbers) or 'which there are none'}; got {wrong[0]!r}")
+    if keys is None:
+        keys = sorted(key for key in numbers if np.dtype(features[key].np_dtype).kind in "iu")
+    return Features(image, shapes[image], tuple(dict.fromkeys(keys)))

@@ -1,6 +1,7 @@
 """Datasets that TensorFlow Datasets prepares: MNIST, Fashion-MNIST, and datasets made of MNIST's digits."""
 
 import contextlib
+import pathlib
 import urllib.error
 import urllib.request
 from typing import Any
@@ -51,22 +52,61 @@ def find_builder(name: str, data_dir: str | None) -> Any:
     """Return a builder of TensorFlow Datasets; raises InputError where there is none of the name."""
     import tensorflow_datasets as tfds  # this import takes a second, and only these datasets need it
 
+    from vae_tf.data import tfds_builders  # noqa: F401 (registers builders, and needs that import)
+
     try:
         return tfds.builder(name, data_dir=data_dir)
     except Exception as error:          # TFDS has no common class for an unknown name, configuration or version
         raise InputError(f"dataset: TensorFlow Datasets knows no {name} ({type(error).__name__})") from error
 
 
-def prepare(name: str, builder: Any) -> None:
-    """Download and prepare a builder's data, unless they are there; raises InputError where that fails."""
+def prepare(name: str, builder: Any, file_format: str | None = None) -> None:
+    """Download and prepare a builder's data, unless they are there.
+
+    Args:
+        name: what the data are called, for errors.
+        builder: a builder of TensorFlow Datasets.
+        file_format: the format of the prepared files; None for that of TensorFlow Datasets.
+
+    Raises:
+        InputError: that fails; then nothing is left of what was prepared.
+    """
     if (builder.data_path / "dataset_info.json").exists():      # builder.is_prepared() warns where it is not
         return
+    by_hand = builder.MANUAL_DOWNLOAD_INSTRUCTIONS
+    folder = _find_manual_folder(builder)
+    if by_hand:
+        _check_manual_file(name, builder, folder)
     try:
-        _check_reachable(next(iter(builder.url_infos)))
-        builder.download_and_prepare()
+        import tensorflow_datasets as tfds
+
+        if builder.url_infos and not by_hand:
+            _check_reachable(next(iter(builder.url_infos)))
+        builder.download_and_prepare(file_format=file_format,
+                                     download_config=tfds.download.DownloadConfig(manual_dir=folder))
+    except InputError as error:         # of an archive that one of this package's own builders has read
+        raise InputError(f"dataset: {name} is not prepared: {str(error).removeprefix('prepare: ')}") from error
     except Exception as error:          # a fault of the network or the disk; TFDS has no common class for these
-        raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be downloaded "
+        done = "prepared" if by_hand else "downloaded"
+        raise InputError(f"dataset: {name} is not prepared at {builder.data_dir} and could not be {done} "
                          f"({type(error).__name__}); point --data_dir or TFDS_DATA_DIR at where it is") from error
+
+
+def _find_manual_folder(builder: Any) -> pathlib.Path:
+    """Return where a file that a person must download is looked for: downloads/manual beside all datasets."""
+    inside = len(builder.info.full_name.split("/"))         # such as mpi3d/toy/1.0.0
+    return pathlib.Path(builder.data_dir).absolute().parents[inside - 1] / "downloads" / "manual"
+
+
+def _check_manual_file(name: str, builder: Any, folder: pathlib.Path) -> None:
+    """Raise InputError unless the file that a person must download is there."""
+    known = getattr(builder, "known", None)
+    if known is not None and not (folder / known.archive).is_file():
+        raise InputError(f"dataset: {name} is not prepared, and must be downloaded by hand: expected "
+                         f"{folder / known.archive}; get it from {known.address}")
+    if known is None and not (folder.is_dir() and any(folder.iterdir())):
+        raise InputError(f"dataset: {name} is not prepared, and must be downloaded by hand into {folder}: "
+                         f"{' '.join(builder.MANUAL_DOWNLOAD_INSTRUCTIONS.split())}")
 
 
 def read_split(builder: Any, split: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def make_examples_at(array: StoredArray, convert: Callable[[Array, bool | None],
         convert: a function of examples, and of whether they are masks of 0 and 1 (None if that is to be told from the
             examples), that raises InputError for examples that cannot be used.
     """
-    looked_at = array.read(spread(array))
+    looked_at = array.read(spread(array.shape[0], array.row_size))
     masks = bool(looked_at.dtype.kind in "bui" and looked_at.max() <= 1)
 
     def examples_at(indices: Integers) -> Array:
@@ -42,8 +42,7 @@ def make_examples_at(array: StoredArray, convert: Callable[[Array, bool | None],
     return examples_at
 
 
-def spread(array: StoredArray) -> Integers:
-    """Return the indices of the examples that are looked at."""
-    each = array.dtype.itemsize * int(np.prod(array.shape[1:]))
-    most = min(array.shape[0], LOOKED_AT, max(1, LOOKED_AT_BYTES // max(each, 1)))
-    return np.unique(np.linspace(0, array.shape[0] - 1, most).astype(np.int64))
+def spread(size: int, of_each: int) -> Integers:
+    """Return the indices of the examples that are looked at, of `size` examples of so many bytes each."""
+    most = min(size, LOOKED_AT, max(1, LOOKED_AT_BYTES // max(of_each, 1)))
+    return np.unique(np.linspace(0, size - 1, most).astype(np.int64))

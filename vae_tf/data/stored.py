@@ -4,6 +4,7 @@ The rows are read by position rather than mapped into memory: a file that is cut
 error, where a mapping would end the process.
 """
 
+import math
 import os
 import struct
 import threading
@@ -30,6 +31,11 @@ class StoredArray(NamedTuple):
     dtype: np.dtype
     checksum: int
 
+    @property
+    def row_size(self) -> int:
+        """The bytes of a row."""
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
     def read(self, indices: Integers) -> Array:
         """Return the rows of some indices, [B, ...].
 
@@ -37,7 +43,7 @@ class StoredArray(NamedTuple):
             InputError: the file ends before a row, or cannot be read.
         """
         rows = np.empty((len(indices), *self.shape[1:]), self.dtype)
-        size = rows[:1].nbytes
+        size = self.row_size
         buffer = rows.reshape(-1).view(np.uint8).data
         for k, index in enumerate(indices):
             try:
