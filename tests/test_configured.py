@@ -11,9 +11,11 @@ import pytest
 from commands import parse, run_evaluate, run_train
 
 from vae_tf import cli, configured, data, devices, export, training
+from vae_tf.configured import fitting
 from vae_tf.errors import InputError
 
 BASE = ("--model=ivae", "--network=mlp_synthetic", "--latents=3", "--batch_size=4", "--log_every=1")
+WIDE = ("--network=mlp_dsprites",)
 FURTHER = ("--init_from=exported/first", "--dataset=other.npz", "--name=second", "--learning_rate=1e-6", *BASE)
 x, u = (make(size=(5, n)).astype(np.float32) for make, n in
         ((np.random.default_rng(1).standard_normal, 4), (np.random.default_rng(2).uniform, 2)))
@@ -132,3 +134,10 @@ def test_what_is_said_at_the_end_of_training():
         config, settings = cli.configure(values, data.load("circles")), cli.read_settings(values)
         assert configured.describe_best(config, settings, validated).strip().startswith(said)
         assert configured.describe_best(config, settings, history) == ""
+
+
+@pytest.mark.parametrize(("dataset", "flags", "compiled"), [
+    ("other.npz", (), False), ("other.npz", ("--jit_compile=true",), True), ("dsprites", WIDE, True),
+    ("dsprites", (*WIDE, "--precision=mixed_bfloat16"), False), ("dsprites", (*WIDE, "--jit_compile=false"), False)])
+def test_xla_compiles_wide_dense_networks_in_float32(folder, dataset, flags, compiled):
+    assert fitting.is_compiled(*configure(*flags, dataset=dataset)) is compiled

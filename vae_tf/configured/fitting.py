@@ -51,14 +51,21 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
         return training.fit_replicas(built, dataset, optimizer, seeds=[each.seed for each in configs],
                                      run_dirs=run_dirs, configs=[each.as_json() for each in configs],
                                      jit_compile=config.jit_compile == "true", **options)
-    auto = networks.NETWORKS[config.network].faster_compiled and dataset.is_image
     history = training.fit(model, dataset, optimizer, seed=config.seed, run_dir=run_dirs[0],
                            config=config.as_json(), callbacks=_make_callbacks(config, run_dirs[0], strategy),
-                           jit_compile=auto if config.jit_compile == "auto" else config.jit_compile == "true",
-                           **options)
+                           jit_compile=is_compiled(config, dataset), **options)
     if shared:
         built[0].set_weights(model.get_weights())
     return [history]
+
+
+def is_compiled(config: Configuration, dataset: data.Dataset) -> bool:
+    """Return whether XLA compiles the training step of a model that is trained alone."""
+    if config.jit_compile != "auto":
+        return config.jit_compile == "true"
+    if config.precision != "float32" and not tf.config.list_physical_devices("GPU"):
+        return False        # on a CPU XLA computes at the rate of float32; TensorFlow's own kernels do better
+    return networks.NETWORKS[config.network].faster_compiled and dataset.is_image
 
 
 def _make_callbacks(config: Configuration, run_dir: pathlib.Path | None,
