@@ -2,8 +2,11 @@
 
 import ast
 import configparser
+import os
 import pathlib
 import re
+import shutil
+import subprocess
 import sys
 
 import pytest
@@ -83,3 +86,70 @@ def test_an_extra_that_is_missing_is_one_line(monkeypatch):
         extras.import_extra("pyarrow", "data", "dataset")
     assert re.fullmatch(r"dataset: expected the package pyarrow; got none \(.*\); install it with "
                         r"pip install 'vae_tf\[data\]'", str(caught.value))
+
+
+def parse(path):
+    """A workflow; "on" is no truth value here."""
+    return yaml.load(path.read_text(), yaml.BaseLoader)
+
+
+WORKFLOWS = {path.stem: parse(path) for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
+STEPS = [(name, step) for name, workflow in WORKFLOWS.items() for job in workflow["jobs"].values()
+         for step in job["steps"]]
+
+
+def test_workflows_install_and_run_what_there_is():
+    assert {*WORKFLOWS} == {"build", "docs", "tests"}
+    commands = "\n".join(step.get("run", "") for _, step in STEPS)
+    asked = {extra for found in re.findall(r"\.\[([\w,]+)\]", commands) for extra in found.split(",")}
+    assert asked and asked <= {*EXTRAS}
+    named = re.findall(r"(?:\.ci|tests|vae_tf)/[\w./]+", commands)
+    assert ".ci/check_wheel" in named and not [name for name in named if not (ROOT / name).exists()]
+    scripts = lines(SETUP["options.entry_points"]["console_scripts"])
+    assert {command.split()[0] for command in commands.splitlines() if command.startswith("vae")} <= {
+        line.split(" = ")[0] for line in scripts}
+
+
+def test_workflows_try_every_python_that_the_package_takes():
+    minors = re.findall(r"Python :: (3\.\d+)$", SETUP["metadata"]["classifiers"], re.MULTILINE)
+    low, high = re.fullmatch(r">=3\.(\d+),<3\.(\d+)", SETUP["options"]["python_requires"]).groups()
+    assert minors == [f"3.{minor}" for minor in range(int(low), int(high))]
+    assert WORKFLOWS["tests"]["jobs"]["suite"]["strategy"]["matrix"]["python"] == minors
+    assert WORKFLOWS["tests"]["jobs"]["smoke"]["strategy"]["matrix"]["system"] == ["macos-latest", "windows-latest"]
+    pythons = {step["with"]["python-version"] for _, step in STEPS if "python-version" in step.get("with", {})}
+    assert pythons <= {*minors, "${{ matrix.python }}"}
+
+
+def test_workflows_may_read_alone_and_pin_their_actions():
+    for name, step in STEPS:
+        assert "uses" not in step or re.fullmatch(r"[\w-]+/[\w-]+@(v\d+|release/v\d+)", step["uses"]), (name, step)
+    for name, workflow in WORKFLOWS.items():
+        assert workflow["permissions"] == {"contents": "read"}, name
+        for job, settings in workflow["jobs"].items():
+            assert settings.get("permissions") == ({"id-token": "write"} if job == "publish" else None)
+            assert "timeout-minutes" in settings
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the script needs a POSIX shell")
+def test_a_release_is_one_command(tmp_path):
+    """In a small clone: version and changelog say the same of it, and the tag arrives where it is published from."""
+    def git(*arguments, folder=tmp_path / "clone"):
+        return subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments], cwd=folder,
+                              check=True, capture_output=True, text=True).stdout
+
+    git("init", "-q", "--bare", "origin", folder=tmp_path)
+    git("clone", "-q", "origin", "clone", folder=tmp_path)
+    for name in ("CHANGELOG.md", "CITATION.cff", "vae_tf/__init__.py", ".ci/release"):
+        (tmp_path / "clone" / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / "clone" / name)
+    git("add", ".")
+    git("commit", "-qm", "all")
+    name = {f"GIT_{who}_{what}": "a" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    run = [tmp_path / "clone/.ci/release"]
+    assert subprocess.run([*run, "2"], capture_output=True).returncode == 2
+    subprocess.run([*run, "9.8.7"], env={**os.environ, **name}, check=True, capture_output=True)
+    assert git("tag", folder=tmp_path / "origin").split() == ["v9.8.7"]
+    released = git("show", "v9.8.7:CHANGELOG.md", folder=tmp_path / "origin")
+    assert re.search(r"## \[Unreleased\]\n\n## \[9\.8\.7\] - \d{4}-\d\d-\d\d\n\n### Added", released)
+    assert '__version__ = "9.8.7"' in git("show", "v9.8.7:vae_tf/__init__.py")
+    assert yaml.safe_load(git("show", "v9.8.7:CITATION.cff"))["version"] == "9.8.7"
