@@ -26,7 +26,8 @@ sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file_
 import defaults
 import tensorflow as tf
 
-from vae_tf import data, export, held_out, jacobians, metrics, models
+from vae_tf import data, export, jacobians, metrics, models
+from vae_tf.data import held_out
 
 EXAMPLES = 3_000        # for scores of codes
 AROUND = 200            # for scores of the decoder

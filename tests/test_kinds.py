@@ -60,8 +60,9 @@ def test_labels_stored_as_floats_score_as_labels(name):
 def test_only_the_metrics_of_the_table_take_kinds():
     codes, labels = codes_and_labels(60)
     assert {*metrics.list_names("metrics")} - {*BY_KIND} == {
-        "active_units", "mcc", "dci", "infomec", "downstream_gbt", "total_correlation", "wasserstein_correlation",
-        "mutual_information", "beta_vae_score", "factor_vae_score", "irs", "elbo_decomposition"}
+        "active_units", "mcc", "linear_r2", "weak_mcc", "dci", "dci_lasso", "dci_forest", "dci_es", "infomec",
+        "downstream_gbt", "total_correlation", "wasserstein_correlation", "mutual_information", "beta_vae_score",
+        "factor_vae_score", "irs", "elbo_decomposition"}
     for name in ("active_units", "mcc", "total_correlation", "irs"):
         with pytest.raises(TypeError):
             metrics.METRICS[name](codes, labels, kinds="ordinal")

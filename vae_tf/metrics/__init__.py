@@ -29,14 +29,17 @@ from vae_tf.metrics.result import Result, check_arrays, find_varying
 from vae_tf.metrics.polarised import PASSIVE_KL, active_units, classify, polarised_fraction, polarised_regime
 from vae_tf.metrics.information import mig, mig_sup, modularity
 from vae_tf.metrics.correlation import mcc
+from vae_tf.metrics.identifiability import linear_r2, weak_mcc
 from vae_tf.metrics.single_latents import disentanglement_score, sap
 from vae_tf.metrics.readout import explicitness
 from vae_tf.metrics.importance import dci, dci_fast
+from vae_tf.metrics.dci_variants import dci_es, dci_forest, dci_lasso
 from vae_tf.metrics.infomec import infomec
 from vae_tf.metrics.downstream import downstream_gbt, downstream_logistic
 from vae_tf.metrics.independence import mutual_information, total_correlation, wasserstein_correlation
 from vae_tf.metrics.samplers import Sampler, make_sampler
 from vae_tf.metrics.intervention import beta_vae_score, factor_vae_score, irs
+from vae_tf.metrics.pairs import consistency, restrictiveness
 from vae_tf.metrics.posterior import (
     elbo_decomposition,
     mig_from_entropies,
@@ -72,8 +75,12 @@ __all__ = [
     "check_names",
     "classify",
     "column_cosine",
+    "consistency",
     "dci",
+    "dci_es",
     "dci_fast",
+    "dci_forest",
+    "dci_lasso",
     "deterministic_elbo_gap",
     "disentanglement_score",
     "downstream_gbt",
@@ -90,6 +97,7 @@ __all__ = [
     "infomec",
     "irs",
     "linear_optimum",
+    "linear_r2",
     "list_default_names",
     "list_names",
     "local_decoder_error",
@@ -113,6 +121,7 @@ __all__ = [
     "posterior_covariance_gap",
     "principal_axes",
     "register",
+    "restrictiveness",
     "sap",
     "stochastic_loss_error",
     "total_correlation",
@@ -120,4 +129,5 @@ __all__ = [
     "udr",
     "variance_norm_relation",
     "wasserstein_correlation",
+    "weak_mcc",
 ]

@@ -18,7 +18,7 @@ def correlation(codes: np.ndarray, factors: np.ndarray) -> np.ndarray:
 
 
 @register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "sign", "scale"),
-          meaning="correlation after the best one-to-one matching of latents to factors")
+          also=("strong_mcc",), meaning="correlation after the best one-to-one matching of latents to factors")
 def mcc(codes: np.ndarray, factors: np.ndarray) -> Result:
     """Mean correlation coefficient after the best one-to-one matching of latents to factors (Khemakhem 2020, 5).
 
@@ -39,14 +39,14 @@ def mcc(codes: np.ndarray, factors: np.ndarray) -> Result:
     """
     codes, factors = check_arrays(codes, factors)
     r = correlation(codes, factors)
-    per_factor, latent = _match(r)
-    ranked, _ = _match(correlation(scipy.stats.rankdata(codes, axis=0), scipy.stats.rankdata(factors, axis=0)))
+    per_factor, latent = match(r)
+    ranked, _ = match(correlation(scipy.stats.rankdata(codes, axis=0), scipy.stats.rankdata(factors, axis=0)))
     return Result("mcc", float(per_factor.mean()),
                   {"per_factor": per_factor, "latent": latent, "correlation": r, "spearman": np.array(ranked.mean())},
                   "0: no latent follows any factor; 1: each factor is a straight line in a latent of its own")
 
 
-def _match(r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def match(r: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the best one-to-one matching of |r| [d, K]: the correlation of each factor, and its latent."""
     latents, factors = scipy.optimize.linear_sum_assignment(r, maximize=True)
     per_factor, latent = np.zeros(r.shape[1]), np.full(r.shape[1], -1)

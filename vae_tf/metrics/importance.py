@@ -39,7 +39,7 @@ def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tup
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return _measure("dci_fast", codes, factors, bins, kinds, seed, score_alone, _fit_histogram_boosted)
+    return measure_dci("dci_fast", codes, factors, bins, kinds, seed, score_alone, _fit_histogram_boosted)
 
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1),
@@ -77,7 +77,7 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[st
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return _measure("dci", codes, factors, bins, kinds, seed, score_alone, fit_boosted)
+    return measure_dci("dci", codes, factors, bins, kinds, seed, score_alone, fit_boosted)
 
 
 def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
@@ -99,8 +99,15 @@ def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any
     return learner, gain / gain.sum() if gain.any() else gain
 
 
-def _measure(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None,
-             seed: int, score_alone: bool, fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
+def measure_dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None,
+                seed: int, score_alone: bool, fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
+    """Return the DCI of codes [N, d], whose factors [N, K] are classes that `fit` learns; a metric's Result.
+
+    Args:
+        name: the metric's name.
+        codes, factors, bins, kinds, seed, score_alone: see `dci`.
+        fit: a function of codes [n, d], classes [n] and a seed, which returns a learner and the importances [d].
+    """
     import sklearn.ensemble  # noqa: F401    before its threads are limited
 
     codes, factors = check_arrays(codes, factors)
@@ -114,6 +121,15 @@ def _measure(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds
             learner, importance[:, k] = fit(codes[train], v[train, k], seed)
             if not score_alone:
                 accuracy[:, k] = [learner.score(codes[rows], v[rows, k]) for rows in (test, train)]
+    return summarise(name, importance, accuracy, varies, kinds=np.array(kinds))
+
+
+def summarise(name: str, importance: np.ndarray, accuracy: np.ndarray, varies: np.ndarray,
+              **parts: np.ndarray) -> Result:
+    """Return the Result of importances [d, K] and of accuracies [2, K] on test and training rows.
+
+    varies [K] says which factors count, and parts are further ones of the Result.
+    """
     disentanglement, per_latent, weight = concentration(importance[:, varies])
     completeness = concentration(importance[:, varies].T)[1]
     per_factor = np.full(len(varies), np.nan)
@@ -124,7 +140,7 @@ def _measure(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds
                    "informativeness": np.array(informativeness[0]),
                    "informativeness_train": np.array(informativeness[1]), "per_latent": per_latent,
                    "latent_weight": weight, "per_factor": per_factor, "accuracy": accuracy[0],
-                   "importance": importance, "kinds": np.array(kinds)},
+                   "importance": importance, **parts},
                   f"disentanglement; 0: latents serve all factors alike; 1: each serves one "
                   f"(completeness {completeness.mean():.3f}, informativeness {informativeness[0]:.3f})")
 
