@@ -76,7 +76,8 @@ def test_flags_that_have_an_effect_are_taken():
     loaded = data.load("circles")
     for argv in (["--model=ae", "--polarised_every=0"], ["--model=beta_tcvae", "--tc_estimator=stratified"],
                  ["--split=random", "--validate_every=5", "--export_weights=best"], ["--likelihood_variance=2"],
-                 ["--replicas=2", "--strategy=one_device"], ["--sweep_beta=1,2"]):
+                 ["--replicas=2", "--strategy=one_device"], ["--sweep_beta=1,2"],
+                 ["--model=annealed_vae", "--beta_warmup_steps=5"]):
         cli.configure(parse(cli.define_train_flags, "--dataset=circles", *argv), loaded)
     for argv in (["--codes=a.npz", "--metrics=mig", "--jobs=1"], ["--metrics=all", "--samples_per_value=9"],
                  ["--export=b", "--quick"]):

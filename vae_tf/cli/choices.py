@@ -26,6 +26,7 @@ class Model(NamedTuple):
     default_beta: float | None
     beta_term: str
     weighs_kl_by_beta: bool
+    warms_up: bool
     options: tuple[Option, ...]
 
 
@@ -53,7 +54,8 @@ def gather() -> Choices:
     """Return what the registries declare; imports TensorFlow."""
     from vae_tf import devices, distributions, models, networks, penalties, training
 
-    kinds = {name: Model(kind.has_prior, kind.default_beta, kind.beta_term, kind.weighs_kl_by_beta(), kind.options)
+    kinds = {name: Model(kind.has_prior, kind.default_beta, kind.beta_term, kind.weighs_kl_by_beta(),
+                         kind.warms_up(), kind.options)
              for name, kind in models.MODELS.items()}
     return Choices(kinds, tuple(networks.NETWORKS), distributions.LIKELIHOODS, tuple(training.OPTIMIZERS),
                    tuple(training.SCHEDULES), training.WARMED_UP, penalties.PENALTIES, networks.DTYPES,

@@ -29,7 +29,7 @@ _PRIOR = Effect("with a model that has a prior",
                 lambda flags: _find_model(flags).has_prior or not flags.polarised_every)
 _WATCHED = Effect("with a model that has a prior, and with --polarised_every above 0",
                   lambda flags: _find_model(flags).has_prior and flags.polarised_every > 0)
-_BETA = Effect("with a model that has a beta", lambda flags: _find_model(flags).default_beta is not None)
+_WARMING = Effect("with a model that has a beta, or a capacity that grows", lambda flags: _find_model(flags).warms_up)
 _ONE_BETA = Effect("without --sweep_beta", lambda flags: not flags.sweep_beta)
 _ALONE = Effect("without --replicas and --sweep_beta, which train on one device",
                 lambda flags: flags.strategy in ("auto", "one_device") or not (flags.replicas or flags.sweep_beta))
@@ -44,7 +44,7 @@ _OF_ALL_MODELS: EffectTable = {
                      "optimizer_epsilon", "clip_gradients", "jacobian_penalty",
                      "precision", "jit_compile", "seed", "init_from", "replicas", "sweep_beta", "memory_limit", "name",
                      "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions")),
-    "beta": _ONE_BETA, "beta_warmup_steps": _BETA, "strategy": _ALONE, "early_stopping": _VALIDATED,
+    "beta": _ONE_BETA, "beta_warmup_steps": _WARMING, "strategy": _ALONE, "early_stopping": _VALIDATED,
     **dict.fromkeys(("jacobian_weight", "jacobian_examples"), _PENALISED),
     "export_weights": _CHOSEN, "active_threshold": _WATCHED, "polarised_every": _PRIOR,
 }

@@ -25,6 +25,11 @@ class AnnealedVAE(VAE):
                Option("capacity_weight", 1000.0, "Weight of the distance between the KL and the capacity.", kind=float,
                       low=0.0))
 
+    @classmethod
+    def warms_up(cls) -> bool:
+        """Return True: the capacity grows as a beta would."""
+        return True
+
     @arguments.check_arguments
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
                  capacity: arguments.Weight = 25.0, capacity_weight: arguments.Weight = 1000.0) -> None:

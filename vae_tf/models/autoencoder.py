@@ -95,6 +95,11 @@ class Autoencoder(KerasLoops):
         return cls.default_beta is not None and cls.beta_term == KL
 
     @classmethod
+    def warms_up(cls) -> bool:
+        """Return whether the objective depends on --beta_warmup_steps."""
+        return cls.default_beta is not None
+
+    @classmethod
     def suggest_weaker_kl(cls, beta: float) -> str:
         """Return what flags would weigh the KL less than this beta does, in words."""
         return f"a --beta below {beta:g}" if cls.weighs_kl_by_beta() else "--model=beta_vae with a --beta below 1"
