@@ -31,7 +31,7 @@ from vae_tf.data import held_out
 
 EXAMPLES = 3_000        # for scores of codes
 AROUND = 200            # for scores of the decoder
-SCORES = ("mig", "mig_posterior", "dci_fast", "sap", "mcc", "disentanglement_score", "modularity")
+SCORES = ("mig", "mig_posterior", "sap", "mcc", "disentanglement_score", "modularity")
 
 
 def make_rotation(angle, latents, seed=0):
