@@ -9,7 +9,7 @@ import numpy as np
 import programs
 import pytest
 from absl import flags
-from commands import ROOT, parse, run_program
+from commands import ROOT, parse
 
 from vae_tf import cli, data, models, networks, training
 from vae_tf.configuration import Configuration
@@ -63,10 +63,8 @@ def test_validations_and_warm_ups_fit_into_the_steps():
 
 
 def test_programs_end_with_one_line_and_a_code(tmp_path):
-    # They import all there is to import, which says nothing.
     for argv in (["train.py", "--dataset=none.npz"], ["evaluate.py"]):
-        done = run_program(*argv, folder=tmp_path)
-        code, out, error = done.returncode, done.stdout, done.stderr
+        code, out, error = programs.run(*argv, folder=tmp_path)
         assert code == 2 and not out
         line, = error.strip().splitlines()
         assert re.match(r"(train|evaluate)\.py: error: ", line)
