@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vae_tf import data
-from vae_tf.data import batches, records
+from vae_tf.data import batches, catalogue, records
 from vae_tf.errors import InputError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), np.uint8)
@@ -126,3 +126,13 @@ def test_records_without_their_package_are_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "choose_format", lambda: None)
     with pytest.raises(InputError, match=r"holds array_record files, and the package array_record is not installed"):
         data.load("tfds:tiny_factors", data_dir=str(tmp_path))
+
+
+def test_a_split_is_the_same_in_either_format(prepared):
+    builder = define()(data_dir=prepared)
+    for split, count in (("test", 4), ("train[:3]", 3)):
+        read = catalogue.read_split(builder, split)
+        assert read["image"].shape == (count, 4, 6, 3) and read["image"].dtype == np.uint8
+        which = [int(np.flatnonzero((image == IMAGES).all((1, 2, 3)))[0]) for image in read["image"]]
+        np.testing.assert_array_equal(read["label_shape"], np.array(which) % 3)
+        assert all((k >= 8) == (split == "test") for k in which)

@@ -77,8 +77,10 @@ def _read(name: str, called: str, data_dir: str | None, keys: Sequence[str] | No
     read = [catalogue.read_split(builder, split) for split in order]
     columns = {key: np.concatenate([part[key] for part in read]) for key in features.factors}
     images = arrays.convert_images(name, np.concatenate([part[features.image] for part in read]))
-    return from_arrays(name, images, *_make_factors(columns, known), parts=parts,
-                       complete_grid=_is_grid(columns))
+    values, factors, complete = _make_factors(columns, known)
+    if values is not None and values.dtype.kind in "ui":
+        values = values.astype(np.int64)
+    return from_arrays(name, images, values, factors, parts=parts, complete_grid=complete)
 
 
 def _leave(name: str, builder: Any, order: Sequence[str], features: Features, columns: Mapping[str, Array],
@@ -92,43 +94,39 @@ def _leave(name: str, builder: Any, order: Sequence[str], features: Features, co
     def images_at(indices: Integers) -> Array:
         return arrays.convert_images(name, read(indices), masks)
 
-    values, factors = _make_factors(columns, known)
+    values, factors, complete = _make_factors(columns, known)
     shards = [(split, builder.info.splits[split].shard_lengths, builder.info.splits[split].num_bytes)
               for split in order]
     made_by = [repr(shards), looked_at, *([] if values is None else [values])]
     return functions.from_function(name, images_at, size, values, factors, made_by=made_by,
-                                   complete_grid=_is_grid(columns))
+                                   complete_grid=complete)
 
 
-def _make_factors(columns: Mapping[str, Array], known: Mapping[str, Factor] | None) -> tuple[Any, list[Factor]]:
-    """Return the factors [N, K] and what they are; classes that are not known are numbered from 0, in their order."""
-    factors, values = [], []
+def _make_factors(columns: Mapping[str, Array],
+                  known: Mapping[str, Factor] | None) -> tuple[Array | None, list[Factor], bool]:
+    """Return the factors [N, K], what they are, and whether the examples are every combination of them, each once.
+
+    Classes are as small as their numbers allow. Those that are not known are numbered from 0, in their order.
+    """
+    factors, values, counts = [], [], []
     for key, column in columns.items():
         name = key.removeprefix("label_")
-        if known is not None:
-            factors.append(known[key])
-            values.append(column)
-        elif column.dtype.kind == "f":
+        if column.dtype.kind == "f":
             factors.append(Factor(name, None, "continuous"))
             values.append(column)
-        else:
-            found, numbers = np.unique(column, return_inverse=True)
-            factors.append(Factor(name, len(found), "categorical"))
-            values.append(numbers)
+            continue
+        found, numbers = np.unique(column, return_inverse=True)
+        counts.append(len(found))
+        factors.append(Factor(name, len(found), "categorical") if known is None else known[key])
+        values.append(records.make_small(numbers if known is None else column))
     if not factors:
-        return None, []
-    kind = np.int64 if all(factor.size for factor in factors) else np.float32
-    return np.stack(values, -1).astype(kind), factors
-
-
-def _is_grid(columns: Mapping[str, Array]) -> bool:
-    """Return whether the examples are every combination of the values of their factors, each once."""
-    if not columns or any(column.dtype.kind == "f" for column in columns.values()):
-        return False
-    known = [np.unique(column, return_inverse=True) for column in columns.values()]
-    sizes = [len(found) for found, _ in known]
-    values = np.stack([numbers for _, numbers in known], -1)
-    return math.prod(sizes) == len(values) == count_combinations(values, sizes)
+        return None, [], False
+    stacked = np.stack(values, -1)
+    if len(counts) < len(factors):
+        return stacked.astype(np.float32), factors, False
+    sizes = [factor.size or 1 for factor in factors]
+    complete = counts == sizes and math.prod(sizes) == len(stacked) == count_combinations(stacked, sizes)
+    return stacked, factors, complete
 
 
 def _choose_features(name: str, features: Any, keys: Sequence[str] | None) -> Features:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf.data import dataset, synthetic
+from vae_tf.data import dataset, records, synthetic
 from vae_tf.data.registry import Prepared, register
 from vae_tf.errors import InputError
 from vae_tf.typing import Integers
@@ -113,6 +113,8 @@ def read_split(builder: Any, split: str) -> dict[str, Any]:
     """Return the arrays of a split of a prepared builder, by name."""
     import tensorflow_datasets as tfds
 
+    if records.are_there(builder):          # as tfds:mnist prepares MNIST, for example
+        return records.read_split(builder, split)
     return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
 
 

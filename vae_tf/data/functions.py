@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import checks
-from vae_tf.data.dataset import Dataset, Factor, from_arrays
+from vae_tf.data.dataset import Dataset, Factor, from_arrays, scale
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Floats, Integers
 
@@ -24,7 +24,8 @@ def from_function(name: str, examples_at: Callable[[Integers], Array], size: int
         examples_at: a function of indices, int64 [B] -> uint8 images [B, H, W, C] or float32 data [B, n]. It must give
             the same examples for the same indices, and threads may call it at the same time.
         size: N, the number of examples.
-        values, factors, u, raw, complete_grid: see `from_arrays`.
+        values, factors, u, raw, complete_grid: see `from_arrays`; unsigned integers of few bytes save memory, and are
+            given as int64.
         made_by: what determines the examples, such as a version and a seed, for a run to recognise them by; by default
             the values of the factors and 100 examples that are spread evenly.
 
@@ -49,8 +50,17 @@ def from_function(name: str, examples_at: Callable[[Integers], Array], size: int
                              f"{x.shape}")
         return x.astype(dtype, copy=False)
 
-    identity = made_by or [each for each in (size, looked_at, values if raw is None else raw, u) if each is not None]
-    # Stands for the examples where factors are checked against their number; it takes no memory.
-    stand_in = np.broadcast_to(np.float32(0), (size, 1))
-    made = from_arrays(name, stand_in, values, factors, u, None, tuple(identity), raw, complete_grid)
-    return dataclasses.replace(made, shape=shape, images_at=checked_at)
+    raw = values if raw is None else raw
+    identity = made_by or [each for each in (size, looked_at, raw, u) if each is not None]
+    # These stand for the examples, and for u where it is made of factors, while rows are counted. They take no memory.
+    x, no_u = np.broadcast_to(np.float32(0), (size, 1)), None
+    if u is None and raw is not None:
+        no_u = np.broadcast_to(np.float32(0), (size, np.shape(raw)[-1]))
+    made = from_arrays(name, x, values, factors, no_u if u is None else u, None, tuple(identity), raw, complete_grid)
+    made = dataclasses.replace(made, shape=shape, images_at=checked_at)
+    if values is not None and values.dtype.kind == "u":
+        made = dataclasses.replace(made, factors_at=lambda indices: values[indices].astype(np.int64))
+    if no_u is None or raw is None:
+        return made
+    low, high = raw.min(0), raw.max(0)
+    return dataclasses.replace(made, u_at=lambda indices: scale(raw[indices], low, high), u_range=(low, high))

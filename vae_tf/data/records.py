@@ -43,6 +43,14 @@ def are_there(builder: Any) -> bool:
     return there
 
 
+def read_split(builder: Any, split: str) -> dict[str, Array]:
+    """Return the arrays of a split of a prepared builder, such as train or train[:1000], by feature."""
+    with _reading(builder.info.full_name, builder):
+        source = builder.as_data_source(split=split)
+        examples = source.__getitems__(list(range(len(source))))
+    return {key: np.stack([example[key] for example in examples]) for key in builder.info.features}
+
+
 def make_images_at(name: str, builder: Any, splits: Sequence[str], image: str) -> Callable[[Integers], Array]:
     """Return a function of indices [B] -> images as they are prepared [B, H, W, C]; threads decode them.
 
@@ -77,15 +85,20 @@ def read_columns(name: str, builder: Any, splits: Sequence[str], keys: Sequence[
     if set(keys) <= set(kept) and all(kept[key].shape == (size,) and kept[key].dtype.kind in "biuf" for key in keys):
         return {key: kept[key] for key in keys}
     read = _open(name, builder, splits, keys)
-    columns: dict[str, list[Any]] = {key: [] for key in keys}
+    parts: dict[str, list[Array]] = {key: [] for key in keys}
     for start in range(0, size, READ):
-        for example in read(np.arange(start, min(start + READ, size))):
-            for key in keys:
-                columns[key].append(example[key])
-    made = {key: np.array(column) for key, column in columns.items()}
+        examples = read(np.arange(start, min(start + READ, size)))
+        for key, part in parts.items():
+            part.append(make_small(np.array([example[key] for example in examples])))
+    made = {key: np.concatenate(part) for key, part in parts.items()}
     with contextlib.suppress(OSError):          # the folder may be one that only others may write
         files.write_whole(path, lambda file: np.savez(file, **made))        # type: ignore[arg-type]
     return made
+
+
+def make_small(column: Array) -> Array:
+    """Return whole numbers from 0 on in as few bytes as they need, and other numbers as they are."""
+    return column if column.dtype.kind == "f" or column.min() < 0 else column.astype(np.min_scalar_type(column.max()))
 
 
 def _open(name: str, builder: Any, splits: Sequence[str],
