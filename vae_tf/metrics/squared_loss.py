@@ -53,9 +53,11 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
         responses, centres = (value.numpy() for value in moved_by(means[batch], factors[batch], noise))
         if centres.shape[1:] != x.shape[1:] or len(x) != len(means):
             raise InputError(f"x: expected {len(means)} examples of {centres.shape[1]} values; got {x.shape}")
-        for moved, residual in zip(responses.astype(np.float64), centres.astype(np.float64) - x[batch], strict=True):
-            cross = 2 * moved @ residual
-            rows.append((np.square(moved + residual).sum(1).mean(), residual @ residual, np.square(moved).sum(1).mean(),
+        for response, residual in zip(responses, centres.astype(np.float64) - x[batch], strict=True):
+            moved = response.astype(np.float64)
+            cross, stochastic = 2 * moved @ residual, np.einsum("sn,sn->s", moved, moved).mean()
+            moved += residual
+            rows.append((np.einsum("sn,sn->s", moved, moved).mean(), residual @ residual, stochastic,
                          cross.mean(), cross.var() / (draws - 1)))
     whole, deterministic, stochastic, cross, variance = np.array(rows).T
     if not np.isfinite(whole).all():
