@@ -1,7 +1,7 @@
 """Rotate the latents of trained models: which scores fall, and does the distance to orthogonality (DtO) follow?
 
-    python benchmarks/rotated_latents.py [--dataset=conformal_mixture] [--models=vae,full_covariance_vae] [--seeds=5]
-                                         [--most_steps=N] [--angles=0,5,10,20,30,45]
+    python benchmarks/rotated_latents.py [--dataset=conformal_mixture] [--models=beta_vae,full_covariance_vae]
+                                         [--seeds=5] [--most_steps=N] [--angles=0,5,10,20,30,45]
     python benchmarks/rotated_latents.py --exports=exported/one/1,exported/another/1
 
 A rotation Q makes z' = Q z of the latents and Dec'(z') = Dec(Q^T z') of the decoder. The model is then the same for
@@ -12,6 +12,7 @@ the columns' directions alone.
 The script prints a line of a Markdown table for each model and angle, mean ± standard deviation over the seeds. With
 more than two latents, Q turns a random plane. The line `most orthogonal` is of the rotation at which the Hadamard gap
 is least, of 90 angles in the plane (two latents only): it shows whether orthogonal columns restore the scores.
+All other flags are those of train.py, such as --jacobian_penalty=orthogonality.
 """
 
 import argparse
@@ -108,7 +109,7 @@ def report(label, described, kinds, angles):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", default="conformal_mixture")
-    parser.add_argument("--models", default="vae,full_covariance_vae")
+    parser.add_argument("--models", default="beta_vae,full_covariance_vae")
     parser.add_argument("--exports", default="")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--most_steps", type=int)

@@ -85,7 +85,7 @@ def test_what_a_turned_linear_model_costs(angle):
 
 
 @pytest.mark.parametrize("name", ["synthetic_linear", "synthetic_nonlinear", "nonstationary_sources",
-                                  pytest.param("linear_mixture_digits", marks=NEEDS_MNIST)])
+                                  "conformal_mixture", pytest.param("linear_mixture_digits", marks=NEEDS_MNIST)])
 def test_no_model_is_predicted_to_collapse_by_default(name):
     loaded = data.load(name)
     for model in ("vae", "beta_vae", "full_covariance_vae", "beta_tcvae"):
