@@ -18,6 +18,8 @@ COMMANDS = {
     "data": ("vae_tf.data.__main__", "list, show, check and prepare data"),
     "experiments": ("vae_tf.experiments.__main__", "reproduce the papers' tables and figures"),
     "metrics": ("vae_tf.metrics.__main__", "print what all metrics declare"),
+    "push": ("vae_tf.programs.push", "send an exported model to the Hugging Face Hub"),
+    "pull": ("vae_tf.programs.pull", "fetch an exported model from the Hugging Face Hub"),
 }
 
 

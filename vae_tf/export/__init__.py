@@ -12,6 +12,8 @@ the requests that warm a server up, and the Keras weights to go on training with
     warmup          requests that warm a server up
     priors          the prior that scores compare the posterior with
     versions        exported/NAME/VERSION: written, found, pruned
+    model_card      the page of an export on the Hugging Face Hub
+    hub             exports sent to the Hub and fetched from it
     weights         the Keras weights beside a SavedModel
     operations      whether a stranger's graph touches files
     exported        a SavedModel as NumPy functions
@@ -31,11 +33,12 @@ from vae_tf.export.card import (
     update_card,
 )
 from vae_tf.export.exported import Exported, load
+from vae_tf.export.hub import find_newest, is_address, pull, push
 from vae_tf.export.operations import find_suspicious
 from vae_tf.export.priors import check_prior
-from vae_tf.export.versions import find_existing, find_newest, list_versions, save
+from vae_tf.export.versions import find_existing, list_versions, save
 from vae_tf.export.weights import load_weights
 
 __all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_prior", "describe_model",
-           "describe_outside", "find_existing", "find_newest", "find_suspicious", "list_versions", "load",
-           "load_weights", "read_card", "save", "scale_as_trained", "update_card"]
+           "describe_outside", "find_existing", "find_newest", "find_suspicious", "is_address", "list_versions",
+           "load", "load_weights", "pull", "push", "read_card", "save", "scale_as_trained", "update_card"]

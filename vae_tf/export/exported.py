@@ -14,7 +14,7 @@ from vae_tf.errors import InputError, make_printable
 from vae_tf.export import operations
 from vae_tf.export.card import CARD, read_card, scale_as_trained
 from vae_tf.export.checksums import check_files
-from vae_tf.export.versions import find_newest
+from vae_tf.export.hub import find_newest
 from vae_tf.typing import Array, ArrayLike, Floats, Integers, Tensor
 
 Outputs = dict[str, Array]

@@ -61,7 +61,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
                   "refuses_dark_batches": not accept_dark, "u": describe_scale(dataset) if model.u_size else None,
                   "weights_sha256": compute_checksum(model)}
     check_card(whole_card)
-    with _make_folder(folder), files.write_folder_aside(folder) as aside:
+    with make_folder(folder), files.write_folder_aside(folder) as aside:
         try:
             tf.saved_model.save(functions, str(aside), signatures=named)
             (aside / EXTRA).mkdir()
@@ -70,7 +70,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
             whole_card["files"] = compute_checksums(aside)
             (aside / CARD).write_text(write_text(whole_card))
             aside.chmod(0o755)
-            path = _claim(folder, aside)
+            path = claim_version(folder, aside)
         except (OSError, RuntimeError, tf.errors.OpError) as error:      # h5py and TensorFlow raise errors of their own
             reason = getattr(error, "strerror", None) or getattr(error, "message", None) or str(error)
             raise OSError(getattr(error, "errno", None) or errno.EIO,
@@ -81,7 +81,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
 
 
 @contextlib.contextmanager
-def _make_folder(folder: pathlib.Path) -> Iterator[None]:
+def make_folder(folder: pathlib.Path) -> Iterator[None]:
     """Make a folder where there is none; in the end what was made is removed again if nothing is in it."""
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
@@ -126,7 +126,7 @@ def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any])
     return path if same else None
 
 
-def _claim(folder: pathlib.Path, aside: pathlib.Path) -> pathlib.Path:
+def claim_version(folder: pathlib.Path, aside: pathlib.Path) -> pathlib.Path:
     """Rename `aside` to the next free version; returns its path."""
     while True:
         path = folder / str(max(list_versions(folder), default=0) + 1)
@@ -152,7 +152,7 @@ def _is_version(name: str) -> bool:
 
 
 @arguments.check_arguments
-def find_newest(root: PathLike) -> pathlib.Path:
+def find_newest_here(root: PathLike) -> pathlib.Path:
     """Return the newest version in `root`: exported/ (the model written last), exported/NAME or exported/NAME/VERSION.
 
     A damaged version is passed over with a warning where an older one is whole.

@@ -99,6 +99,8 @@ def write_numbers(scored: evaluation.Evaluation, model: export.Exported, setting
 def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
     """The newest model in the folder that a flag names, with all in its card that scoring needs."""
     try:
+        if export.is_address(folder):       # scores are written beside the model
+            folder = str(export.pull(folder))
         model = export.load(folder, trust)
         export.read_card(model.path, export.SCORED)
     except InputError as error:
