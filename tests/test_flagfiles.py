@@ -77,6 +77,7 @@ def test_both_programs_take_recipes(tmp_path):
                                     "--name=mine", folder=tmp_path)
     assert code == 0, error
     assert out.startswith("beta_vae (linear, 2 latents") and (tmp_path / "exported/mine/1/saved_model.pb").exists()
+    assert out.endswith("\n  vae-tf evaluate --export=exported/mine/1\n"), "the next command, as this one was typed"
     code, out, error = programs.run("vae-tf", "evaluate", "--recipe=bhowal2024/evaluate", "--metrics=mig",
                                     folder=tmp_path)
     assert code == 2 and error.startswith("vae-tf evaluate: error: factors: "), error

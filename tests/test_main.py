@@ -51,13 +51,6 @@ def test_commands_are_named_as_the_one_that_runs(monkeypatch, running, asked, na
     assert console.name_program() == pathlib.Path(running).name
 
 
-def test_a_program_names_the_next_one_in_the_way_in_which_it_was_typed(tmp_path):
-    code, out, error = programs.run("vae-tf", "train", "--model=vae", "--dataset=circles", "--steps=0",
-                                    folder=tmp_path)
-    assert code == 0, error
-    assert out.endswith("\n  vae-tf evaluate --export=exported/vae_circles/1\n")
-
-
 @pytest.mark.parametrize(("argv", "said"), [
     (("train", "--model=wae"), "vae-tf train: error: flag --model=wae: value should be one of"),
     (("evaluate",), "vae-tf evaluate: error: --export: expected a folder that holds an exported model, such as "
