@@ -12,7 +12,8 @@ the columns' directions alone.
 The script prints a line of a Markdown table for each model and angle, mean ± standard deviation over the seeds. With
 more than two latents, Q turns a random plane. The line `most orthogonal` is of the rotation at which the Hadamard gap
 is least, of 90 angles in the plane (two latents only): it shows whether orthogonal columns restore the scores.
-All other flags are those of train.py, such as --jacobian_penalty=orthogonality.
+All other flags are those of train.py, such as --jacobian_penalty=orthogonality or
+--likelihood_variance=0.001.
 """
 
 import argparse
