@@ -111,6 +111,11 @@ def _open(name: str, builder: Any, splits: Sequence[str],
     with _reading(name, builder):
         sources = [builder.as_data_source(split=split, deserialize_method=raw) for split in splits]
         starts = np.cumsum([0, *(len(source) for source in sources)])
+        # A reader of a shard is made when an example of it is first read, with an index of the shard in memory. Threads
+        # that begin at the same time would make one each, so each shard is read once here.
+        for split, source in zip(splits, sources, strict=True):
+            lengths = builder.info.splits[split].shard_lengths
+            source.__getitems__([int(start) for start in np.cumsum([0, *lengths])[:-1]])
 
     def read(indices: Integers) -> list[dict[str, Any]]:
         examples: list[Any] = [None] * len(indices)
