@@ -35,7 +35,7 @@ def test_every_model_trains_on_every_kind_of_data_and_is_evaluated(folder, model
     run_train(f"--model={model}", f"--dataset={dataset}", *smaller, *QUICK)
     path = pathlib.Path("exported") / f"{model}_{dataset}" / "1"
     out = capsys.readouterr().out
-    assert f"python evaluate.py --export={path}" in out and f"{path}: reconstruction" in out
+    assert f"vae-tf evaluate --export={path}" in out and f"{path}: reconstruction" in out
     run_evaluate("--examples=200", "--metrics=active_units,mig,mcc", "--geometry=dto,hadamard_gap",
                  "--geometry_examples=4", "--theory=")
     printed = capsys.readouterr().out
