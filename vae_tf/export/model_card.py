@@ -59,7 +59,7 @@ def write_model_card(card: Mapping[str, Any], repository: str, licence: str | No
     """
     hub = extras.import_extra("huggingface_hub", "hub", "repository")
     metadata = hub.ModelCardData(license=licence, library_name="vae_tf",
-                                 tags=["tensorflow", "keras", "disentanglement", "vae", card["model"]])
+                                 tags=["tensorflow", "keras", "disentanglement", "variational-autoencoder", card["model"]])
     data = card.get("data", {})
     rows = {"data": data.get("name"), "examples in training": data.get("training_examples"),
             "factors": ", ".join(factor.get("name", "") for factor in data.get("factors", ())),
