@@ -43,10 +43,10 @@ def test_what_means_nothing_is_none_and_damage_is_one_line(tmp_path):
     assert [row[name] for name in ("mig", "dto", "sap", "mcc")] == [None] * 4
     assert report.summarise([row])[0]["mig_mean"] is None and report.summarise([row])[0]["mig_count"] == 0
     for number, text in enumerate(("{", "[]", '{"metrics": 3, "polarised_regime": {}}')):
-        with pytest.raises(InputError, match=r"metrics\.json.*evaluate\.py"):
+        with pytest.raises(InputError, match=r"metrics\.json.*evaluate --export"):
             report.results_frame([copy_scored(tmp_path / f"damaged{number}/1", text)])
     (strange / "metrics.json").unlink()
-    with pytest.raises(InputError, match=r"metrics\.json: expected the scores of the model; got no such file; python"):
+    with pytest.raises(InputError, match=r"metrics\.json: expected the scores of the model; got no such file; vae-tf"):
         report.results_frame([strange])
 
 

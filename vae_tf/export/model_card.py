@@ -58,8 +58,8 @@ def write_model_card(card: Mapping[str, Any], repository: str, licence: str | No
         InputError: huggingface_hub is not installed.
     """
     hub = extras.import_extra("huggingface_hub", "hub", "repository")
-    metadata = hub.ModelCardData(license=licence, library_name="vae_tf",
-                                 tags=["tensorflow", "keras", "disentanglement", "variational-autoencoder", card["model"]])
+    tags = ["tensorflow", "keras", "disentanglement", "variational-autoencoder", card["model"]]
+    metadata = hub.ModelCardData(license=licence, library_name="vae_tf", tags=tags)
     data = card.get("data", {})
     rows = {"data": data.get("name"), "examples in training": data.get("training_examples"),
             "factors": ", ".join(factor.get("name", "") for factor in data.get("factors", ())),

@@ -32,17 +32,19 @@ def hold(run: pathlib.Path, wait: bool = False) -> Iterator[None]:
     if place in _held:
         yield
         return
-    with files.hold_lock(run / files.LOCK, wait) as held:
-        if held is False:
-            raise InputError(f"{run}: another process trains in this folder; wait until it has ended, or give this run "
-                             "another --name")
-        _held.add(place)
-        try:
-            for folder in (run, run / "checkpoints"):
-                files.delete_left_behind(folder)
-            yield
-        finally:
-            _held.discard(place)
-            for folder in made:
-                with contextlib.suppress(OSError):      # it is not empty
-                    folder.rmdir()
+    try:
+        with files.hold_lock(run / files.LOCK, wait) as held:
+            if held is False:
+                raise InputError(f"{run}: another process trains in this folder; wait until it has ended, or give this "
+                                 "run another --name")
+            _held.add(place)
+            try:
+                for folder in (run, run / "checkpoints"):
+                    files.delete_left_behind(folder)
+                yield
+            finally:
+                _held.discard(place)
+    finally:
+        for folder in made:         # only now, as the lock is a file in it
+            with contextlib.suppress(OSError):      # it is not empty
+                folder.rmdir()
