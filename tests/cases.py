@@ -25,7 +25,7 @@ CASES = [
     ("vae", "mlp_dsprites", (8, 8, 1), "bernoulli", {}),
     ("beta_vae", "mlp_mixture", (20,), "gaussian", {"beta": 0.5}),
     ("vae", "conv_bhowal", (64, 64, 3), "bernoulli", {}),
-    ("ivae", "conv_faces", (64, 64, 1), "gaussian", {}),
+    ("ivae", "conv_faces", (32, 32, 1), "gaussian", {}),
     ("ivae", "mlp_tcl", (5,), "gaussian", {"prior_mean": "learned"}),
     ("beta_tcvae", "mlp_synthetic", (3,), "gaussian", {"tc_estimator": "stratified"}),
     ("vae", "conv_locatello", (32, 16, 1), "bernoulli", {"dtype": "mixed_bfloat16"}),

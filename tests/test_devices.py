@@ -52,7 +52,7 @@ def test_bfloat16_below_avx_512_is_refused(monkeypatch, precision, limit, onednn
 
 
 def test_batch_statistics_are_those_of_the_whole_batch(mirrored):
-    case = ("ivae", "conv_faces", (64, 64, 1), "gaussian", {})
+    case = ("ivae", "conv_faces", (32, 32, 1), "gaussian", {})
 
     def train(model):
         training.fit(model, dataset(case[2]), keras.optimizers.SGD(1e-6), steps=2, batch_size=4)

@@ -46,7 +46,7 @@ def test_convolutions_and_scalar_weights_replicate_too(case):
 
 
 def test_batch_statistics_are_each_replica_s_own():
-    case = ("vae", "conv_faces", (64, 64, 1), "gaussian", {})
+    case = ("vae", "conv_faces", (32, 32, 1), "gaussian", {})
     models = [build(*case, seed) for seed in (0, 1)]
     # Not Adam: a bias before batch norm has no gradient but rounding, which Adam would scale up.
     sgd = keras.optimizers.SGD(1e-6)

@@ -43,7 +43,7 @@ def parse(program, argv):
     return 0, ""
 
 
-@hypothesis.settings(max_examples=25 * hypothesis.settings().max_examples)
+@hypothesis.settings(max_examples=12 * hypothesis.settings().max_examples)
 @hypothesis.given(strategies.sampled_from(NAMES), VALUES)
 def test_any_value_of_any_flag_is_taken_or_refused_by_name(named, value):
     program, name = named
