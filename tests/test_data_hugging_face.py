@@ -71,12 +71,13 @@ def test_a_damaged_or_empty_folder_is_one_line(saved):
 def test_what_is_not_installed_is_named(tmp_path, monkeypatch):
     (tmp_path / "state.json").write_text("{}")
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(InputError, match=r"needs Hugging Face's datasets, .* pip install 'vae_tf\[data\]'"):
+    with pytest.raises(InputError, match=r"expected the package datasets; got none .* pip install 'vae_tf\[data\]'"):
         data.load(str(tmp_path))
     (tmp_path / "state.json").unlink()
     (tmp_path / "metadata.parquet").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"metadata\.parquet needs pyarrow, .* pip install 'vae_tf\[data\]'"):
+    with pytest.raises(InputError, match=r"metadata\.parquet: expected the package pyarrow; got none .* install "
+                                         r"'vae_tf\[data\]'"):
         data.load(str(tmp_path))
 
 

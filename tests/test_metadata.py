@@ -61,7 +61,7 @@ def test_what_an_extra_installs_is_asked_for_by_its_name():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_extra"):
                 module, extra = (part.value for part in node.args[:2])
-                named[module] = extra
+                named[module.split(".")[0]] = extra
     assert named and {*named.values()} <= {*EXTRAS}
     for module, extra in named.items():
         assert module.replace("_", "-") in EXTRAS[extra].replace("_", "-"), f"{module} is not in the extra {extra}"

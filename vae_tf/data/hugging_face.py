@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from vae_tf import extras
 from vae_tf.data import arrays, folders, pictures, tables
 from vae_tf.data.dataset import Dataset
 from vae_tf.errors import InputError
@@ -49,11 +50,7 @@ def read_dataset(path: str) -> Dataset:
 
 def _open(path: str) -> dict[str, Any]:
     """Return the splits of a folder, by name, with images as bytes."""
-    try:
-        import datasets
-    except ImportError:
-        raise InputError(f"dataset: {path} needs Hugging Face's datasets, which is not installed; "
-                         "pip install 'vae_tf[data]' installs it") from None
+    datasets = extras.import_extra("datasets", "data", f"dataset: {path}")
     try:
         loaded = datasets.load_from_disk(path)
         splits = dict(loaded) if isinstance(loaded, datasets.DatasetDict) else {"train": loaded}

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import files, memory
+from vae_tf import extras, files, memory
 from vae_tf.errors import InputError
 
 NAMES, KEY = ("metadata.csv", "metadata.parquet"), "file_name"
@@ -79,12 +79,8 @@ def _read_csv(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
 
 def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
     """Return the headings and the rows of a Parquet file, as a CSV file of the same table would have them."""
-    try:
-        import pyarrow as pa
-        from pyarrow import parquet
-    except ImportError:
-        raise InputError(f"dataset: {path} needs pyarrow, which is not installed; pip install 'vae_tf[data]' installs "
-                         "it, and a metadata.csv needs nothing") from None
+    pa = extras.import_extra("pyarrow", "data", f"dataset: {path}")
+    parquet = extras.import_extra("pyarrow.parquet", "data", f"dataset: {path}")
     try:
         with parquet.ParquetFile(io.BytesIO(files.read_bytes(path, LARGEST))) as file:
             size = max(file.metadata.num_rows, 0) * len(file.schema_arrow.names) * OF_A_CELL

@@ -39,8 +39,8 @@ def read_address(address: str, argument: str) -> tuple[str, str | None]:
     """
     found = ADDRESS.fullmatch(address.removeprefix(PREFIX))
     if not found or ".." in address:
-        raise InputError(f"{argument}: expected {PREFIX}OWNER/NAME or {PREFIX}OWNER/NAME@REVISION; "
-                         f"got {make_printable(address)}")
+        raise InputError(f"{argument}: expected {PREFIX}OWNER/NAME or {PREFIX}OWNER/NAME@REVISION, with or "
+                         f"without {PREFIX}; got {make_printable(address)}")
     return found["repository"], found["revision"]
 
 
@@ -91,7 +91,7 @@ def pull(address: str, folder: PathLike | None = None) -> pathlib.Path:
         InputError: there is no such model, the download breaks, or a file is not what the card says.
         OSError: the folder cannot be written. Nothing half-written is left in any case.
     """
-    name = read_address(address, "export")[0].partition("/")[2]
+    name = read_address(address, "address")[0].partition("/")[2]
     folder = pathlib.Path(folder or pathlib.Path("exported") / name)
     files.check_writable(folder)
     with make_folder(folder), files.write_folder_aside(folder) as aside:

@@ -55,8 +55,8 @@ def dci_lasso(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
             learner = LassoCV(cv=FOLDS).fit(z[train], v[train, k])
         importance[:, k], penalty[k] = np.abs(learner.coef_), learner.alpha_
         for i, rows in enumerate((test, train)):
-            error = np.sqrt(np.mean((learner.predict(z[rows]) - v[rows, k])**2))
-            accuracy[i, k] = max(0.0, 1 - error / spread) if (spread := v[rows, k].std()) else 0.0
+            error, spread = np.sqrt(np.mean((learner.predict(z[rows]) - v[rows, k])**2)), v[rows, k].std()
+            accuracy[i, k] = max(0.0, 1 - error / spread) if spread else 0.0
     return summarise("dci_lasso", importance, accuracy, varies, penalty=penalty)
 
 
