@@ -1,21 +1,28 @@
 """Measure how fast data give examples, what that costs a training, and whether it grows with their number.
 
-    python benchmarks/data.py [--kinds=dsprites,scenes,mnist,folder,npz,records] [--batches=100] [--training]
-    python benchmarks/data.py --sizes=100000,1000000 --kinds=npz,records
+    python benchmarks/data.py --training                                        # the table of docs/data.md
+    python benchmarks/data.py --kinds=npz,small_records --sizes=100000,1000000  # what grows with their number
 
-The kinds `folder` (10,000 PNGs of 64x64 pixels), `npz` and `records` (a builder of TensorFlow Datasets, as ArrayRecord)
-are made in a temporary folder first, with so many examples as --sizes says; all others are names of datasets. A line of
-a Markdown table is printed for each: the seconds until the dataset is loaded and its first batch of 64 is there, the
-examples per second after that in random order, and the peak memory of the process. Seconds and speeds are of the clock,
-without imports. With --training, the last column is the time of a training step (conv_locatello, batch 64) over that of
-a step on a batch that is in memory already. Each dataset is read in a process of its own.
+The kinds `folder` (PNGs of 64x64 pixels), `records` (the same as ArrayRecord, by a builder of TensorFlow Datasets),
+`npz` (noise of 64x64 pixels) and `small_records` (noise of 8x8) are made in a temporary folder first: 10,000 examples
+of the first two, and so many as --sizes says of the others. All other kinds are names of datasets.
+
+A line of a Markdown table is printed for each: the seconds until the dataset is loaded and its first batch of 64 is
+there, the examples per second after that in random order, and the peak memory of the process. Seconds and speeds are of
+the clock, without imports. With --training, two more columns tell how many examples a training of conv_locatello (of
+images of other sizes than 64x64, mlp_mnist) consumes per second on a batch that is in memory, and how much longer its
+step takes on these data. The two are measured in turns, and medians are compared. Each dataset is read in a process of
+its own.
 """
 
 import argparse
 import concurrent.futures
+import contextlib
+import io
 import multiprocessing
 import pathlib
 import resource
+import sys
 import tempfile
 import time
 
@@ -25,16 +32,28 @@ from PIL import Image
 from vae_tf import data
 
 BATCH = 64
-OF_A_FOLDER = 10_000
-SIDES = {"npz": 64, "records": 8}           # pixels of made images: npz files of this size stay on disk
+FEW = 10_000                                # examples of a kind that is not made in several sizes
+SIDES = {"npz": 64, "small_records": 8}     # pixels of the images that are made in several sizes
 STEPS = 20
+
+
+def write_scenes(size):
+    """Yield so many scenes as the bytes of PNGs."""
+    scenes = data.load("scenes")
+    for index in np.linspace(0, len(scenes) - 1, size).astype(int):
+        yield write_png(scenes.images_at(np.array([index]))[0])
+
+
+def write_png(image):
+    file = io.BytesIO()
+    Image.fromarray(image.squeeze()).save(file, "png")
+    return file.getvalue()
 
 
 def make_folder(folder, size):
     """Write PNGs of scenes, and return the folder's path."""
-    scenes = data.load("scenes")
-    for number, index in enumerate(np.linspace(0, len(scenes) - 1, size).astype(int)):
-        Image.fromarray(scenes.images_at(np.array([index]))[0]).save(folder / f"{number}.png")
+    for number, content in enumerate(write_scenes(size)):
+        (folder / f"{number}.png").write_bytes(content)
     return str(folder)
 
 
@@ -55,43 +74,62 @@ def make_npz(folder, size):
 
 
 def make_records(folder, size):
-    """Prepare a builder of noise and two factors, and return its name."""
-    define_builder(size)(data_dir=folder).download_and_prepare(file_format="array_record")
-    data.load("tfds:noise", data_dir=str(folder))       # keeps the factors beside the shards, as the first load does
-    return "tfds:noise"
+    """Prepare a builder of scenes, and return its name."""
+    return prepare(folder, "scene_records", size)
 
 
-def define_builder(size):
-    """Define the builder `noise`, which TensorFlow Datasets then knows by name."""
+def make_small_records(folder, size):
+    """Prepare a builder of noise, and return its name."""
+    return prepare(folder, "noise_records", size)
+
+
+def prepare(folder, name, size):
+    with contextlib.redirect_stdout(sys.stderr):
+        define_builders(size)[name](data_dir=folder).download_and_prepare(file_format="array_record")
+    data.load(f"tfds:{name}", data_dir=str(folder))     # keeps the factors beside the shards, as the first load does
+    return f"tfds:{name}"
+
+
+def define_builders(size):
+    """Define builders of scenes and of noise with two factors, which TensorFlow Datasets then knows by name."""
     import tensorflow_datasets as tfds
 
-    class Noise(tfds.core.GeneratorBasedBuilder):
+    class SceneRecords(tfds.core.GeneratorBasedBuilder):
         VERSION = tfds.core.Version("1.0.0")
+        SHAPE = (64, 64, 3)
 
         def _info(self):
-            side = SIDES["records"]
             return tfds.core.DatasetInfo(builder=self, disable_shuffling=True, features=tfds.features.FeaturesDict({
-                "image": tfds.features.Image(shape=(side, side, 1)), "label_a": tfds.features.ClassLabel(num_classes=7),
+                "image": tfds.features.Image(shape=self.SHAPE), "label_a": tfds.features.ClassLabel(num_classes=7),
                 "label_b": tfds.features.ClassLabel(num_classes=11)}))
 
         def _split_generators(self, manager):
             return {"train": self._generate_examples()}
 
         def _generate_examples(self):
+            for k, content in enumerate(self.write_images()):
+                yield k, {"image": io.BytesIO(content), "label_a": k % 7, "label_b": k % 11}
+
+        def write_images(self):
+            return write_scenes(size)
+
+    class NoiseRecords(SceneRecords):
+        SHAPE = (SIDES["small_records"], SIDES["small_records"], 1)
+
+        def write_images(self):
             for start in range(0, size, 10_000):
-                for k, image in enumerate(draw_noise(min(10_000, size - start), SIDES["records"], start), start):
-                    yield k, {"image": image, "label_a": k % 7, "label_b": k % 11}
+                yield from map(write_png, draw_noise(min(10_000, size - start), self.SHAPE[0], start))
 
-    return Noise
+    return {"scene_records": SceneRecords, "noise_records": NoiseRecords}
 
 
-MADE = {"folder": make_folder, "npz": make_npz, "records": make_records}
+MADE = {"folder": make_folder, "npz": make_npz, "records": make_records, "small_records": make_small_records}
 
 
 def measure(name, data_dir, size, batches, training):
-    """Return the cells of a row but the first: examples, shape, seconds, speed, memory, and the cost of a step."""
-    if name == "tfds:noise":
-        define_builder(size)
+    """Return the cells of a row but the first: examples, shape, seconds, speed, memory, and what training is like."""
+    if name.startswith("tfds:"):
+        define_builders(size)
     start = time.perf_counter()
     dataset = data.load(name, data_dir=data_dir)
     rng = np.random.default_rng(0)
@@ -109,27 +147,27 @@ def measure(name, data_dir, size, batches, training):
     if training:
         from training import medians, ours  # the script beside this one
 
-        fed, waiting = medians(*(ours(dataset, "conv_locatello", BATCH, STEPS, same_batch=same)
-                                 for same in (False, True)))
-        cells.append(f"{fed / waiting:.2f} times")
+        network = "conv_locatello" if dataset.shape[:2] == (64, 64) else "mlp_mnist"
+        fed, waiting = medians(*(ours(dataset, network, BATCH, STEPS, same_batch=same) for same in (False, True)))
+        cells += [f"{BATCH * STEPS / waiting:,.0f}", f"{100 * (fed / waiting - 1):.0f} %"]
     return cells
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", default="dsprites,scenes,mnist,folder,npz,records")
+    parser.add_argument("--kinds", default="dsprites,scenes,mnist,folder,npz,records,small_records")
     parser.add_argument("--sizes", default="100000")
     parser.add_argument("--batches", type=int, default=100)
     parser.add_argument("--training", action="store_true")
     given = parser.parse_args()
     headings = ["dataset", "examples", "shape", "first batch", "examples per second", "peak memory",
-                *["a step of training"] * given.training]
+                *["training consumes, per second", "slows training by"] * given.training]
     print(f"| {' | '.join(headings)} |\n|{'---|' * len(headings)}", flush=True)
     for kind in given.kinds.split(","):
-        sizes = [OF_A_FOLDER] if kind == "folder" else map(int, given.sizes.split(",")) if kind in MADE else [0]
+        sizes = map(int, given.sizes.split(",")) if kind in SIDES else [FEW]
         for size in sizes:
             with tempfile.TemporaryDirectory() as made:
-                folder, data_dir = pathlib.Path(made), made if kind == "records" else None
+                folder, data_dir = pathlib.Path(made), made if "records" in kind else None
                 context = multiprocessing.get_context("spawn")
                 with concurrent.futures.ProcessPoolExecutor(1, context) as process:
                     name = process.submit(MADE[kind], folder, size).result() if kind in MADE else kind

@@ -32,16 +32,17 @@ def spend(function):
 
 
 def measure_codes(codes, asked):
-    """Return the processor seconds of each metric of codes, by name."""
+    """Return the processor seconds of each metric of codes, by name; the first that needs what metrics share pays."""
     found = {}
-    for name in metrics.list_default_names("metrics"):
-        metric, done = metrics.METRICS[name], {}
-        if metric.explain_lack(codes.make_context()):
-            continue
-        draws = intervals.list_draws(metric, len(codes.mean), quick=False)
-        for draw in ("score", "shuffled", 0):       # the other halves take as long as the first
-            done[draw] = spend(lambda m=metric, d=draw: computing.measure(m, d, codes, asked)) if draw in draws else 0
-        found[name] = done["score"] + done["shuffled"] + done[0] * sum(isinstance(draw, int) for draw in draws)
+    for draw in ("score", "shuffled", 0):           # the other halves take as long as the first
+        for name in metrics.list_default_names("metrics"):
+            metric = metrics.METRICS[name]
+            if metric.explain_lack(codes.make_context()):
+                continue
+            draws = intervals.list_draws(metric, len(codes.mean), quick=False)
+            times = sum(isinstance(each, int) for each in draws) if draw == 0 else draw in draws
+            seconds = spend(lambda m=metric, d=draw: computing.measure(m, d, codes, asked)) if times else 0
+            found[name] = found.get(name, 0) + times * seconds
     return found
 
 

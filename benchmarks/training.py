@@ -2,7 +2,7 @@
 
     pip install torch                         (optional; without it the comparison with PyTorch is left out)
     python benchmarks/training.py             (some minutes on an idle machine)
-    python benchmarks/training.py networks xla pipeline loops replicas processes dataset_size       (or some of these)
+    python benchmarks/training.py networks precision xla pipeline loops replicas processes dataset_size     (or some)
 """
 
 import itertools
@@ -134,6 +134,20 @@ def networks():
                           if torch else "; PyTorch is not installed"), flush=True)
 
 
+def precision():
+    """Compare steps in bfloat16, of which XLA compiles the updates, with float32 as --jit_compile=auto compiles it."""
+    dataset = data.load("dsprites")
+    for network, batch_size in (("mlp_dsprites", 64), ("mlp_dsprites", 256), ("mlp_dsprites", 2048),
+                                ("conv_locatello", 64), ("conv_locatello", 256)):
+        compiled = network == "mlp_dsprites"
+        steps = max(2560 // batch_size, 2)
+        chunks = [ours(dataset, network, batch_size, steps, jit_compile, same_batch=True, dtype=dtype)
+                  for dtype, jit_compile in (("float32", compiled), ("mixed_bfloat16", compiled and "updates"))]
+        base, half = medians(*chunks)
+        print(f"{network} batch {batch_size}: bfloat16 {base / half:.2f} times as fast as float32 "
+              f"({steps * batch_size / half:.0f} and {steps * batch_size / base:.0f} images/s)", flush=True)
+
+
 def xla():
     """Measure what --jit_compile=auto rests on: the time of a step without XLA over that with XLA."""
     for name, network, steps in (("dsprites", "mlp_dsprites", 20), ("dsprites", "conv_locatello", 20),
@@ -196,12 +210,15 @@ def _keras_fit(dataset, network, steps, steps_per_execution):
 
 def replicas_of(count=20, steps=200):
     """Compare replicas trained as one program with models trained one after another in one process."""
-    dataset = data.load("synthetic_linear")
-    together = ours(dataset, "mlp_synthetic", 64, steps, seeds=range(count))
-    alone = ours(dataset, "mlp_synthetic", 64, steps)
-    one, single = medians(together, alone)
-    print(f"{count} replicas of mlp_synthetic: {count * 64 * steps / one:,.0f} examples/s, "
-          f"{count * single / one:.1f} times {count} runs in a graph loop", flush=True)
+    for name, network, number, done in (("synthetic_linear", "mlp_synthetic", count, steps),
+                                        ("synthetic_linear", "linear", count, steps),
+                                        ("dsprites", "conv_locatello", 3, 10)):
+        dataset = data.load(name)
+        together = ours(dataset, network, 64, done, seeds=range(number))
+        alone = ours(dataset, network, 64, done)
+        one, single = medians(together, alone)
+        print(f"{number} replicas of {network}: {one / single:.1f} times the time of one run, "
+              f"{number * single / one:.1f} times as fast as {number} runs in a graph loop", flush=True)
 
 
 def processes(count=20, steps=2_000):
@@ -232,8 +249,8 @@ def dataset_size():
         f"{size:,}: {taken / base:.2f} times" for size, taken in zip(sizes[1:], others, strict=True)), flush=True)
 
 
-BENCHMARKS = {"networks": networks, "xla": xla, "pipeline": pipeline, "loops": loops, "replicas": replicas_of,
-              "processes": processes, "dataset_size": dataset_size}
+BENCHMARKS = {"networks": networks, "precision": precision, "xla": xla, "pipeline": pipeline, "loops": loops,
+              "replicas": replicas_of, "processes": processes, "dataset_size": dataset_size}
 
 if __name__ == "__main__":
     tf.get_logger().setLevel("ERROR")

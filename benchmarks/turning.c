@@ -1,11 +1,12 @@
 /* How far the latents of a linear beta-VAE turn on synthetic_linear: one run in a second, independent of TensorFlow.
 
    cc -O3 -ffast-math benchmarks/turning.c -o turning -lm
-   ./turning MODEL BETA VARIANCE RATE BATCH STEPS FIRST_SEED SEEDS
+   ./turning MODEL BETA VARIANCE RATE BATCH STEPS FIRST_SEED SEEDS [WEIGHT]
 
    MODEL is vae, ae or full. Data, initial weights (Glorot), Adam and objective are those of vae_tf, random numbers are
-   not. It prints the DtO of every seed: 2 sqrt(2) sin(angle / 2), where the angle is that between the principal axes
-   of D^T D and the latents, 0 to 45 degrees. docs/defaults.md has what it measured. */
+   not. WEIGHT is that of the penalty `orthogonality`, 0 by default. It prints the DtO of every seed: 2 sqrt(2)
+   sin(angle / 2), where the angle is that between the principal axes of D^T D and the latents, 0 to 45 degrees. Then it
+   sums up the seeds, their DtO and their MCC. docs/defaults.md and docs/causes.md have what it measured. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 
 enum { EXAMPLES = 40000, MOST = 29 };
 static float data[EXAMPLES][3];
+static double R[3][3];                                          /* x = R[:, 0] v1 + R[:, 1] v2 */
 static int order[EXAMPLES];
 
 /* Random numbers: xoshiro256**, seeded by splitmix64; normal ones by Box and Muller. */
@@ -50,7 +52,7 @@ static float normal(void) {
 
 /* The unit square, one side twice as long, rotated by 45 degrees about (1, -1, 1) (Rodrigues). */
 static void make_data(void) {
-    double a = 1 / sqrt(3), K[3][3] = {{0, -a, -a}, {a, 0, -a}, {a, a, 0}}, R[3][3];
+    double a = 1 / sqrt(3), K[3][3] = {{0, -a, -a}, {a, 0, -a}, {a, a, 0}};
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 3; j++) {
             double square = 0;
@@ -101,7 +103,36 @@ static void add_gradient(const float *x, char model, float beta, float variance)
     for (int j = 0; j < k; j++) g[ic + j] += dh[j];
 }
 
-static double train(char model, float beta, float variance, float rate, int batch, long steps, int run) {
+/* Add the gradient of WEIGHT (log |p| + log |q| - 1/2 log det J^T J) = -WEIGHT / 2 log((1 + 1e-6)^2 - c^2), where p and q
+   are the columns of J = D, and c is the cosine of their angle. */
+static void add_penalty(double weight) {
+    double pp = 0, pq = 0, qq = 0;
+    for (int i = 0; i < 3; i++) {
+        double p = w[iD + 2 * i], q = w[iD + 2 * i + 1];
+        pp += p * p, pq += p * q, qq += q * q;
+    }
+    double lengths = sqrt(pp * qq), c = pq / lengths, slope = weight * c / (1 + 2e-6 + 1e-12 - c * c);
+    for (int i = 0; i < 3; i++) {
+        double p = w[iD + 2 * i], q = w[iD + 2 * i + 1];
+        g[iD + 2 * i] += slope * (q / lengths - c * p / pp), g[iD + 2 * i + 1] += slope * (p / lengths - c * q / qq);
+    }
+}
+
+/* Return the mean absolute correlation (MCC) of the means W x + b with the factors v1, v2, each with its own latent. */
+static double measure_mcc(void) {
+    double r[2][2];
+    for (int j = 0; j < 2; j++) {
+        double long_side = 0, short_side = 0;                   /* v1 has twice the standard deviation of v2 */
+        for (int i = 0; i < 3; i++)
+            long_side += 2 * w[iW + 3 * j + i] * R[i][0], short_side += w[iW + 3 * j + i] * R[i][1];
+        double length = sqrt(long_side * long_side + short_side * short_side);
+        r[j][0] = fabs(long_side) / length, r[j][1] = fabs(short_side) / length;
+    }
+    return fmax(r[0][0] + r[1][1], r[0][1] + r[1][0]) / 2;
+}
+
+static double train(char model, float beta, float variance, float rate, int batch, long steps, int run,
+                    double weight) {
     k = model == 'f' ? 3 : 2;
     iW = 0, ib = 6, iV = 8, ic = iV + 3 * k, iD = ic + k, ie = iD + 6, count = ie + 3;
     seed(1000 + run);
@@ -122,6 +153,7 @@ static double train(char model, float beta, float variance, float rate, int batc
             }
             add_gradient(data[order[next++]], model, beta, variance);
         }
+        if (weight) add_penalty(batch * weight);
         decay1 *= 0.9, decay2 *= 0.999;
         float size = rate * sqrt(1 - decay2) / (1 - decay1);
         for (int i = 0; i < count; i++) {
@@ -140,15 +172,20 @@ static double train(char model, float beta, float variance, float rate, int batc
 }
 
 int main(int argc, char **argv) {
-    if (argc != 9) return fprintf(stderr, "%s MODEL BETA VARIANCE RATE BATCH STEPS FIRST_SEED SEEDS\n", argv[0]), 2;
-    int start = atoi(argv[7]), seeds = atoi(argv[8]), turned = 0;
-    double sum = 0, worst = 0;
+    if (argc != 9 && argc != 10)
+        return fprintf(stderr, "%s MODEL BETA VARIANCE RATE BATCH STEPS FIRST_SEED SEEDS [WEIGHT]\n", argv[0]), 2;
+    int start = atoi(argv[7]), seeds = atoi(argv[8]), turned = 0, mixed = 0;
+    double weight = argc == 10 ? atof(argv[9]) : 0, sum = 0, worst = 0, sum_mcc = 0, least = 1;
     make_data();
     for (int run = start; run < start + seeds; run++) {
-        double dto = train(argv[1][0], atof(argv[2]), atof(argv[3]), atof(argv[4]), atoi(argv[5]), atol(argv[6]), run);
+        double dto = train(argv[1][0], atof(argv[2]), atof(argv[3]), atof(argv[4]), atoi(argv[5]), atol(argv[6]), run,
+                           weight);
+        double mcc = measure_mcc();
         printf("%.3f ", dto), fflush(stdout);
         sum += dto, worst = dto > worst ? dto : worst, turned += dto > 0.1;
+        sum_mcc += mcc, least = mcc < least ? mcc : least, mixed += mcc < 0.99;
     }
     printf("\nDtO: mean %.3f, worst %.3f, above 0.1 in %d of %d\n", sum / seeds, worst, turned, seeds);
+    printf("MCC: mean %.3f, least %.3f, below 0.99 in %d of %d\n", sum_mcc / seeds, least, mixed, seeds);
     return 0;
 }

@@ -40,16 +40,20 @@ hypothesis.settings.load_profile("suite")
 
 
 # The files that take longest, first: both processes then end at about the same time.
-LONGEST = ("test_train", "test_devices", "test_evaluate", "test_export_signatures", "test_training",
-           "test_experiments_cluster", "test_replicas", "test_programs", "test_models_keras", "test_jacobians",
-           "test_metrics_expansion", "test_metrics_properties", "test_extensions", "test_environments", "test_survival",
-           "test_changed_data", "test_comparison", "test_export_versions", "test_defaults", "test_configured",
-           "test_training_validation", "test_models_export", "test_examples", "test_theory_trained", "test_runtimes",
-           "test_serving")
+LONGEST = ("test_train", "test_export_signatures", "test_training", "test_programs", "test_devices", "test_evaluate",
+           "test_models_keras", "test_experiments_cluster", "test_metrics_expansion", "test_extensions",
+           "test_replicas", "test_jacobians", "test_survival", "test_penalties", "test_cli", "test_metrics_properties",
+           "test_changed_data", "test_export_versions", "test_environments", "test_models_export", "test_hub",
+           "test_runtimes", "test_outputs", "test_damaged_files", "test_examples", "test_models", "test_defaults",
+           "test_comparison", "test_configured", "test_training_validation", "test_documents", "test_pipes",
+           "test_theory_trained", "test_serving")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    addresses = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    if addresses:       # pytest-xdist would say that its processes collect other tests
+        raise pytest.UsageError(f"a test's name differs from process to process: {addresses[0]}")
     items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 

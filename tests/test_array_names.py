@@ -18,9 +18,9 @@ def test_every_variable_has_a_name_that_other_models_do_not_change(case):
     model = build(*case)
     named = array_names.name_model_variables(model)
     assert {id(variable) for variable in named.values()} == {id(variable) for variable in model.variables}
-    assert names(case, adam) == names(case, keras.optimizers.Adam())          # Keras' own names have counted up
-    slots = {name.removeprefix("optimizer/") for name in names(case, keras.optimizers.Adam())
-             if name.startswith("optimizer/")}
+    found = names(case, keras.optimizers.Adam())
+    assert names(case, adam) == found                   # Keras' own names have counted up
+    slots = {name.removeprefix("optimizer/") for name in found if name.startswith("optimizer/")}
     first = {id(variable) for variable in model.updates(adam)[0].variables}
     trainable = {name for name, variable in named.items() if id(variable) in first}
     assert slots == {"iteration", "learning_rate"} | {f"{name}/{slot}" for name in trainable

@@ -1,11 +1,15 @@
 """Builders of TensorFlow Datasets as datasets: one that is defined, prepared and read here, without a download."""
 
 import functools
+import json
+import sys
+import time
 
 import numpy as np
 import pytest
 
 from vae_tf import data
+from vae_tf.data import __main__ as program
 from vae_tf.data import batches, catalogue, records
 from vae_tf.errors import InputError
 
@@ -68,6 +72,21 @@ def test_a_builders_images_factors_and_parts(prepared):
     assert data.load("tfds:tiny_factors:1.0.0", data_dir=prepared).fingerprint == ds.fingerprint
 
 
+def test_a_builders_images_are_packed(prepared, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["data", "pack", "tfds:tiny_factors", str(tmp_path / "tiny.npz"),
+                                     f"--data_dir={prepared}"])
+    program.main()
+    assert "12 images of shape 4x6x3" in capsys.readouterr().out
+    ds, packed = data.load("tfds:tiny_factors", data_dir=prepared), data.load(str(tmp_path / "tiny.npz"))
+    np.testing.assert_array_equal(packed.images_at(np.arange(12)), ds.images_at(np.arange(12)))
+    np.testing.assert_array_equal(packed.factors_at(np.arange(12)), ds.factors_at(np.arange(12)))
+    assert packed.factors == ds.factors
+    monkeypatch.setattr("sys.argv", [*sys.argv, "--resize=4"])
+    with pytest.raises(SystemExit, match="2"):
+        program.main()
+    assert capsys.readouterr().err.endswith("--resize: expected a folder of images to pack; got tfds:tiny_factors\n")
+
+
 @pytest.mark.parametrize(("name", "said"), [
     ("tfds:", "expected tfds:NAME"), ("tfds:../x", "expected tfds:NAME"), ("tfds:a b", "expected tfds:NAME"),
     ("tfds:no_such_builder", "TensorFlow Datasets knows no no_such_builder"),
@@ -99,8 +118,13 @@ def test_factors_that_are_named(prepared):
 
 def test_images_of_records_are_read_one_by_one_and_their_factors_kept(tmp_path):
     pytest.importorskip("array_record")
-    define()(data_dir=tmp_path).download_and_prepare(file_format="array_record")
+    import tensorflow_datasets as tfds
+
+    builder = define()(data_dir=tmp_path)
+    builder.download_and_prepare(file_format="array_record", download_config=tfds.download.DownloadConfig(num_shards=3))
     ds = data.load("tfds:tiny_factors", data_dir=str(tmp_path))
+    expected = [example["image"] for split in ("train", "test") for example in builder.as_data_source(split)]
+    np.testing.assert_array_equal(ds.images_at(np.arange(12)), expected)
     kept = next(tmp_path.rglob(records.KEPT))
     shards = {path: path.read_bytes() for path in tmp_path.rglob("*.array_record*")}
     i = np.array([11, 0, 5, 5])
@@ -118,6 +142,30 @@ def test_images_of_records_are_read_one_by_one_and_their_factors_kept(tmp_path):
     with pytest.raises(InputError, match=r"^dataset: tfds:tiny_factors: .* cannot be read") as error:
         data.load("tfds:tiny_factors", data_dir=str(tmp_path))
     assert "\n" not in str(error.value)
+
+
+def test_reading_an_example_takes_no_longer_in_a_large_shard(tmp_path):
+    """Reading by a list of numbers goes through the index of the whole shard, and takes memory for it, each time."""
+    module = pytest.importorskip("array_record.python.array_record_module")
+    builder = define()(data_dir=tmp_path)
+    builder.download_and_prepare(file_format="array_record")
+    path, info = str(builder.info.splits["train"].filepaths[0]), builder.data_path / "dataset_info.json"
+    record = module.ArrayRecordReader(path).read(0, 1)[0]
+    known, seconds = json.loads(info.read_text()), []
+    for count in (100, 200_000):
+        writer = module.ArrayRecordWriter(path, "group_size:1")
+        for _ in range(count):
+            writer.write(record)
+        writer.close()
+        next(split for split in known["splits"] if split["name"] == "train")["shardLengths"] = [str(count)]
+        info.write_text(json.dumps(known))
+        read = records._open("tiny", define()(data_dir=tmp_path), ["train"], ["label_angle"])
+        for _ in range(3):
+            started = time.process_time()
+            for index in np.arange(0, count, count // 50):
+                assert read(np.array([index]))[0]["label_angle"] in (0, 10, 20)
+            seconds.append(time.process_time() - started)
+    assert min(seconds[3:]) < 2 * min(seconds[:3]), seconds
 
 
 def test_records_without_their_package_are_one_line(tmp_path, monkeypatch):

@@ -127,14 +127,14 @@ def test_a_bad_folder_is_one_line(folder, kind):
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
 
 
-def test_a_missing_value_leaves_the_factor_out_and_other_files_are_named(folder):
+def test_a_missing_value_and_other_files_are_named(folder):
     table("file_name,v,w\n0.png,,1\n1.png,2,1\n2.png,3,2\n")(folder)
     (folder / "notes.txt").write_text("words")
     with pytest.warns(UserWarning) as said:
         ds = data.load(str(folder))
-    assert ds.factor_names == ("w",)
+    assert ds.factor_names == ("v", "w") and ds.factors_of_u == ("w",)
     words = " ".join(str(warning.message) for warning in said)
-    assert "factor v is left out: its value is missing (NaN) in row 0" in words
+    assert "factor v has no value (NaN) in row 0" in words
     assert "1 files that are no images are left out, notes.txt first" in words
 
 

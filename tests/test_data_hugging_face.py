@@ -8,6 +8,7 @@ from commands import run_train
 from PIL import Image
 
 from vae_tf import data
+from vae_tf.data import __main__ as program
 from vae_tf.errors import InputError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 4, 6, 3), np.uint8)
@@ -49,6 +50,13 @@ def test_a_saved_folder_is_read_trained_on(saved, monkeypatch):
     np.testing.assert_allclose(ds.factors_at(i), np.stack([i % 3, i % 2, i / 7, i % 2], -1), rtol=1e-6)
     np.testing.assert_array_equal(ds.u_at(i)[:, 0], i % 4)
     monkeypatch.chdir(saved.parent)
+    with monkeypatch.context() as patch:
+        patch.setattr("sys.argv", ["data", "pack", "mine", "mine.npz"])
+        program.main()
+    packed = data.load("mine.npz")
+    np.testing.assert_array_equal(packed.images_at(i), IMAGES)
+    assert packed.factors == ds.factors and not packed.parts
+    np.testing.assert_array_equal(packed.u_at(i), ds.u_at(i))
     run_train("--dataset=mine", "--model=vae", "--network=linear", "--latents=2", "--batch_size=4", "--steps=2",
               "--polarised_every=0")
     assert (saved.parent / "exported/vae_mine/1/saved_model.pb").exists()
@@ -125,8 +133,8 @@ def test_a_bad_parquet_table_is_one_line(folder, spoil, said):
     assert "\n" not in str(error.value)
 
 
-def test_a_missing_value_of_a_parquet_table_leaves_the_factor_out(folder):
+def test_a_missing_value_of_a_parquet_table_is_named(folder):
     names = [f"{k}.png" for k in range(4)]
     write_table(folder / "metadata.parquet", file_name=names, v=[1, None, 2, 3], w=[1, 1, 2, 2])
-    with pytest.warns(UserWarning, match=r"factor v is left out: its value is missing \(NaN\) in row 1"):
-        assert data.load(str(folder)).factor_names == ("w",)
+    with pytest.warns(UserWarning, match=r"factor v has no value \(NaN\) in row 1"):
+        assert data.load(str(folder)).factors_of_u == ("w",)

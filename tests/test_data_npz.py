@@ -178,18 +178,28 @@ def test_values_that_training_cannot_take_are_named_where_they_enter(tmp_path, a
     assert "\n" not in str(error.value)
 
 
-def test_a_factor_with_missing_values_is_left_out_by_name(tmp_path):
+def test_a_factor_with_missing_values_keeps_its_others_and_is_no_part_of_u(tmp_path):
     values = np.stack([np.arange(9) % 2, np.arange(9) / 9, np.arange(9) / 7], -1)
     values[[2, 5], 1] = np.nan
     path = save(tmp_path, data=np.ones((9, 2)), factors=values, factor_names=["a", "weight", "c"])
-    with (pytest.warns(UserWarning, match=r"factor weight is left out: .*missing \(NaN\) in 2 rows \(2, 5\); leave"),
+    with (pytest.warns(UserWarning, match=r"factor weight has no value \(NaN\) in 2 rows \(2, 5\), which scores "
+                                          "leave out, and it is no part of u"),
           pytest.warns(UserWarning, match=r"factors \[0\] are whole numbers")):
         ds = data.load(path)
-    assert ds.factor_names == ("a", "c") and ds.u_size == 2
-    np.testing.assert_allclose(ds.factors_at(np.arange(9)), values[:, [0, 2]], rtol=1e-6)
-    with pytest.warns(UserWarning, match="factor v1 is left out: its value is missing .* in row 1;"):
-        alone = data.load(save(tmp_path, data=np.ones((3, 2)), factors=np.array([1.0, np.nan, 2.0])))
-    assert alone.factors == () and alone.u_size == 0
+    assert ds.factor_names == ("a", "weight", "c") and [factor.incomplete for factor in ds.factors] == [0, 1, 0]
+    assert ds.factors_of_u == ("a", "c") and ds.u_size == 2
+    np.testing.assert_allclose(ds.factors_at(np.arange(9)), values, rtol=1e-6)
+    np.testing.assert_allclose(ds.u_at(np.arange(9)), values[:, [0, 2]] / [1, 8 / 7], rtol=1e-6)
+
+    texts = np.array([[2, np.nan, np.nan], [np.nan, 5, np.nan], [7, 5, np.nan], [2, 4, np.nan]])
+    with (pytest.warns(UserWarning, match="factor v3 is left out: it has no value"),
+          pytest.warns(UserWarning, match=r"factor v1 has no value \(NaN\) in row 1, which scores leave")):
+        alone = data.load(save(tmp_path, data=np.ones((4, 2)), factors=texts, factor_kinds=["categorical"] * 3))
+    assert alone.factor_sizes == (2, 2) and alone.u_size == 0 and alone.u_at is None
+    np.testing.assert_array_equal(alone.factors_at(np.arange(4)), [[0, np.nan], [np.nan, 1], [1, 1], [0, 0]])
+    with pytest.warns(UserWarning, match="is left out: it has no value"):
+        none = data.load(save(tmp_path, data=np.ones((3, 2)), factors=np.full(3, np.nan)))
+    assert none.factors == () and none.u_size == 0
 
 
 def test_a_batch_of_many_times_the_data_takes_time_in_proportion():

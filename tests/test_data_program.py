@@ -91,10 +91,13 @@ def test_findings_of_examples(tmp_path):
 
 def test_a_file_of_ones_own_is_checked_with_what_its_loading_warns_of(run, tmp_path):
     np.savez(tmp_path / "mine.npz", data=np.random.default_rng(0).random((20, 2)),
-             factors=np.where(np.arange(20) == 3, np.nan, np.arange(20.0) % 2)[:, np.newaxis])
+             factors=np.stack([np.where(np.arange(20) == 3, np.nan, np.arange(20.0) % 2), np.arange(20) // 2 % 3], -1))
     code, out, error = run("check", "mine.npz")
     assert code == 0 and not error and "mine.npz: 20 float32 vectors of shape 2" in out
-    assert "factor v1 is left out: its value is missing (NaN) in row 3" in out
+    assert "factor v1 has no value (NaN) in row 3" in out
+    assert "v1: ordinal, 2 of 2 values, each in 9 to 10 examples; missing in 1 examples" in out
+    assert "Grid: complete, each of the 6 combinations" in out and "u of an iVAE: 1 numbers, of v2, scaled" in out
+    assert run("show", "mine.npz") == (0, "Written: mine.png\n", "")
 
 
 def test_the_range_of_a_factor_keeps_the_others():

@@ -15,8 +15,9 @@ from vae_tf.data import batches
 from vae_tf.errors import InputError
 from vae_tf.runs import checkpoints
 
-CASES = [("vae", {}), ("full_covariance_vae", {}), ("beta_tcvae", {}), ("beta_tcvae", {"tc_estimator": "stratified"}),
-         ("factor_vae", NARROW), ("dip_vae_ii", {}), ("annealed_vae", {})]
+# The VAE changes devices below, and the beta-TCVAE is validated there.
+CASES = [("full_covariance_vae", {}), ("beta_tcvae", {"tc_estimator": "stratified"}), ("factor_vae", NARROW),
+         ("dip_vae_ii", {}), ("annealed_vae", {})]
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +27,9 @@ def mirrored():
     return strategy
 
 
-@pytest.mark.parametrize(("name", "more"), CASES,
-                         ids=["vae", "full_covariance_vae", "beta_tcvae", "beta_tcvae stratified", "factor_vae",
-                                             "dip_vae_ii", "annealed_vae"])
+@pytest.mark.parametrize(("name", "more"), CASES, ids=[name for name, _ in CASES])
 def test_two_devices_give_the_result_of_one(mirrored, name, more):
-    case = (name, "mlp_synthetic" if name == "vae" else "linear", (3,), "gaussian", more)
+    case = (name, "linear", (3,), "gaussian", more)
     one, history = rounding.train(case, 0)
     with mirrored.scope():
         model = build(*case)
@@ -52,7 +51,7 @@ def test_bfloat16_below_avx_512_is_refused(monkeypatch, precision, limit, onednn
 
 
 def test_batch_statistics_are_those_of_the_whole_batch(mirrored):
-    case = ("ivae", "conv_faces", (32, 32, 1), "gaussian", {})
+    case = ("ivae", "conv_faces", (16, 16, 1), "gaussian", {})
 
     def train(model):
         training.fit(model, dataset(case[2]), keras.optimizers.SGD(1e-6), steps=2, batch_size=4)

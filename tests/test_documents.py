@@ -1,5 +1,6 @@
 """The documents for people: lines that fit a screen, links that lead somewhere."""
 
+import functools
 import pathlib
 import re
 
@@ -56,15 +57,21 @@ def test_files_and_tests_that_are_named_exist(path):
     assert not lost
 
 
-@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.name not in ("CHANGELOG.md", *GENERATED)],
-                         ids=lambda path: path.name)
-def test_functions_that_are_named_exist(path):
-    """Of what stands in backticks: functions and classes of a module, such as `jacobians.gram`."""
+@functools.cache
+def read_sources():
+    """{module or package: its source}"""
     sources: dict[str, str] = {}
     for file in (ROOT / "vae_tf").rglob("*.py"):
         for name in {file.stem, *file.relative_to(ROOT).parts[:-1]}:
             sources[name] = sources.get(name, "") + file.read_text()
-    lost = []
+    return sources
+
+
+@pytest.mark.parametrize("path", [path for path in DOCUMENTS if path.name not in ("CHANGELOG.md", *GENERATED)],
+                         ids=lambda path: path.name)
+def test_functions_that_are_named_exist(path):
+    """Of what stands in backticks: functions and classes of a module, such as `jacobians.gram`."""
+    sources, lost = read_sources(), []
     for module, name in re.findall(r"`([a-z_]+)\.([A-Za-z_]+)(?:\(.*?\))?`", path.read_text()):
         defined = rf"\b(def|class) {name}\b|\b{name}\b.* = |import.*\b{name}\b|^    {name},$"
         known = name in SUFFIXES or name in sources         # the name of a file, or a module

@@ -1,5 +1,7 @@
 """Codes from files."""
 
+import json
+
 import numpy as np
 import pytest
 from scored_codes import codes_and_factors
@@ -17,7 +19,22 @@ def test_codes_from_a_file(tmp_path):
     assert {(*code, *factor) for code, factor in zip(read.mean.tolist(), read.factors.tolist(), strict=True)} <= rows
 
 
+def test_factors_may_lack_values(tmp_path):
+    codes, factors = codes_and_factors(200)
+    factors = factors.astype(float)
+    factors[::5, 0] = np.nan
+    np.savez(tmp_path / "my.npz", codes=codes, factors=factors)
+    with pytest.warns(UserWarning, match="are whole numbers that recur"):
+        read = evaluation.read_codes(tmp_path / "my.npz", examples=200)
+    assert np.isnan(read.factors).sum() == 40 and set(read.kinds) == {"categorical"}
+    scored = evaluation.score(read, ["mig", "mcc"], examples=200, quick=True)
+    assert scored.results["mig"].parts["used"].tolist() == [160, 200] and scored.results["mcc"].parts["used"] == 160
+    assert set(scored.interval) == set(scored.chance_level) == {"mig", "mcc"}
+    assert json.loads(evaluation.as_json(scored))["metrics"]["mcc"]["used"] == 160
+
+
 @pytest.mark.parametrize(("arrays", "message"), [
+    ({"codes": np.zeros((3, 2)), "factors": [[np.nan], [np.inf], [1]]}, "factors: expected finite values; got 1 NaN"),
     ({"z": np.zeros((3, 2))}, r"expected an array `codes` \[N, d\], .* got z"),
     ({"codes": np.full((3, 2), np.nan)}, "codes: expected finite values; got 6 NaN or infinite"),
     ({"codes": np.zeros((3, 2)), "factors": np.zeros((2, 1))}, "factors: expected 3 rows"),
@@ -34,5 +51,5 @@ def test_bad_files_are_named(tmp_path, arrays, message):
 def test_missing_file_and_unknown_metric():
     with pytest.raises(InputError, match=r"codes: no file nowhere\.npz"):
         evaluation.read_codes("nowhere.npz", examples=10)
-    with pytest.raises(InputError, match=r"metrics: expected names of active_units, .*; got 'mug'"):
+    with pytest.raises(InputError, match=r"metrics: expected names of mig, .*; got 'mug'"):
         evaluation.score(evaluation.Codes(*codes_and_factors(20)), ["mug"])

@@ -51,11 +51,16 @@ def test_a_recipe_is_the_same_from_any_folder_and_by_any_name(tmp_path, monkeypa
     ("--recipe", "--recipe: expected a value after it"), ("--flagfile=none", "--flagfile: expected a file .*'none'"),
     ("--flagfile=flags/none.flags", "--flagfile: expected a file .*'flags/none.flags'"),
     ("--flagfile=.", "--flagfile: expected a file"), ("--flagfile=" + "a" * 5_000, "--flagfile: expected a file"),
-    ("--flagfile=flags/\0", "--flagfile: expected a file"), ("--flagfile=bytes", "--flagfile: expected a file")])
+    ("--flagfile=flags/\0", "--flagfile: expected a file"), ("--flagfile=bytes", "--flagfile: expected a file"),
+    ("--flagfile=/dev/zero", "--flagfile: expected a file of at most"),
+    ("--flagfile=twice0", "--flagfile: expected at most 1,000 files")])
 def test_what_cannot_be_read_is_one_line(tmp_path, monkeypatch, typed, said):
     monkeypatch.setattr("sys.argv", ["vae-tf train"])
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bytes").write_bytes(bytes(range(256)))
+    (tmp_path / "twice40").touch()
+    for number in range(40):        # each names the next one twice, which would make 2^40 files
+        (tmp_path / f"twice{number}").write_text(f"--flagfile=twice{number + 1}\n" * 2)
     with pytest.raises(InputError, match=f"^(?s:.*){said}") as raised:
         flagfiles.expand([typed])
     assert "\n" not in str(raised.value)

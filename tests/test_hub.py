@@ -89,7 +89,6 @@ def damage(name):
 
 @pytest.mark.parametrize(("change", "message"), [
     (lambda hub: hub.broken.add("saved_model.pb"), "the Hub could not be used"),
-    (lambda hub: hub.broken.add(export.CARD.as_posix()), "the Hub could not be used"),
     (damage("variables/variables.index"), "variables.index is damaged or of another model"),
     (damage("assets.extra/card.json"), "card.json"),
     (lambda hub: hub.commits["me/model"][-1][1].pop("saved_model.pb"), "saved_model.pb cannot be read"),

@@ -67,7 +67,7 @@ def test_nan_weights_leave_no_score(tmp_path):
 def test_unknown_names_and_shapes():
     with pytest.raises(InputError, match=r"geometry: expected names of dto, .*got 'dot'"):
         metrics.check_names(("dot",), "geometry")
-    with pytest.raises(InputError, match=r"metrics: expected names of active_units, .*got 'dot'"):
+    with pytest.raises(InputError, match=r"metrics: expected names of .*\bdto, .*got 'dot'"):
         metrics.measure(("dot",), metrics.Context(np.zeros((2, 3)), decoder=lambda z: z))
     with pytest.raises(InputError, match="means: expected shape"):
         metrics.METRICS["dto"].measure(metrics.Context(np.zeros(3), decoder=lambda z: z))

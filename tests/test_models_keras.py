@@ -30,7 +30,11 @@ def assert_same_weights(a, b, **tolerance):
         np.testing.assert_allclose(one, other, **{"rtol": 0, "atol": 0, **tolerance})
 
 
-@pytest.mark.parametrize("case", DENSE, ids=DENSE_IDS)
+# Of the models whose objective is a VAE's with other weights, the one whose weights change as it trains.
+LOOPED = [case for case in DENSE if case[0] not in ("beta_vae", "dip_vae_i") and "tc_estimator" not in case[4]]
+
+
+@pytest.mark.parametrize("case", LOOPED, ids=[IDS[CASES.index(case)] for case in LOOPED])
 def test_fit_on_a_dataset_is_training_fit(case):
     """Two calls of fit, with batches that straddle epochs: the same program on the same numbers."""
     case = (case[0], "linear", *case[2:])
@@ -63,7 +67,7 @@ def test_a_step_on_arrays_is_the_gradient_of_the_objective(case):
 
 @pytest.mark.parametrize("name", ["ae", "vae", "ivae"])
 def test_every_form_of_the_same_data_gives_the_same_numbers(name):
-    case = (name, "conv_locatello", (16, 16, 1), "bernoulli", {})
+    case = (name, "mlp_mnist", (8, 8, 1), "bernoulli", {})
     ds, model = dataset(case[2]), compiled(case)
     given = inputs(model, ds)
     floats = [given[0] / np.float32(255), given[1]] if model.u_size else given / np.float32(255)

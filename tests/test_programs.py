@@ -61,39 +61,15 @@ def arrays(path):
         return {name: file[name] for name in file.files}
 
 
-def test_damaged_checkpoints_neither_shield_nor_displace_new_ones(tmp_path):
-    argv = (*SMALL, "--steps=2000", "--checkpoint_every=50", "--name=run")
-    done = programs.run("train.py", *argv, folder=tmp_path)
-    run = tmp_path / "runs" / "run"
-    whole = arrays(run / "checkpoints" / "000002000.npz")
-    assert sorted(runs.find_checkpoints(run)) == [1950, 2000], done
-    for path in runs.find_checkpoints(run).values():
-        path.write_bytes(path.read_bytes()[:100])
-    for stray in ("5abc.npz", "000000020 (1).npz", "20.npz"):
-        (run / "checkpoints" / stray).write_bytes(b"")
-    again, *_ = programs.start("train.py", *argv, folder=tmp_path)
-    wait_for(lambda: len(runs.find_checkpoints(run)) >= 2 and max(runs.find_checkpoints(run)) < 1950, again)
-    again.kill()
-    again.join()
-    reached = max(step for step in runs.find_checkpoints(run) if step < 1950)
-    code, _, said = programs.run("train.py", *argv, folder=tmp_path)
-    assert code == 0 and "warning" not in said.replace(f"{reached:09d}", ""), said
-    assert sorted(runs.find_checkpoints(run)) == [1950, 2000]
-    for name, array in arrays(run / "checkpoints" / "000002000.npz").items():
-        if name != checkpoints.HISTORY:                         # the history's digest holds how fast the run was
-            np.testing.assert_array_equal(array, whole[name])
-    assert len(losses(run)) == 40
-
-
 def test_a_long_row_does_not_keep_a_run_from_stopping(tmp_path):
     argv = (*SMALL, "--steps=100000000", "--log_every=100000000", "--checkpoint_every=100000000",
             "--polarised_every=0")
     process, out, error = programs.start("train.py", *argv, folder=tmp_path)
     run = tmp_path / "runs" / "vae_synthetic_linear"
     wait_for(lambda: (run / "tensorboard").exists(), process)
-    # Once it has used four seconds of a processor more, it is past the compilation, whatever else the machine is at.
+    # Once it has used three seconds of a processor more, it is past the compilation, whatever else the machine is at.
     used = psutil.Process(process.pid).cpu_times().user
-    wait_for(lambda: psutil.Process(process.pid).cpu_times().user > used + 4, process)
+    wait_for(lambda: psutil.Process(process.pid).cpu_times().user > used + 3, process)
     process.terminate()
     process.join(60)      # a row takes hours
     stopped, = runs.find_checkpoints(run)
@@ -107,7 +83,7 @@ def test_a_user_s_keras_settings_a_full_log_and_a_strategy_of_one_device_change_
         {"image_data_format": "channels_first", "floatx": "float64", "epsilon": 0.1, "backend": "jax"}))
     np.savez(tmp_path / "small.npz", images=np.random.default_rng(0).integers(0, 256, (20, 16, 16, 1), np.uint8))
     argv = ("--model=vae", "--dataset=small.npz", "--network=conv_locatello", "--latents=2", "--steps=2",
-            "--batch_size=2")
+            "--batch_size=2", "--polarised_every=0")
     weights = models.build("vae", (16, 16, 1), network="conv_locatello", latents=2).count_params()
     with open("/dev/full", "w") as full:
         done = start("train.py", *argv, "--strategy=mirrored", "--name=mirrored", folder=tmp_path, stderr=full,

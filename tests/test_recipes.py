@@ -1,5 +1,6 @@
 """Every recipe in flags/ parses, builds its model and says where it comes from."""
 
+import functools
 import os
 
 import numpy as np
@@ -21,6 +22,9 @@ TO_DOWNLOAD = {"shapes3d.npz": (64, 64, 3), "mpi3d.npz": (64, 64, 3), "faces3d.n
 NEED_TFDS = ("mnist", "fashion_mnist", "linear_mixture_digits", "translated_digit")
 
 
+load = functools.cache(data.load)
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=[str(path.relative_to(ROOT / "flags")) for path in RECIPES])
 def test_recipes_parse_build_and_say_where_they_come_from(recipe, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)      # recipes are found from any folder
@@ -35,7 +39,7 @@ def test_recipes_parse_build_and_say_where_they_come_from(recipe, tmp_path, monk
         dataset = data.dataset.from_arrays(values.dataset, np.zeros((100, *shape), np.uint8),
                                            np.zeros((100, 1), int), [data.Factor("class", 10, "categorical")])
     else:
-        dataset = data.load(values.dataset)
+        dataset = load(values.dataset)
     config = cli.configure(values, dataset)
     assert config.likelihood != "gaussian" or values.likelihood_variance, "a paper's variance is no default of ours"
     assert configured.build_model(config, dataset).count_params()

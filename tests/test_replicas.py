@@ -29,12 +29,12 @@ def assert_same_history(one, other):
 
 @pytest.mark.parametrize("case", DENSE, ids=[case[0] for case in DENSE])
 def test_replica_i_is_the_single_run_with_its_seed(case):
-    seeds = list(range(8))
+    seeds = [0, 7, 5]
     weights, histories = train([build(*case, seed) for seed in seeds], seeds)
     alone, history = rounding.train(case, 5)
-    assert rounding.apart(weights[5], alone) <= rounding.tolerance(case, 5, alone)
-    assert_same_history(histories[5], history)
-    assert rounding.apart(weights[0], weights[5]) > 0.1
+    assert rounding.apart(weights[2], alone) <= rounding.tolerance(case, 5, alone)
+    assert_same_history(histories[2], history)
+    assert rounding.apart(weights[0], weights[2]) > 0.1
 
 
 @pytest.mark.parametrize("case", [("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}),
@@ -46,7 +46,7 @@ def test_convolutions_and_scalar_weights_replicate_too(case):
 
 
 def test_batch_statistics_are_each_replica_s_own():
-    case = ("vae", "conv_faces", (32, 32, 1), "gaussian", {})
+    case = ("vae", "conv_faces", (16, 16, 1), "gaussian", {})
     models = [build(*case, seed) for seed in (0, 1)]
     # Not Adam: a bias before batch norm has no gradient but rounding, which Adam would scale up.
     sgd = keras.optimizers.SGD(1e-6)

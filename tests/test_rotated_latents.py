@@ -42,6 +42,15 @@ def test_posterior_and_decoder_are_those_of_the_rotated_model(program, latents):
     np.testing.assert_allclose(kl[0], kl[1], atol=1e-10)
 
 
+def test_random_rotations_differ_from_model_to_model_and_are_the_same_in_every_run(program):
+    first, second = program["list_rotations"]("random", 3, 2)
+    assert not np.allclose(first, second)
+    np.testing.assert_allclose(first @ first.T, np.eye(3), atol=1e-12)
+    assert np.linalg.det(first) == pytest.approx(1)
+    np.testing.assert_array_equal(program["list_rotations"]("random", 3, 2), [first, second])
+    np.testing.assert_array_equal(program["list_rotations"]("35", 2, 2), [program["make_rotation"](35, 2)] * 2)
+
+
 def test_the_rotation_that_makes_columns_orthogonal_is_found(program):
     orthogonal = np.diag([4.0, 1.0]) + np.zeros((7, 1, 1))
     turned = program["make_rotation"](30, 2) @ orthogonal @ program["make_rotation"](30, 2).T

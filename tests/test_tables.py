@@ -1,5 +1,6 @@
 """What the tables of the papers say: each is read, and each of its recipes is there and gives a configuration."""
 
+import functools
 import math
 import os
 import pathlib
@@ -51,6 +52,11 @@ def parsed(*argv):
     return values
 
 
+@functools.cache
+def load_training_part(name, split, seed):
+    return data.load(name).split(split, "train", seed)
+
+
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_every_cell_gives_a_configuration_that_trains(table, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)      # recipes are found from any folder
@@ -63,7 +69,7 @@ def test_every_cell_gives_a_configuration_that_trains(table, tmp_path, monkeypat
         assert same.flag_values_dict() == values.flag_values_dict(), "an experiment trains what train.py does"
         assert values.dataset.endswith(".npz") == bool(cell.needs)
         if not cell.needs and (values.dataset not in OF_TFDS or "TFDS_DATA_DIR" in os.environ):
-            dataset = data.load(values.dataset).split(values.split, "train", values.data_seed)
+            dataset = load_training_part(values.dataset, values.split, values.data_seed)
             config = cli.configure(values, dataset)
             assert (config.steps == 0) == ("random_decoder" in cell.recipe)
             assert config.likelihood == values.likelihood, "a paper's likelihood is no default of ours"

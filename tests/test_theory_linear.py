@@ -29,12 +29,12 @@ def by_optimiser(C, latents, beta, s2, seed):
 
 @pytest.mark.parametrize(("covariance", "latents", "beta", "s2"), [
     (random_covariance(5, seed=1), 3, 0.2, 0.5), (random_covariance(5, seed=1), 3, 4.0, 0.3),
-    *((of_mixture(mixing()), 2, beta, 1.0) for beta in (0.1, 0.5, 1.0, 1.2, 2.0, 8.0, 20.0)),
+    *((of_mixture(mixing()), 2, beta, 1.0) for beta in (0.5, 1.2, 2.0, 20.0)),
     *((of_mixture(np.random.default_rng(k).standard_normal((12, k))), k, beta, 1.0)
       for k, beta in zip(range(1, 7), (0.1, 20.0, 0.5, 5.0, 1.0, 2.0), strict=True))])
 def test_linear_optimum_is_what_an_optimiser_finds(covariance, latents, beta, s2):
     optimum = theory.linear_beta_vae(covariance, latents, beta, s2)
-    found = [by_optimiser(covariance, latents, beta, s2, seed) for seed in range(3)]
+    found = [by_optimiser(covariance, latents, beta, s2, seed) for seed in range(2)]
     best, D, _, Ws, bs, bm, bD = min(found, key=lambda f: f[0])
     least = optimum.reconstruction + beta * optimum.kl
     # L-BFGS stops where a step gains less than 1e-15 of the objective, in at most 20,000 steps: what is left is not

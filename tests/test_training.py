@@ -10,6 +10,7 @@ from cases import CASES, IDS, NEEDS_MNIST, build, dataset
 from tensorboard.backend.event_processing import event_accumulator
 
 from vae_tf import console, data, distributions, models, runs, training
+from vae_tf.replicas import Single
 from vae_tf.training import loop, rows
 
 
@@ -34,11 +35,14 @@ def terms(history):
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_a_step_changes_every_weight_and_nothing_is_lost(case):
-    model = build(*case)
-    before = [w.copy() for w in model.get_weights()]
-    history, after = fit(model, 1, shape=case[2], batch_size=8)
-    assert [row["step"] for row in history] == [1]
-    assert all(np.isfinite(w).all() for w in after)
+    """Without a graph, as to trace it takes longer than all else."""
+    model, rows = build(*case), dataset(case[2])
+    before, i = [w.copy() for w in model.get_weights()], np.arange(8)
+    program = Single(model, keras.optimizers.Adam(1e-2), 0)
+    terms = program.train_step(tf.constant(0, tf.int64), models.scale_to_unit_range(tf.constant(rows.images_at(i))),
+                               tf.constant(rows.u_at(i)) if model.u_size else None, 1.0)
+    after = model.get_weights()
+    assert all(np.isfinite(array).all() for array in (*after, *terms.values()))
     trained = {id(v) for v in model.trainable_variables}
     for variable, b, a in zip(model.weights, before, after, strict=True):
         # A unit that is off for the whole batch gets no gradient; a whole tensor of such units would be a broken link.
@@ -51,12 +55,19 @@ def test_training_lowers_the_loss():
     assert [row["step"] for row in history] == list(range(5, 301, 5))
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, "updates", True])
 def test_same_seed_same_numbers_other_seed_other_numbers(jit_compile):
     one, same, other = (fit(small(seed), 12, seed=seed, jit_compile=jit_compile and seed == 3) for seed in (3, 3, 4))
     assert terms(one[0]) == terms(same[0]) != terms(other[0])
     assert_equal(one[1], same[1])
     assert not np.array_equal(one[1][0], other[1][0])
+
+
+def test_updates_that_xla_compiles_are_the_same_updates():
+    plain, compiled = (fit(small(), 12, jit_compile=jit_compile, clip_gradients=1.0)[1] for jit_compile in
+                       (False, "updates"))
+    for a, b in zip(plain, compiled, strict=True):      # products and sums that XLA fuses are rounded once
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
 def test_convolutions_repeat_too():
@@ -161,6 +172,30 @@ def test_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(tmp_path, cap
         assert "is damaged" in capsys.readouterr().err
         assert_equal(weights, again)
         assert history[-1]["step"] == 40
+
+
+def test_damaged_checkpoints_neither_shield_nor_displace_new_ones(tmp_path, capsys):
+    class KilledError(Exception):
+        pass
+
+    def kill(epoch, logs):
+        if logs["step"] == 25:
+            raise KilledError
+
+    whole, weights = fit(small(), 40, tmp_path)
+    for path in runs.find_checkpoints(tmp_path).values():
+        path.write_bytes(path.read_bytes()[:100])
+    for stray in ("5abc.npz", "000000020 (1).npz", "20.npz"):
+        (tmp_path / "checkpoints" / stray).write_bytes(b"")
+    with pytest.raises(KilledError):
+        fit(small(), 40, tmp_path, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=kill)])
+    assert "is damaged" in capsys.readouterr().err
+    assert sorted(runs.find_checkpoints(tmp_path)) == [10, 20]
+    history, again = fit(small(seed=9), 40, tmp_path)
+    assert "warning" not in capsys.readouterr().err
+    assert sorted(runs.find_checkpoints(tmp_path)) == [30, 40]
+    assert_equal(weights, again)
+    assert terms(history) == terms(whole)
 
 
 def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):

@@ -44,6 +44,35 @@ def test_one_job_computes_in_this_process():
     assert dict(workers.run(os.getpid, [(), ()], 1)) == {0: os.getpid(), 1: os.getpid()}
 
 
+def sleep_a_moment(*_):
+    time.sleep(0.2)
+    return os.getpid()
+
+
+def list_workers():
+    """Return the worker processes of this one by pid."""
+    children = psutil.Process().children()
+    return {each.pid: each for each in children if is_running(each) and "popen_loky" in " ".join(each.cmdline())}
+
+
+def test_processes_that_were_warmed_up_do_the_work():
+    with workers.warm_up(sleep_a_moment, 2):
+        family = list_workers()
+    assert {*dict(workers.run(sleep_a_moment, [(i,) for i in range(4)], 2)).values()} <= {*family}
+
+
+def test_an_error_while_processes_warm_up_ends_them(recwarn):
+    with pytest.raises(KeyError), workers.warm_up(wait_long, 2):
+        family = list_workers()
+        raise KeyError
+    psutil.wait_procs(family.values(), timeout=20)
+    assert len(family) == 2 and not {*family} & {*list_workers()} and not recwarn.list
+
+
+def wait_long():
+    time.sleep(600)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to end workers")
 def test_the_workers_of_a_killed_program_end_at_once(tmp_path):
     (tmp_path / "parent.py").write_text(PARENT)

@@ -234,8 +234,8 @@ def _check(name: str, value: Any, annotation: Any, known: Known) -> Any:
             raise InputError(f"{name}: expected a sequence; got {checks.describe(value)}")
         for item in value:
             _check(name, item, typing.get_args(annotation)[0], known)
-    if origin is Callable and not callable(value):
-        raise InputError(f"{name}: expected a function; got {checks.describe(value)}")
+    if origin is Callable:
+        checks.check_function(name, value, typing.get_args(annotation)[0])
     if origin in (list, dict, Mapping):
         annotation = origin
     if isinstance(annotation, type) and not isinstance(annotation, types.GenericAlias):

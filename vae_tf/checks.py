@@ -1,5 +1,6 @@
 """Checks of arguments. Each check returns the value, or raises an InputError of one line that names the argument."""
 
+import inspect
 import math
 import numbers
 import pathlib
@@ -11,6 +12,23 @@ from vae_tf.errors import InputError
 LONGEST_NAME = 255      # bytes of a file's name on all usual file systems
 # Numbers that float32 and int32 hold, because TensorFlow computes with them.
 LARGEST_FLOAT, SMALLEST_FLOAT, LARGEST_INTEGER = 3.4e38, 1.2e-38, 2**31 - 1
+
+
+def check_function(name: str, value: Any, takes: Any) -> None:
+    """Refuse a value that cannot be called with as many arguments as `takes` lists; Ellipsis stands for any."""
+    if not callable(value):
+        raise InputError(f"{name}: expected a function; got {describe(value)}")
+    if takes is Ellipsis:
+        return
+    try:
+        signature = inspect.signature(value)
+    except (ValueError, TypeError):     # functions written in C may have none
+        return
+    try:
+        signature.bind(*takes)
+    except TypeError as error:
+        raise InputError(f"{name}: expected a function that takes {len(takes)} arguments; got one that does not: "
+                         f"{error}") from None
 
 
 def describe(value: Any) -> str:

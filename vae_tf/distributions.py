@@ -68,10 +68,15 @@ def draw_noise(seed: Seed, examples: Count, latents: arguments.Size) -> tf.Tenso
 def reparameterise(posterior: tfd.Distribution, noise: Vectors) -> tf.Tensor:
     """Sample a normal q(z|x): z = mu + L eps [B, d] for noise eps [B, d] (Kingma, Welling 2014; rolinek S76)."""
     fit = posterior.event_shape.is_compatible_with(noise.shape[-1:]) and posterior.dtype == noise.dtype
+    try:
+        tf.broadcast_static_shape(posterior.batch_shape, noise.shape[:-1])
+    except ValueError:
+        fit = False
     if not hasattr(posterior, "bijector") or not fit:
         raise InputError(f"noise: expected a normal posterior, and a number of noise for each of its latents; got "
-                         f"{type(posterior).__name__} of {posterior.dtype.name} and event shape "
-                         f"{posterior.event_shape}, and noise of {noise.dtype.name} and shape {noise.shape}")
+                         f"{type(posterior).__name__} of {posterior.dtype.name}, batch shape {posterior.batch_shape} "
+                         f"and event shape {posterior.event_shape}, and noise of {noise.dtype.name} and shape "
+                         f"{noise.shape}")
     return posterior.bijector.forward(noise)
 
 

@@ -22,3 +22,6 @@ def import_extra(module: str, extra: str, argument: str) -> ModuleType:
     except ImportError as error:
         raise InputError(f"{argument}: expected the package {module}; got none ({error}); install it with "
                          f"pip install 'vae_tf[{extra}]'") from None
+    except Exception as error:      # packages read variables of the environment while they are imported
+        raise InputError(f"{argument}: the package {module} cannot be imported ({type(error).__name__}: {error}); "
+                         "is a variable of the environment wrong that it reads?") from None

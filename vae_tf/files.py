@@ -71,6 +71,8 @@ def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
     aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if os.path.lexists(path) and is_device(os.lstat(path).st_mode):     # such as /dev/null, for all programs
+            raise OSError(errno.EINVAL, "it is a device, which no file may replace", str(path))
         delete_left_behind(path.parent)
         with hold_lock(_name_lock(aside)), open(aside, "xb") as file, _delete_in_the_end(aside):
             write(file)
@@ -107,6 +109,11 @@ def delete_left_behind(folder: pathlib.Path) -> None:
 def _name_lock(path: pathlib.Path) -> pathlib.Path:
     """Return the file by which a file or a folder is locked from beside it, so that it can be renamed meanwhile."""
     return path.with_name(path.name + LOCK)
+
+
+def is_device(mode: int) -> bool:
+    """Return whether the st_mode of a path is that of a device."""
+    return stat.S_ISCHR(mode) or stat.S_ISBLK(mode)
 
 
 def write_bytes(path: pathlib.Path, content: bytes) -> None:

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from vae_tf import console
 from vae_tf.errors import InputError, make_printable
@@ -14,6 +14,7 @@ PACKAGE = pathlib.Path(__file__).parent
 # The recipes lie inside of an installed package, and beside the package in a clone of the repository.
 RECIPES = next((folder for folder in (PACKAGE / "flags", PACKAGE.parent / "flags") if folder.is_dir()),
                PACKAGE / "flags")
+MOST_FILES, LARGEST = 1_000, 2**20      # files that one command reads, and letters of each
 
 
 def list_recipes() -> list[str]:
@@ -58,47 +59,59 @@ def expand(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()) -> l
         inside: the files that the arguments stand in, outermost first.
 
     Raises:
-        InputError: there is no such file or recipe, or it is no text.
+        InputError: there is no such file or recipe, it is no text, or the files name each other too many times.
     """
-    expanded, rest = [], iter(arguments)
-    for argument in rest:
-        match = re.fullmatch(r"--?(flagfile|recipe)(?:=(.*))?", argument, re.DOTALL)
-        if match is None:
-            expanded.append(argument)
-            if argument == "--" and not inside:
-                break
-            continue
-        named = next(rest, None) if match[2] is None else match[2].strip()
-        if named is None:
-            raise InputError(f"--{match[1]}: expected a value after it; got none")
-        if match[1] == "recipe":
-            expanded += read(find_recipe(named), inside)
-        elif named:     # absl ignores an empty name
-            expanded += read(_find_file(named, inside), inside)
-    return [*expanded, *rest]
+    expanded: list[str] = []
+    files_read = 0
+    reading = [(inside, iter(arguments))]       # each file whose flags are not all expanded yet, innermost last
+    while reading:
+        inside, rest = reading[-1]
+        argument = next(rest, None)
+        match = None if argument is None else re.fullmatch(r"--?(flagfile|recipe)(?:=(.*))?", argument, re.DOTALL)
+        if argument is None:
+            reading.pop()
+        elif match is None:
+            expanded += [argument, *rest] if argument == "--" and not inside else [argument]
+        elif (path := _find_named(match, rest, inside)) is not None:
+            files_read += 1
+            if files_read > MOST_FILES:
+                raise InputError(f"--flagfile: expected at most {MOST_FILES:,} files that name each other; got more, "
+                                 f"{path} the last")
+            reading.append(((*inside, path), iter(_read_lines(path))))
+    return expanded
 
 
-def read(path: pathlib.Path, inside: tuple[pathlib.Path, ...] = ()) -> list[str]:
-    """Return the flags in a file, those of the files that it names included.
+def read(path: pathlib.Path) -> list[str]:
+    """Return the flags in a file, those of the files that it names included; raises InputError as `expand`."""
+    return expand(_read_lines(path), (path,))
 
-    Args:
-        path: the file.
-        inside: the files that name it, outermost first; a file that names itself again is left out there.
 
-    Raises:
-        InputError: the file or one that it names cannot be read.
-    """
+def _find_named(match: re.Match, rest: Iterator[str], inside: tuple[pathlib.Path, ...]) -> pathlib.Path | None:
+    """Return the file that --flagfile or --recipe names; None for no name, or for a file that names itself again."""
+    named = next(rest, None) if match[2] is None else match[2].strip()
+    if named is None:
+        raise InputError(f"--{match[1]}: expected a value after it; got none")
+    if match[1] == "flagfile" and not named:        # absl ignores an empty name
+        return None
+    path = find_recipe(named) if match[1] == "recipe" else _find_file(named, inside)
     if path in inside:
         print(f"{console.name_program()}: warning: --flagfile={make_printable(path)} names itself, and is left out "
               "there", file=sys.stderr)
-        return []
+        return None
+    return path
+
+
+def _read_lines(path: pathlib.Path) -> list[str]:
+    """Return the lines of a file, without comments and empty lines."""
     try:
-        lines = [line.strip() for line in path.read_text("utf-8").split("\n")]
-        return expand([line for line in lines if line and not line.startswith(("#", "//"))], (*inside, path))
-    except InputError:
-        raise
-    except (ValueError, OSError, RecursionError) as error:
+        with open(path, encoding="utf-8") as file:      # a pipe too, as of --flagfile=<(command)
+            text = file.read(LARGEST + 1)
+    except (ValueError, OSError) as error:
         raise InputError(f"--flagfile: expected a file with a flag on each line, in UTF-8; got {error}") from None
+    if len(text) > LARGEST:
+        raise InputError(f"--flagfile: expected a file of at most {LARGEST:,} letters; {path} has more")
+    lines = (line.strip() for line in text.split("\n"))
+    return [line for line in lines if line and not line.startswith(("#", "//"))]
 
 
 def _list_names() -> list[str]:

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from vae_tf import arguments, checks
 from vae_tf.errors import InputError
-from vae_tf.tensors import Rows, Tensors
+from vae_tf.tensors import Rows, Tensors, refuse_rows
 
 Decoder = Callable[[tf.Tensor], Any]        # returns a tensor, a distribution or a dict, as the docstring says
 
@@ -43,7 +43,7 @@ def jacobian(f: Decoder, z: Rows, *, output: Output = "mean", mode: Mode = None)
         J [B, n, d] in the dtype of the decoder's output, in data units per latent unit.
 
     Raises:
-        InputError: z is not floats [B, d], or there is no such output or mode.
+        InputError: z is not floats [B, d], f does not return floats [B, ...], or there is no such output or mode.
     """
     z, f, forward = _prepare(f, z, output, mode)
     return _compute_jacobian(f, z, forward)
@@ -96,14 +96,24 @@ def _prepare(f: Decoder, z: tf.Tensor, output: str, mode: str | None) -> tuple[t
 
     def flat(z: tf.Tensor) -> tf.Tensor:
         x = take_output(f(z), output)
-        if not (tf.is_tensor(x) and x.dtype.is_floating and x.shape.rank and x.shape[1:].is_fully_defined()):
+        rows = tf.is_tensor(x) and x.shape.rank and x.shape[:1].is_compatible_with(z.shape[:1])
+        if not (rows and x.dtype.is_floating and x.shape[1:].is_fully_defined()):
             raise InputError(f"f: expected a decoder that returns floats of shape [B, ...]; got {checks.describe(x)}")
         return tf.reshape(x, [tf.shape(z)[0], math.prod(x.shape[1:])])
 
-    if mode is None:     # the graph that is traced to find n is never run
+    if tf.executing_eagerly():      # before a graph is made, in which AutoGraph would wrap the error of a wrong f
+        n = _decode_zeros(flat, z).shape[1]
+    elif mode is None:              # the graph that is traced to find n is never run
         n = tf.function(flat).get_concrete_function(tf.TensorSpec((1, z.shape[1]), z.dtype)).output_shapes[1]
+    if mode is None:
         mode = "forward" if z.shape[1] <= n else "reverse"
     return z, flat, mode == "forward"
+
+
+def _decode_zeros(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
+    """Return what a decoder gives for one row of zeros like those of z; refuse rows that it does not take."""
+    with refuse_rows("f", z):
+        return f(tf.zeros((1, z.shape[1]), z.dtype))
 
 
 def take_output(decoded: Any, output: str = "mean") -> tf.Tensor:

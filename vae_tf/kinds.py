@@ -18,7 +18,7 @@ def decide(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tup
     "categorical" if its values are classes (see `find_discrete`), else "continuous".
 
     Args:
-        factors: [N, K].
+        factors: [N, K]; NaN stands for a value that is missing, and tells nothing of the kind.
         kinds: K names, or one name for all factors; None to decide by the values.
 
     Raises:
@@ -43,8 +43,9 @@ def find_discrete(factors: np.ndarray) -> np.ndarray:
     """
     if not np.issubdtype(factors.dtype, np.floating):
         return np.ones(factors.shape[1], bool)
-    classes = np.array([(column == np.rint(column)).all() and recurs(column) for column in factors.T])
-    unclear = np.flatnonzero(classes & (factors != factors[:1]).any(0))
+    given = [column[~np.isnan(column)] for column in factors.T]
+    classes = np.array([(column == np.rint(column)).all() and recurs(column) for column in given])
+    unclear = np.flatnonzero(classes & np.array([(column != column[:1]).any() for column in given]))
     if len(unclear):
         warnings.warn(f"factors {unclear.tolist()} are whole numbers that recur, stored as floats. They are taken for "
                       "classes. If they are continuous, say so: kinds=, or factor_kinds in a file",

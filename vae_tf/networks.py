@@ -16,7 +16,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from vae_tf import arguments, checks
+from vae_tf import arguments, checks, upsampling
 from vae_tf.errors import InputError
 from vae_tf.typing import Tensor
 
@@ -161,7 +161,7 @@ class Conv(Maker):
                                 filters, size)
         for filters in self.decoder:
             h = self._add_block(layer, layers.Conv2DTranspose, h, filters, 4, strides=2, padding="same")
-        decoded = layer(layers.Conv2DTranspose, shape[2], 4, strides=2, padding="same", dtype="float32")(h)
+        decoded = layer(upsampling.Conv2DTranspose, shape[2], dtype="float32")(h)
         border = self._compute_border(shape)
         if np.any(border):
             decoded = layer(layers.Cropping2D, border, dtype="float32")(decoded)
@@ -251,6 +251,8 @@ def build(name: str, shape: Sequence[arguments.Size], latents: arguments.Size, h
     checks.check_choice("network", name, NETWORKS)
     checks.check_shape("shape", shape)
     checks.check_choice("dtype", dtype, DTYPES)
+    if not len(heads):
+        raise InputError("heads: expected the size of one output at least; got none")
     for setting, value in KERAS.items():
         getattr(keras.config, f"set_{setting}")(value)
     try:
@@ -277,7 +279,7 @@ def make_seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> Lay
     seeds = itertools.count(1_000 * seed + first)
 
     def layer(kind: Any, *args: Any, **options: Any) -> Any:
-        if kind in (layers.Dense, layers.Conv2D, layers.Conv2DTranspose):
+        if issubclass(kind, (layers.Dense, layers.Conv2D, layers.Conv2DTranspose)):
             options["kernel_initializer"] = keras.initializers.GlorotUniform(seed=next(seeds))
         return kind(*args, **{"dtype": dtype, **options})
 

@@ -12,7 +12,7 @@ from tensorflow_probability import distributions as tfd
 
 from vae_tf import activity, arguments, checks, devices
 from vae_tf.errors import InputError
-from vae_tf.tensors import AnyFloats, Count, Rows, Tensors, check_pair
+from vae_tf.tensors import AnyFloats, Count, Rows, Tensors, check_pair, refuse_rows
 
 
 @arguments.check_arguments
@@ -197,6 +197,19 @@ def discriminator_loss(discriminator: Callable[[tf.Tensor], tf.Tensor], z: Rows,
 
     Its gradient goes to the discriminator alone, which gives the logit [B, 1] of "z". At the optimum the logit is
     log q(z) - log prod_j q(z_j) (Kim, Mnih 2018, algorithm 2).
+
+    Raises:
+        InputError: z and permuted are not floats of one shape, or the discriminator does not return logits [B, 1].
     """
-    own, other = (discriminator(tf.stop_gradient(each))[:, 0] for each in (z, permuted))
+    own, other = (_discriminate(discriminator, tf.stop_gradient(each)) for each in (z, permuted))
     return tf.nn.softplus(-own) + tf.nn.softplus(other)
+
+
+def _discriminate(discriminator: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
+    """Return a discriminator's logits [B] at z [B, d]."""
+    with refuse_rows("the discriminator", z):
+        logits = discriminator(z)
+    if not (tf.is_tensor(logits) and logits.dtype.is_floating and logits.shape.is_compatible_with([z.shape[0], 1])):
+        raise InputError(f"discriminator: expected a function that returns logits, floats [B, 1]; got "
+                         f"{checks.describe(logits)}")
+    return logits[:, 0]

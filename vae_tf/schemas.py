@@ -4,6 +4,7 @@ Any file may be cut, damaged or a stranger's. So each is read by `read_json`, wh
 that the file's schema names, or one line that names the file, what is wrong, and the remedy.
 """
 
+import hashlib
 import json
 import math
 import pathlib
@@ -100,6 +101,17 @@ def find_mistake(value: Any, schema: Schema, needed: Iterable[str] = ()) -> str 
         if found and name in schema and not schema[name].holds(at):
             return f"expected {name} to be {schema[name].called}; got {_show(at)}"
     return None
+
+
+def compute_checksum(entries: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of an object's entries but `checksum`, whatever the order and the spaces of its file."""
+    others = {name: value for name, value in entries.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()
+
+
+def is_untouched(entries: Mapping[str, Any]) -> bool:
+    """Return whether an object has the entries that its `checksum` was made of; those of earlier versions have none."""
+    return "checksum" not in entries or entries["checksum"] == compute_checksum(entries)
 
 
 def _is_deeper(value: Any, levels: int) -> bool:

@@ -4,8 +4,9 @@ Shapes and dtypes are checked as far as they are known, and no number is looked 
 while the graph is traced, so that a step costs no more.
 """
 
+import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import tensorflow as tf
@@ -13,6 +14,19 @@ from tensorflow_probability import distributions as tfd
 
 from vae_tf import checks
 from vae_tf.errors import InputError
+
+
+@contextlib.contextmanager
+def refuse_rows(taker: str, z: tf.Tensor) -> Iterator[None]:
+    """Turn an error of Keras or TensorFlow inside the block into an InputError: `taker` does not take rows like z."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, TypeError, tf.errors.OpError) as error:
+        reason = (str(error).splitlines() or [""])[0]
+        raise InputError(f"z: expected rows that {taker} takes; got {checks.describe(z)}, for which it raises "
+                         f"{type(error).__name__}: {reason}") from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The training step of a program, repeated as often as asked inside one graph."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import tensorflow as tf
 
@@ -9,9 +9,11 @@ from vae_tf import graphs, models
 from vae_tf.replicas import Program, Terms
 from vae_tf.typing import Tensor
 
+Compiled = bool | Literal["updates"]         # what of a step XLA compiles: all, nothing, or the optimizers' updates
+
 
 def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_steps: int = 0, clip_gradients: float = 0,
-                     jit_compile: bool = False) -> tuple[Callable[..., Any], list[str]]:
+                     jit_compile: Compiled = False) -> tuple[Callable[..., Any], list[str]]:
     """Return (train_steps, names): a compiled function, and the names of the objective's terms.
 
     train_steps(iterator, count, totals) -> (steps done, terms of the last, totals with the terms of all added), terms
@@ -27,14 +29,15 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
 
     def train_step(step: Tensor, x: Tensor, u: Tensor | None = None) -> Terms:
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
-        return program.train_step(step, models.scale_to_unit_range(x), u, warmup, clip_gradients)
+        return program.train_step(step, models.scale_to_unit_range(x), u, warmup, clip_gradients,
+                                  compile_updates=jit_compile == "updates" and not tf.distribute.has_strategy())
 
     def everywhere(*batch: Tensor) -> Terms:
         return {name: strategy.reduce("MEAN", term, axis=None)
                 for name, term in strategy.run(train_step, args=batch).items()}
 
     one_step = (graphs.trace(everywhere, program.models) if tf.distribute.has_strategy()
-                else graphs.trace(train_step, program.models, jit_compile=jit_compile))
+                else graphs.trace(train_step, program.models, jit_compile=jit_compile is True))
     names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,31 @@ def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Itera
             if jobs > 1:
                 get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
             raise
+
+
+@contextlib.contextmanager
+def warm_up(function: Callable[[], Any], jobs: int) -> Iterator[None]:
+    """Start the processes that `run` will use, and call a function in each, while the program does something else.
+
+    Args:
+        function: what is called, for what it imports.
+        jobs: the number of processes; for 1 nothing is done.
+    """
+    if jobs == 1:
+        yield
+        return
+    started = _start(function, dict.fromkeys(range(jobs), ()), jobs)
+    try:
+        yield
+        for _ in started:
+            pass
+    except TerminatedWorkerError:       # `run` starts others
+        pass
+    except BaseException:
+        get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
+        with warnings.catch_warnings(action="ignore"):      # joblib's, of work that was not done
+            started.close()     # type: ignore[attr-defined]
+        raise
 
 
 def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int) -> Iterator[tuple[int, Any]]:

@@ -137,6 +137,24 @@ def test_usual_arguments_are_taken(function, tmp_path, monkeypatch):
     function(**(CALLS | LONGER)[function]())
 
 
+@pytest.mark.parametrize(("function", "wrong"), [
+    *((function, {"f": f}) for function in (jacobians.jacobian, jacobians.gram) for f in (TENSORS[9], TENSORS[10])),
+    (jacobians.jacobian, {"z": -np.eye(3)}), (jacobians.gram, {"z": np.eye(3, dtype=np.float32)}),
+    *((objectives.discriminator_loss, {"discriminator": f}) for f in (TENSORS[9], TENSORS[10])),
+    (networks.build, {"heads": []}), (objectives.discriminator_loss, {"z": -np.eye(3), "permuted": -np.eye(3)}),
+    (training.fit, {"jit_compile": np.ones((0, 3))}), (evaluation.score, {"progress": lambda done: None}),
+    (distributions.reparameterise, {"noise": tf.ones((0, 2))})],
+    ids=lambda value: value.__name__ if callable(value) else next(iter(value)))
+def test_functions_that_return_no_rows_and_noise_of_another_batch_are_refused(function, wrong):
+    check_call(function, {**(CALLS | LONGER)[function](), **wrong}, names=tuple(wrong))
+
+
+def test_a_learning_rate_may_be_a_whole_number_and_callbacks_an_array(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert training.make_optimizer("adam", 1).learning_rate == 1
+    assert training.fit(**{**LONGER[training.fit](), "callbacks": np.ones((0, 3))}) == []       # for 0 steps
+
+
 REFUSED = [{"folder": "a\0b"}, {"folder": None}, {"model": None}, {"dataset": [1.0]}, {"card": None}, {"card": {}},
            {"card": {**CARD, "beta": np.ones(3)}}, {"card": {**CARD, "u_size": "2"}}, {"card": {**CARD, 1: object()}},
            {"keep": -1}, {"keep": 1.5}, {"keep": "all"}, {"accept_dark": "yes"},

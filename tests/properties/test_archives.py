@@ -1,5 +1,6 @@
 """Whatever bytes stand in an archive, a Parquet table or a large .npz file: data, or one line names the file."""
 
+import gzip
 import io
 import tarfile
 import warnings
@@ -116,6 +117,15 @@ def test_any_bytes_of_the_archive_of_cars(folder, changes):
         code, error = attempt(lambda: archives.read_cars("prepare", path))
     assert changes or code == 0, error
     check_outcome(code, "", error, names=("cars.tar.gz", "car.mat"))
+
+
+def test_a_damaged_array_of_a_car_is_found_before_scipy_reads_it(folder):
+    path, whole = folder / "cars.tar.gz", bytearray(gzip.decompress(CARS))
+    whole[whole.index(b"MATLAB 5.0") + 192] ^= 2        # the type of an array, at which SciPy ends the process
+    path.write_bytes(gzip.compress(bytes(whole))[:-8] + CARS[-8:])      # with the checksum of the whole archive
+    code, error = attempt(lambda: archives.read_cars("prepare", path))
+    assert code == 2
+    check_outcome(code, "", error, names=("cars.tar.gz",))
 
 
 @settings(max_examples=MANY)

@@ -106,6 +106,9 @@ def test_the_corpus_is_refused_by_name(tmp_path, case):
     ({"values": np.ones((2, 1))}, r"values: expected 3 rows, .*; got shape \(2, 1\)"),
     ({"values": np.ones((3, 0))}, "values: expected 3 rows, one for each example, of at least one column"),
     ({"values": np.ones(3)}, "values: expected an array of real numbers"), ({"u": "u"}, "u: expected an array of real"),
+    ({"values": np.array([[np.inf], [1], [2]])}, "values: expected finite numbers, or NaN for a missing one; got inf"),
+    ({"values": np.full((3, 1), np.nan)}, "values: expected a value of each factor in some row; got NaN alone in"),
+    ({"values": np.ones((3, 1)), "raw": np.array([[np.nan], [1], [2]])}, "raw: expected as many columns as values"),
     ({"u": np.full((3, 1), np.inf, np.float32)}, "u: expected finite numbers; got inf in row 0"),
 ])
 def test_arrays_of_a_dataset_are_checked_where_they_enter(given, message):

@@ -14,6 +14,7 @@ from vae_tf.configuration import Configuration, Settings
 from vae_tf.configured.building import build_model
 from vae_tf.errors import InputError
 from vae_tf.models import Autoencoder
+from vae_tf.train_step import Compiled
 from vae_tf.typing import Tensor
 
 
@@ -53,19 +54,20 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
                                      jit_compile=config.jit_compile == "true", **options)
     history = training.fit(model, dataset, optimizer, seed=config.seed, run_dir=run_dirs[0],
                            config=config.as_json(), callbacks=_make_callbacks(config, run_dirs[0], strategy),
-                           jit_compile=is_compiled(config, dataset), **options)
+                           jit_compile=choose_compiled(config, dataset), **options)
     if shared:
         built[0].set_weights(model.get_weights())
     return [history]
 
 
-def is_compiled(config: Configuration, dataset: data.Dataset) -> bool:
-    """Return whether XLA compiles the training step of a model that is trained alone."""
+def choose_compiled(config: Configuration, dataset: data.Dataset) -> Compiled:
+    """Return what of the training step of a model that is trained alone XLA compiles."""
     if config.jit_compile != "auto":
         return config.jit_compile == "true"
-    if config.precision != "float32" and not tf.config.list_physical_devices("GPU"):
-        return False        # on a CPU XLA computes at the rate of float32; TensorFlow's own kernels do better
-    return networks.NETWORKS[config.network].faster_compiled and dataset.is_image
+    if not (networks.NETWORKS[config.network].faster_compiled and dataset.is_image):
+        return False
+    # On a CPU XLA multiplies matrices of 16 bits at the rate of float32; TensorFlow's own kernels do better.
+    return "updates" if config.precision != "float32" and not tf.config.list_physical_devices("GPU") else True
 
 
 def _make_callbacks(config: Configuration, run_dir: pathlib.Path | None,

@@ -4,7 +4,7 @@
     vae-tf data check NAME            what was understood of a dataset or of a file of your own
     vae-tf data show NAME [FILE.png]  a page of examples and of the range of each factor
     vae-tf data prepare NAME          download and prepare a dataset of TensorFlow Datasets
-    vae-tf data pack FOLDER FILE.npz  write a folder of images as one file, with --resize in one size
+    vae-tf data pack NAME FILE.npz    write a folder of images, or tfds:NAME, as one file; --resize for one size
     vae-tf data verify NAME FILE.npz  compare images that a program makes with those of an archive
 """
 
@@ -13,6 +13,7 @@ if __name__ == "__main__":
     console.start()     # before the slow imports
 
 import argparse
+import os
 import pathlib
 import sys
 import warnings
@@ -63,6 +64,12 @@ def check_arguments(asked: argparse.Namespace) -> None:
         raise InputError(f"--resize: expected the action pack; got {asked.action}")
 
 
+def check_target(path: pathlib.Path, kind: str) -> None:
+    """Raise InputError for what no file may be written over: a folder, a link, a pipe or a device."""
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_file()):
+        raise InputError(f"file: expected the path of {kind} to write; got {path}, which is there and no file")
+
+
 def check(asked: argparse.Namespace) -> None:
     """Print what was understood of a dataset."""
     with warnings.catch_warnings(record=True) as caught:
@@ -77,8 +84,7 @@ def check(asked: argparse.Namespace) -> None:
 def show(asked: argparse.Namespace) -> None:
     """Draw a page of a dataset."""
     path = pathlib.Path(asked.file or f"{pathlib.Path(asked.name).stem}.png")
-    if path.is_dir():
-        raise InputError(f"file: expected the path of a PNG to write; got the folder {path}")
+    check_target(path, "a PNG")
     dataset = data.load(asked.name, data_dir=asked.data_dir)
     drawing.draw_page(path, dataset)
     print(f"Written: {path}")
@@ -111,13 +117,20 @@ def verify(asked: argparse.Namespace) -> None:
 
 
 def pack(asked: argparse.Namespace) -> None:
-    """Write a folder of images as an .npz file."""
+    """Write a folder of images, or prepared images of TensorFlow Datasets, as an .npz file."""
     path = pathlib.Path(asked.file)
-    if path.suffix != ".npz" or path.is_dir():
+    if path.suffix != ".npz":
         raise InputError(f"file: expected the path of an .npz file to write; got {asked.file}")
-    if not pathlib.Path(asked.name).is_dir():
-        raise InputError(f"pack: expected a folder of images; got {asked.name}")
-    arrays = data.folders.read_arrays(asked.name, asked.resize)
+    check_target(path, "an .npz file")
+    if asked.name.startswith(data.builders.PREFIX):
+        if asked.resize is not None:
+            raise InputError(f"--resize: expected a folder of images to pack; got {asked.name}")
+        arrays = data.builders.read_arrays(asked.name, asked.data_dir)
+    elif pathlib.Path(asked.name).is_dir():
+        source: Any = data.hugging_face if data.hugging_face.is_saved(asked.name) else data.folders
+        arrays = source.read_arrays(asked.name, asked.resize)
+    else:
+        raise InputError(f"pack: expected a folder of images, or {data.builders.PREFIX}NAME; got {asked.name}")
     files.write_whole(path, lambda file: np.savez(file, **arrays))
     examples, *shape = arrays["images"].shape
     print(f"Written: {path}, {examples:,} images of shape {'x'.join(map(str, shape))}")

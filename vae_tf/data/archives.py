@@ -65,10 +65,13 @@ def read_cars(argument: str, path: str | os.PathLike) -> Integers:
         InputError: no such archive, or a damaged one.
     """
     try:
-        with files.open_regular(path) as opened, gzip.GzipFile(fileobj=opened) as unpacked:
-            listed, cars = _read_members(argument, path, unpacked)
-            while unpacked.read(2**20):         # to the end, where the checksum is compared
-                pass
+        with files.open_regular(path) as opened:
+            with gzip.GzipFile(fileobj=opened) as unpacked:
+                while unpacked.read(2**20):     # to the end, where the checksum is compared
+                    pass
+            opened.seek(0)                      # only now, because SciPy may crash at a damaged array
+            with gzip.GzipFile(fileobj=opened) as unpacked:
+                listed, cars = _read_members(argument, path, unpacked)
     except InputError:
         raise
     except Exception as error:      # a torn file may make gzip, tarfile and SciPy raise anything

@@ -24,8 +24,8 @@ def read_dataset(path: str) -> dataset.Dataset:
 
     Images are integers (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Factors of integers are ordinal,
     and so are floats that are whole numbers and recur, with a warning; other floats are continuous. `factor_kinds` [K],
-    of kinds.KINDS, says otherwise; names may be given as `factor_names` [K]. A factor with missing values is left out,
-    with a warning. Without u, the factors scaled to [0, 1] are u.
+    of kinds.KINDS, says otherwise; names may be given as `factor_names` [K]. NaN is a missing value, with a warning; a
+    factor without any value is left out. Without u, the factors that no example lacks, scaled to [0, 1], are u.
 
     Raises:
         InputError: an array is wrong; the line names it, what was expected and what was given.
@@ -35,7 +35,7 @@ def read_dataset(path: str) -> dataset.Dataset:
 
 def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
     """Return a Dataset from arrays by name, as `read_dataset` describes them; `path` is where they come from."""
-    arrays = _leave_out_missing(path, arrays)
+    arrays = _leave_out_empty(path, arrays)
     if ("images" in arrays) == ("data" in arrays):
         raise InputError(f"dataset: {path}: expected one array `images` [N, H, W, C] or `data` [N, n]; "
                          f"got {', '.join(arrays) or 'no arrays'}")
@@ -68,7 +68,11 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
     """Return the factors [N, K] as they are given and with classes numbered from 0, and what each of them is."""
     if "factors" not in arrays:
         return None, None, []
-    raw = _match_rows(path, "factors", arrays["factors"], examples)
+    missing = _find_missing(arrays["factors"])
+    raw = _match_rows(path, "factors", arrays["factors"] if missing is None else
+                      np.where(missing, 0, arrays["factors"]), examples)
+    if missing is not None:
+        raw[missing.reshape(raw.shape)] = np.nan
     given = arrays.get("factor_names", [f"v{k + 1}" for k in range(raw.shape[1])])
     names = [make_printable(name) for name in given]
     if len(names) != raw.shape[1]:
@@ -78,34 +82,42 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
     for k, (name, kind) in enumerate(zip(names, kinds.decide(values, given), strict=True)):
         size = None
         if kind != "continuous":
-            known, values[:, k] = np.unique(values[:, k], return_inverse=True)
+            rows = slice(None) if missing is None else ~missing.reshape(raw.shape)[:, k]
+            known, values[rows, k] = np.unique(values[rows, k], return_inverse=True)
             size, kind = len(known), "ordinal" if given is None else kind
         factors.append(dataset.Factor(name, size, kind))
-    return raw, values.astype(np.int64) if all(factor.size for factor in factors) else values, factors
+    whole = missing is None and all(factor.size for factor in factors)
+    return raw, values.astype(np.int64) if whole else values, factors
 
 
-def _leave_out_missing(path: str, arrays: Arrays) -> Arrays:
-    """Return arrays by name, without the factors that have missing values (NaN), which a warning names."""
+def _find_missing(factors: Array) -> Any:
+    """Return which values of factors are NaN, bool of their shape; None if none is."""
+    missing = np.isnan(factors) if factors.dtype.kind == "f" else np.zeros(0, bool)
+    return missing if missing.any() else None
+
+
+def _leave_out_empty(path: str, arrays: Arrays) -> Arrays:
+    """Return arrays by name, without the factors that have no value at all; warnings name all that lack values."""
     arrays = {name: array.reshape(-1) if name in ("factor_names", "factor_kinds") else array
               for name, array in arrays.items()}
     factors = arrays.get("factors")
-    if factors is None or factors.dtype.kind != "f" or factors.ndim not in (1, 2) or not factors.size:
+    if factors is None or factors.ndim not in (1, 2) or (found := _find_missing(factors)) is None:
         return arrays
-    missing = np.isnan(factors.reshape(len(factors), -1))
-    known = ~missing.any(0)
-    if known.all():
-        return arrays
-    names = arrays.get("factor_names", [f"v{k + 1}" for k in range(len(known))])
-    for k in np.flatnonzero(~known):
-        warnings.warn(f"dataset: {path}: factor {names[k] if k < len(names) else k} is left out: its value is missing "
-                      f"(NaN) in {_list_rows(missing[:, k])}; leave those rows out of the file to keep the factor",
+    missing = found.reshape(len(factors), -1)
+    names = arrays.get("factor_names", [f"v{k + 1}" for k in range(missing.shape[1])])
+    empty = missing.all(0)
+    for k in np.flatnonzero(missing.any(0)):
+        what = ("is left out: it has no value (NaN throughout)" if empty[k] else
+                f"has no value (NaN) in {_list_rows(missing[:, k])}, which scores leave out"
+                + ("" if "u" in arrays else ", and it is no part of u"))
+        warnings.warn(f"dataset: {path}: factor {make_printable(names[k] if k < len(names) else k)} {what}",
                       stacklevel=3)
-    reduced = {name: arrays[name] for name in arrays if name != "factors" or known.any()}
-    if known.any():
-        reduced["factors"] = factors.reshape(len(factors), -1)[:, known]
+    if empty.all():
+        return {name: array for name, array in arrays.items() if name != "factors"}
+    reduced = arrays | {"factors": factors.reshape(len(factors), -1)[:, ~empty]}
     for name in ("factor_names", "factor_kinds"):
-        if name in arrays and len(arrays[name]) == len(known):
-            reduced[name] = arrays[name][known]
+        if name in arrays and len(arrays[name]) == len(empty):
+            reduced[name] = arrays[name][~empty]
     return reduced
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from vae_tf import memory
 from vae_tf.data import arrays, catalogue, functions, large, records
-from vae_tf.data.dataset import Dataset, Factor, count_combinations, from_arrays
+from vae_tf.data.columns import count_combinations
+from vae_tf.data.dataset import Dataset, Factor, from_arrays
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Integers
 
@@ -50,6 +51,23 @@ def read_dataset(name: str, data_dir: str | None = None) -> Dataset:
                          f"that are factors as in {PREFIX}NAME[shape,scale]; got {name!r}")
     keys = None if match[2] is None else tuple(key.strip() for key in match[2].split(","))
     return _read(name, match[1], data_dir, keys, None)
+
+
+def read_arrays(name: str, data_dir: str | None = None) -> arrays.Arrays:
+    """Return what an .npz file of the same data would hold, by name; published parts are not kept.
+
+    Raises:
+        InputError: as `read_dataset`, or more images than fit into memory.
+    """
+    read = read_dataset(name, data_dir)
+    memory.check_fits("pack", len(read) * math.prod(read.shape), f"{name} of {len(read):,} images",
+                      f"train on {name} itself")
+    everything = np.arange(len(read))
+    made = {"images": read.images_at(everything)}
+    if read.factors_at:
+        made |= {"factors": read.factors_at(everything), "factor_names": np.array(read.factor_names),
+                 "factor_kinds": np.array([factor.kind for factor in read.factors])}
+    return made
 
 
 def read_known(name: str, builder: str, factors: Mapping[str, Factor], data_dir: str | None) -> Dataset:

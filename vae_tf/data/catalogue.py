@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf.data import dataset, records, synthetic
+from vae_tf.data import columns, dataset, records, synthetic
 from vae_tf.data.registry import Prepared, register
 from vae_tf.errors import InputError
 from vae_tf.typing import Integers
@@ -28,7 +28,7 @@ def load_labelled_images(name: str, data_dir: str | None = None) -> dataset.Data
     images, labels = (np.concatenate([train[key], test[key]]) for key in ("image", "label"))
     n = len(train["label"])
     return dataset.from_arrays(name, images, labels[:, np.newaxis], [dataset.Factor("class", 10, "categorical")],
-                               dataset.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})
+                               columns.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})
 
 
 def load_mnist_digits(data_dir: str | None = None) -> Integers:
@@ -110,12 +110,13 @@ def _check_manual_file(name: str, builder: Any, folder: pathlib.Path) -> None:
 
 
 def read_split(builder: Any, split: str) -> dict[str, Any]:
-    """Return the arrays of a split of a prepared builder, by name."""
+    """Return the arrays of a split of a prepared builder, by name; raises InputError where they cannot be read."""
     import tensorflow_datasets as tfds
 
     if records.are_there(builder):          # as tfds:mnist prepares MNIST, for example
         return records.read_split(builder, split)
-    return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
+    with records.reading(builder.info.full_name, builder):
+        return tfds.as_numpy(builder.as_dataset(split=split, batch_size=-1))
 
 
 def _check_reachable(url: str, seconds: float = 5) -> None:

@@ -37,14 +37,14 @@ def read(split: str) -> tuple[Condition, ...]:
     """
     found = []
     for part in split.removeprefix(PREFIX).split(","):
-        match = re.fullmatch(r"\s*([^=<>!]*[^=<>!\s])\s*(<=|>=|!=|=|<|>)\s*(\S+)\s*", part)
+        name, *rest = (piece.strip() for piece in re.split("(<=|>=|!=|=|<|>)", part, maxsplit=1))
         try:
-            number = float(match[3]) if match else math.nan
+            number = float(rest[1]) if name and rest else math.nan
         except ValueError:
             number = math.nan
-        if not match or not math.isfinite(number):
+        if not math.isfinite(number):
             raise InputError(f"split: expected {FORM}; got {part!r}")
-        found.append(Condition(match[1], match[2], number))
+        found.append(Condition(name, rest[0], number))
     return tuple(found)
 
 
@@ -68,8 +68,11 @@ def find_matches(conditions: Sequence[Condition], names: Sequence[str], values: 
         if values is None or condition.factor not in names:
             raise InputError(f"split: expected conditions on {', '.join(names) or 'factors, of which there are none'}; "
                              f"got {condition}")
-    matches = np.all([COMPARISONS[comparison](np.asarray(values)[:, names.index(name)], number)
-                      for name, comparison, number in conditions], axis=0)
+    columns = [(np.asarray(values)[:, names.index(name)], comparison, number)
+               for name, comparison, number in conditions]
+    # An example that lacks the value meets no condition on it, not even !=.
+    matches = np.all([COMPARISONS[comparison](column, number) & ~np.isnan(column)
+                      for column, comparison, number in columns], axis=0)
     if matches.all() or not matches.any():
         raise InputError(f"split: expected conditions that some examples meet and others do not; "
                          f"{'all' if matches.all() else 'none'} of {len(matches):,} meet "

@@ -2,7 +2,6 @@
 
 import dataclasses
 import hashlib
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from vae_tf import checks
 from vae_tf.data import conditions
+from vae_tf.data.columns import find_lacking, scale, take_complete
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, ArrayLike, Floats, Integers
 
@@ -22,12 +22,13 @@ class Factor(NamedTuple):
     """A ground-truth factor v_k.
 
     size is its number of values, None for a continuous one; kind is "categorical", "ordinal", "cyclic"
-    or "continuous".
+    or "continuous". incomplete says whether some examples lack its value, which is then NaN.
     """
 
     name: str
     size: int | None
     kind: str
+    incomplete: bool = False
 
 
 class Part(NamedTuple):
@@ -54,11 +55,11 @@ class Dataset:
         shape: the shape of one example: (H, W, C), uint8, or (n,), float32.
         factors: a Factor per column of factors_at; empty when the ground truth is unknown.
         images_at: indices [B] -> examples [B, *shape].
-        factors_at: indices [B] -> factor values [B, K]: integers 0..size-1, or floats.
+        factors_at: indices [B] -> factor values [B, K]: integers 0..size-1, or floats; NaN for a value that is missing.
         u_at: indices [B] -> auxiliary variables of the iVAE, float32 [B, |u|].
         u_size: |u|; 0 when there is none.
-        u_range: (low, high), each [K]: the values of the factors that became 0 and 1 in u; None where u is not made of
-            factors.
+        u_range: (low, high), each [|u|]: the values that became 0 and 1 in u of the factors that no example lacks; None
+            where u is not made of factors.
         parts: "train" and "test" as published, as ranges of indices; empty when there are none.
         complete_grid: whether the examples are every combination of the factors, so that none can be held out as new.
         fingerprint: identifies the examples by content, see `fingerprint`; a part keeps that of the whole.
@@ -100,6 +101,11 @@ class Dataset:
         """How many values each factor has; None for a continuous one."""
         return tuple(factor.size for factor in self.factors)
 
+    @property
+    def factors_of_u(self) -> tuple[str, ...]:
+        """The names of the factors that u is made of, where it is: those that no example lacks."""
+        return tuple(factor.name for factor in self.factors if not factor.incomplete)
+
     def take(self, indices: ArrayLike) -> "Dataset":
         """Return the dataset of these examples alone, renumbered 0..len(indices)-1.
 
@@ -120,7 +126,7 @@ class Dataset:
                                    posterior_at=within(self.posterior_at))
 
     def rescale_u(self, low: ArrayLike, high: ArrayLike) -> "Dataset":
-        """Return the dataset with u scaled by other bounds, each [K], such as those of the training data."""
+        """Return the dataset with u scaled by other bounds, each [|u|], such as those of the training data."""
         if self.u_range is None or self.u_at is None:
             return self
         u_at, (was_low, was_high) = self.u_at, (np.asarray(end, np.float64) for end in self.u_range)
@@ -212,27 +218,6 @@ def fingerprint(*contents: Any) -> str:
     return digest.hexdigest()
 
 
-def scale(factors: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
-    """Return u of the iVAE: factors [B, K] scaled to [0, 1] by their global range; a constant factor gives 0.
-
-    The public code of bonheme scales per batch, and divides by zero when a factor is constant in one.
-    """
-    span = np.asarray(high, np.float64) - np.asarray(low)
-    return ((np.asarray(factors) - np.asarray(low)) / np.where(span == 0, 1, span)).astype(np.float32)
-
-
-def one_hot(classes: Integers, size: int) -> Floats:
-    """Convert integers [B] to float32 [B, size], with a 1 in the column of each class."""
-    return np.eye(size, dtype=np.float32)[classes]
-
-
-def count_combinations(values: Array, sizes: Sequence[int]) -> int:
-    """Return how many different rows classes [N, K] have, each column k with values from 0 to sizes[k] - 1."""
-    if math.prod(sizes) >= 2**63:
-        return len(np.unique(values, axis=0))
-    return len(np.unique(np.ravel_multi_index(tuple(values.T), tuple(sizes))))      # many times as fast
-
-
 def from_arrays(name: str, x: Array, values: Array | None = None, factors: Iterable[Factor] = (),
                 u: Floats | None = None, parts: dict[str, range] | None = None, made_by: Sequence[Any] = (),
                 raw: Array | None = None, complete_grid: bool = False) -> Dataset:
@@ -241,9 +226,9 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
     Args:
         name: the name of the dataset.
         x: uint8 images [N, H, W, C] or float32 data [N, n].
-        values: factor values [N, K], or None.
+        values: factor values [N, K], or None; NaN for a value that is missing.
         factors: a Factor per column of values.
-        u: [N, |u|], or None for the factors scaled to [0, 1].
+        u: [N, |u|], or None for the factors that no example lacks, scaled to [0, 1].
         parts: published "train" and "test" ranges.
         made_by: what determines the arrays if a program makes them; by default the arrays are their own fingerprint.
         raw: the factors [N, K] as their owner has them, which u is scaled from; values by default.
@@ -253,13 +238,19 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
         InputError: arrays of other shapes or types, without a row for each example, or numbers that are not finite.
     """
     _check_arrays(x, {"values": values, "u": u, "raw": raw})
+    if values is not None and raw is not None and not np.array_equal(find_lacking(values), find_lacking(raw)):
+        raise InputError("raw: expected as many columns as values, which lack a value (NaN) where those do; got shape "
+                         f"{raw.shape}")
     raw = values if raw is None else raw
     identity = fingerprint(*(made_by or (array for array in (x, raw, u) if array is not None)))
-    u_range = None
-    if u is None and raw is not None:
-        u_range = raw.min(0), raw.max(0)
-        u = scale(raw, *u_range)
-    return Dataset(name, len(x), x.shape[1:], x.__getitem__, tuple(factors),
+    factors, u_range = tuple(factors), None
+    if values is not None and (lacking := find_lacking(values)).any():
+        factors = tuple(factor._replace(incomplete=bool(lacks))
+                        for factor, lacks in zip(factors, lacking, strict=False))
+    if u is None and raw is not None and (scaled := take_complete(raw)).shape[1]:
+        u_range = scaled.min(0), scaled.max(0)
+        u = scale(scaled, *u_range)
+    return Dataset(name, len(x), x.shape[1:], x.__getitem__, factors,
                    None if values is None else values.__getitem__,
                    None if u is None else u.__getitem__, 0 if u is None else u.shape[1], u_range, parts or {},
                    complete_grid, fingerprint=identity)
@@ -281,9 +272,14 @@ def _check_arrays(x: Any, columns: Mapping[str, Any]) -> None:
         if len(array) != len(x) or not array.size:
             raise InputError(f"{name}: expected {len(x)} rows, one for each example, of at least one column; got shape "
                              f"{array.shape}")
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            row = np.argwhere(~np.isfinite(array))[0]
-            raise InputError(f"{name}: expected finite numbers; got {array[tuple(row)]:g} in row {row[0]}")
+        may_lack = name in ("values", "raw")
+        if array.dtype.kind == "f" and (bad := ~np.isfinite(array) & ~(may_lack & np.isnan(array))).any():
+            row = np.argwhere(bad)[0]
+            raise InputError(f"{name}: expected finite numbers{', or NaN for a missing one' * may_lack}; got "
+                             f"{array[tuple(row)]:g} in row {row[0]}")
+        if array.dtype.kind == "f" and (empty := np.isnan(array).all(0)).any():
+            raise InputError(f"{name}: expected a value of each factor in some row; got NaN alone in column "
+                             f"{int(np.argmax(empty))}")
 
 
 def sample_evenly(dataset: Dataset) -> Floats:

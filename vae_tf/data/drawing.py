@@ -40,6 +40,9 @@ def choose_range(dataset: Dataset, factor: int, seed: int = 0) -> Integers:
     if dataset.complete_grid:
         known = np.union1d(known, _find_neighbours(dataset, factor, known[len(known) // 2]))
     values = dataset.factors_at(known)
+    known, values = (array[~np.isnan(values[:, factor])] for array in (known, values))
+    if not len(known):
+        return known
     others = np.delete(values, factor, axis=1)
     groups = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
     fixed = np.flatnonzero(groups == np.argmax(np.bincount(groups)))

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vae_tf.data.dataset import FEWEST_TO_SPLIT, Dataset, count_combinations
+from vae_tf.data.columns import count_combinations
+from vae_tf.data.dataset import FEWEST_TO_SPLIT, Dataset
 from vae_tf.typing import Array, Integers
 
 LOOKED_AT = 2_000           # examples that are read, spread evenly
@@ -35,7 +36,8 @@ def _describe_examples(dataset: Dataset, x: Array) -> list[str]:
     if dataset.parts:
         lines.append("Published parts: " + ", ".join(f"{name} ({len(part):,})" for name, part in dataset.parts.items()))
     if dataset.u_size:
-        source = "the factors, scaled to [0, 1]" if dataset.u_range is not None else "the data's own"
+        source = f"of {', '.join(dataset.factors_of_u)}, scaled to [0, 1]" if dataset.u_range is not None else (
+            "the data's own")
         lines.append(f"u of an iVAE: {dataset.u_size} numbers, {source}")
     return lines
 
@@ -45,8 +47,10 @@ def _describe_factors(dataset: Dataset, values: Array | None) -> list[str]:
         return ["Factors: none, so metrics that compare codes with factors are left out"]
     lines = ["Factors:"]
     for factor, column in zip(dataset.factors[:MOST_LISTED], values.T, strict=False):
-        lines.append(f"  {factor.name}: {factor.kind}, " + (
-            _describe_counts(column, factor.size) if factor.size else f"from {column.min():g} to {column.max():g}"))
+        known = column[~np.isnan(column)]
+        lacking = f"; missing in {len(column) - len(known):,} examples" if factor.incomplete else ""
+        span = _describe_counts(known, factor.size) if factor.size else f"from {known.min():g} to {known.max():g}"
+        lines.append(f"  {factor.name}: {factor.kind}, {span}{lacking}")
     if len(dataset.factors) > MOST_LISTED:
         lines.append(f"  and {len(dataset.factors) - MOST_LISTED} more")
     return [*lines, _describe_grid(dataset, values)]
@@ -63,9 +67,10 @@ def _describe_grid(dataset: Dataset, values: Array) -> str:
     sizes = [size for size in dataset.factor_sizes if size]
     if len(sizes) < len(dataset.factors):
         return "Grid: none, because some factors are continuous"
-    possible, found = math.prod(sizes), count_combinations(values, sizes)
+    values = values[~np.isnan(values).any(1)].astype(np.int64)
+    possible, found = math.prod(sizes), count_combinations(values, sizes) if len(values) else 0
     if found == possible:
-        once = "once" if possible == len(dataset) else f"{len(dataset) / possible:.3g} times on average"
+        once = "once" if possible == len(values) else f"{len(values) / possible:.3g} times on average"
         return f"Grid: complete, each of the {possible:,} combinations of values occurs {once}"
     return (f"Grid: {found:,} of {possible:,} combinations of values occur ({found / possible:.2%}), so factors may "
             "depend on each other")
@@ -98,17 +103,21 @@ def _find_in_examples(dataset: Dataset, x: Array, indices: Integers) -> Iterator
 def _find_in_factors(dataset: Dataset, values: Array | None) -> Iterator[str]:
     if values is None:
         return
-    varying = [k for k in range(len(dataset.factors)) if (values[:, k] != values[0, k]).any()]
+    columns = [column[~np.isnan(column)] for column in values.T]
+    varying = [k for k, column in enumerate(columns) if (column != column[:1]).any()]
     for k in sorted(set(range(len(dataset.factors))) - set(varying)):
         yield f"factor {dataset.factors[k].name} never varies, so metrics leave it out"
     for k in varying:
-        counts = np.unique(values[:, k], return_counts=True)[1]
+        counts = np.unique(columns[k], return_counts=True)[1]
         if dataset.factors[k].size and (counts == 1).any():
             yield (f"{(counts == 1).sum():,} of the {len(counts):,} values of factor {dataset.factors[k].name} occur "
                    "in a single example; declare the factor continuous if it is")
     ordered = [k for k in varying if dataset.factors[k].kind in ("ordinal", "continuous")]
     for j, k in itertools.combinations(ordered[:MOST_LISTED], 2):
-        correlation = float(np.asarray(np.corrcoef(values[:, j], values[:, k]))[0, 1])      # type: ignore[type-var]
+        both = values[~np.isnan(values[:, [j, k]]).any(1)][:, [j, k]]
+        if (both == both[:1]).all(0).any():
+            continue
+        correlation = float(np.asarray(np.corrcoef(both.T))[0, 1])      # type: ignore[type-var]
         if abs(correlation) > CORRELATED:
             yield (f"factors {dataset.factors[j].name} and {dataset.factors[k].name} are correlated "
                    f"({correlation:+.2f}), so a latent that follows one of them seems to know the other")

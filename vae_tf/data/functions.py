@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from vae_tf import checks
-from vae_tf.data.dataset import Dataset, Factor, from_arrays, scale
+from vae_tf.data.columns import scale, take_complete
+from vae_tf.data.dataset import Dataset, Factor, from_arrays
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Floats, Integers
 
@@ -52,15 +53,18 @@ def from_function(name: str, examples_at: Callable[[Integers], Array], size: int
 
     raw = values if raw is None else raw
     identity = made_by or [each for each in (size, looked_at, raw, u) if each is not None]
-    # These stand for the examples, and for u where it is made of factors, while rows are counted. They take no memory.
-    x, no_u = np.broadcast_to(np.float32(0), (size, 1)), None
-    if u is None and raw is not None:
-        no_u = np.broadcast_to(np.float32(0), (size, np.shape(raw)[-1]))
-    made = from_arrays(name, x, values, factors, no_u if u is None else u, None, tuple(identity), raw, complete_grid)
+    # This stands for the examples, and for u where it is made of factors, while rows are counted. It takes no memory.
+    x = np.broadcast_to(np.float32(0), (size, 1))
+    made = from_arrays(name, x, values, factors, x if u is None and raw is not None else u, None, tuple(identity), raw,
+                       complete_grid)
     made = dataclasses.replace(made, shape=shape, images_at=checked_at)
     if values is not None and values.dtype.kind == "u":
         made = dataclasses.replace(made, factors_at=lambda indices: values[indices].astype(np.int64))
-    if no_u is None or raw is None:
+    if u is not None or raw is None:
         return made
-    low, high = raw.min(0), raw.max(0)
-    return dataclasses.replace(made, u_at=lambda indices: scale(raw[indices], low, high), u_range=(low, high))
+    scaled = take_complete(raw)
+    if not scaled.shape[1]:
+        return dataclasses.replace(made, u_at=None, u_size=0)
+    low, high = scaled.min(0), scaled.max(0)
+    return dataclasses.replace(made, u_at=lambda indices: scale(scaled[indices], low, high), u_size=scaled.shape[1],
+                               u_range=(low, high))

@@ -32,6 +32,28 @@ def read_dataset(path: str) -> Dataset:
     Raises:
         InputError: `datasets` is not installed, the folder is damaged, or it has no images of one size and 8 bits.
     """
+    read, splits = _read(path, None)
+    images = read["images"]
+    count = splits["train"] if set(splits) == {"train", "test"} else 0
+    parts = {"train": range(count), "test": range(count, len(images))} if 0 < count < len(images) else {}
+    return dataclasses.replace(arrays.make_dataset(path, read), parts=parts)
+
+
+def read_arrays(path: str, resize: int | None = None) -> arrays.Arrays:
+    """Return what an .npz file of the same data would hold, by name; published parts are not kept.
+
+    Args:
+        path: the folder.
+        resize: see `pictures.read_images`.
+
+    Raises:
+        InputError: as `read_dataset`.
+    """
+    return _read(path, resize)[0]
+
+
+def _read(path: str, resize: int | None) -> tuple[arrays.Arrays, dict[str, int]]:
+    """Return the arrays of all splits, by name, and the number of examples of each split."""
     splits = _open(path)
     order = sorted(splits, key=lambda split: (split != "train", split))
     columns = splits[order[0]].features
@@ -40,12 +62,9 @@ def read_dataset(path: str) -> Dataset:
                for split in order for row in range(len(splits[split]))}
     if not sources:
         raise InputError(f"dataset: {path}: expected at least one example; got none")
-    images = pictures.read_images(path, sources)
+    images = pictures.read_images(path, sources, resize)
     read = dict(_read_columns(path, columns, image, [splits[split] for split in order]))
-    made = arrays.make_dataset(path, {"images": images, **folders.make_columns(read)})
-    count = len(splits["train"]) if set(splits) == {"train", "test"} else 0
-    parts = {"train": range(count), "test": range(count, len(images))} if 0 < count < len(images) else {}
-    return dataclasses.replace(made, parts=parts)
+    return {"images": images, **folders.make_columns(read)}, {name: len(split) for name, split in splits.items()}
 
 
 def _open(path: str) -> dict[str, Any]:
@@ -54,10 +73,25 @@ def _open(path: str) -> dict[str, Any]:
     try:
         loaded = datasets.load_from_disk(path)
         splits = dict(loaded) if isinstance(loaded, datasets.DatasetDict) else {"train": loaded}
-        return {name: _keep_bytes(split) for name, split in splits.items()}
+        for split in splits.values():
+            split.data.validate(full=True)      # otherwise pyarrow would read where damaged offsets lead, and crash
+        kept = {name: _keep_bytes(split) for name, split in splits.items()}
     except Exception as error:      # a damaged folder may make datasets raise anything
         raise InputError(f"dataset: {path} is not a readable folder of Hugging Face's datasets "
                          f"({type(error).__name__})") from None
+    _check_splits(path, kept)
+    return kept
+
+
+def _check_splits(path: str, splits: dict[str, Any]) -> None:
+    """Raise InputError unless there is a split, and all splits have the same columns."""
+    if not splits:
+        raise InputError(f"dataset: {path}: expected at least one split; got none")
+    first, *others = splits
+    for other in others:
+        if splits[other].features != splits[first].features:
+            raise InputError(f"dataset: {path}: expected splits of the same columns; those of {first} are "
+                             f"{splits[first].features} and those of {other} {splits[other].features}")
 
 
 def _keep_bytes(split: Any) -> Any:

@@ -23,6 +23,8 @@ FORMAT = "array_record"
 THREADS, TOGETHER = min(8, os.cpu_count() or 1), 16     # threads that decode, and images that one of them decodes
 KEPT = "vae_tf_factors.npz"                             # beside the shards: what all examples say, but for the images
 READ = 4_096                                            # examples that are read together for that
+# A reader reads what is asked for and no more, in the thread that asks, with a buffer of so many bytes.
+OPTIONS, BUFFER = "readahead_buffer_size:0,max_parallelism:0", 2**15
 
 
 def choose_format() -> str | None:
@@ -45,7 +47,7 @@ def are_there(builder: Any) -> bool:
 
 def read_split(builder: Any, split: str) -> dict[str, Array]:
     """Return the arrays of a split of a prepared builder, such as train or train[:1000], by feature."""
-    with _reading(builder.info.full_name, builder):
+    with reading(builder.info.full_name, builder):
         source = builder.as_data_source(split=split)
         examples = source.__getitems__(list(range(len(source))))
     return {key: np.stack([example[key] for example in examples]) for key in builder.info.features}
@@ -105,33 +107,30 @@ def _open(name: str, builder: Any, splits: Sequence[str],
           keys: Sequence[str]) -> Callable[[Integers], list[dict[str, Any]]]:
     """Return a function of indices [B] -> B examples, of which only some features are decoded."""
     import tensorflow_datasets as tfds
+    from array_record.python import array_record_module
 
     chosen = tfds.features.FeaturesDict({key: builder.info.features[key] for key in keys})
-    raw = tfds.decode.DeserializeMethod.RAW_BYTES
-    with _reading(name, builder):
-        sources = [builder.as_data_source(split=split, deserialize_method=raw) for split in splits]
-        starts = np.cumsum([0, *(len(source) for source in sources)])
-        # A reader of a shard is made when an example of it is first read, with an index of the shard in memory. Threads
-        # that begin at the same time would make one each, so each shard is read once here.
-        for split, source in zip(splits, sources, strict=True):
-            lengths = builder.info.splits[split].shard_lengths
-            source.__getitems__([int(start) for start in np.cumsum([0, *lengths])[:-1]])
+    with reading(name, builder):
+        shards = [array_record_module.ArrayRecordReader(os.fspath(path), OPTIONS, file_reader_buffer_size=BUFFER)
+                  for split in splits for path in builder.info.splits[split].filepaths]
+        starts = np.cumsum([0, *(shard.num_records() for shard in shards)])
+
+    def read_example(index: int) -> dict[str, Any]:
+        """Return an example, read as a range of one: given a list, the reader goes through its whole index."""
+        shard = int(np.searchsorted(starts, index, "right")) - 1
+        place = int(index - starts[shard])
+        record, = shards[shard].read(place, place + 1)
+        return chosen.deserialize_example_np(record)        # type: ignore[no-any-return]
 
     def read(indices: Integers) -> list[dict[str, Any]]:
-        examples: list[Any] = [None] * len(indices)
-        with _reading(name, builder):
-            for source, start, stop in zip(sources, starts[:-1], starts[1:], strict=True):
-                rows = np.flatnonzero((indices >= start) & (indices < stop))
-                found = source.__getitems__([int(index - start) for index in indices[rows]])
-                for row, record in zip(rows, found, strict=True):
-                    examples[row] = chosen.deserialize_example_np(record)
-        return examples
+        with reading(name, builder):
+            return [read_example(index) for index in indices]
 
     return read
 
 
 @contextlib.contextmanager
-def _reading(name: str, builder: Any) -> Iterator[None]:
+def reading(name: str, builder: Any) -> Iterator[None]:
     """Raise InputError where shards cannot be read while entered: a torn file may make their readers raise anything."""
     try:
         yield

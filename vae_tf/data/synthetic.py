@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from vae_tf import theory
-from vae_tf.data import dataset
+from vae_tf.data import columns, dataset
 from vae_tf.data.dataset import Dataset
 from vae_tf.data.registry import register
 from vae_tf.typing import ArrayLike, Floats, Integers
@@ -77,7 +77,7 @@ def make_nonstationary_sources(seed: int = 0, segments: int = 40, per_segment: i
         x = (x if layer == 0 else np.tanh(x) + 0.1 * x) @ _draw_well_conditioned(rng, sources)
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(sources))
     return dataset.from_arrays("nonstationary_sources", x.astype(np.float32), s.astype(np.float32), factors,
-                               dataset.one_hot(segment, segments),
+                               columns.one_hot(segment, segments),
                                made_by=("nonstationary_sources", VERSION, seed, segments, per_segment, sources))
 
 

@@ -21,7 +21,7 @@ class Codes(NamedTuple):
     """The codes of N examples, and what is known of these examples.
 
     mean: the means of q(z|x), or any code, [N, d].
-    factors: the factors of the examples, [N, K], or None.
+    factors: the factors of the examples, [N, K], or None; NaN for a value that is missing.
     kinds: kinds of the factors, K names, see `vae_tf.kinds.decide`; None to decide by their values.
     stddev: the standard deviations of q(z|x), [N, d], or None.
     prior_mean, prior_stddev: means and standard deviations of the iVAE's p(z|u), [N, d], or None.
@@ -71,6 +71,7 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     """Read Codes from an .npz file.
 
     It holds `codes` [N, d], and optional `factors` [N, K], `factor_names` [K], `factor_kinds` [K] and `stddev` [N, d].
+    A factor that is NaN is missing, and metrics do without its example as `metrics.missing` says.
     `factor_kinds` are names from vae_tf.kinds.KINDS; without them the values of a factor decide. If there are more
     than 1.5 `examples` rows, that many are drawn at random.
 
@@ -81,7 +82,8 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     if "codes" not in found:
         raise InputError(f"codes: {path}: expected an array `codes` [N, d], and `factors` [N, K] to score them "
                          f"against; got {', '.join(found) or 'no arrays'}")
-    mean, factors = metrics.check_arrays(found["codes"], found.get("factors"))
+    mean, _ = metrics.check_arrays(found["codes"])
+    factors = _check_values(mean, found.get("factors"))
     rows = np.random.default_rng(seed).permutation(len(mean))[:math.ceil(1.5 * examples)]
     stddev = found.get("stddev")
     if stddev is not None and stddev.shape != mean.shape:
@@ -127,7 +129,8 @@ def check_factors(names: Sequence[str] | None, known: tuple[str, ...] | None) ->
 
 def check_codes(codes: Codes) -> None:
     """Raise InputError for Codes whose arrays do not go together."""
-    metrics.check_arrays(codes.mean, codes.factors)
+    metrics.check_arrays(codes.mean)
+    _check_values(codes.mean, codes.factors)
     columns = 0 if codes.factors is None else np.shape(codes.factors)[1]
     for name in ("kinds", "factor_names"):
         given = getattr(codes, name)
@@ -141,6 +144,15 @@ def check_codes(codes: Codes) -> None:
             _check_stddev(name, array)
     if (codes.prior_mean is None) != (codes.prior_stddev is None):
         raise InputError("prior_mean: expected prior_mean and prior_stddev together, or neither; got one")
+
+
+def _check_values(mean: np.ndarray, factors: np.ndarray | None) -> np.ndarray | None:
+    """Return factors [N, K] as metrics take them, NaN standing for a missing value, or raise InputError."""
+    missing = metrics.find_missing(factors)
+    if missing is None:
+        return metrics.check_arrays(mean, factors)[1]
+    _, checked = metrics.check_arrays(mean, np.where(missing, 0, factors))      # type: ignore[arg-type]
+    return np.where(missing, np.nan, checked)
 
 
 def _check_stddev(name: str, array: np.ndarray) -> np.ndarray:

@@ -15,6 +15,8 @@ from vae_tf.evaluation.kept import Kept, Outcome
 from vae_tf.evaluation.options import Options
 
 Progress = Callable[[int, int], None]
+KILLED = Outcome(InputError("its worker process was killed, and again when it was tried once more; memory may be "
+                            "short: take fewer --examples or --jobs"), [], 0.0, 0)
 
 
 def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, progress: Progress | None,
@@ -27,24 +29,34 @@ def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, prog
     work = [(metric, draw) for metric in declared for draw in list_draws(metric, len(codes.mean), asked.quick)]
     work.sort(key=lambda task: -metrics.COSTS.index(task[0].cost))
     outcomes: dict[str, dict[Draw, Outcome]] = {name: {} for name in names}
-    left = []
+    left: dict[tuple, list[metrics.Metric]] = {}
     for metric, draw in work:
         if found := kept.find(metric.name, draw):
             outcomes[metric.name][draw] = found
-        else:
-            left.append((metric, draw, codes, asked))
-    computed = workers.run(measure, left, asked.jobs)
-    for done, (i, outcome) in enumerate(computed, 1 + len(work) - len(left)):
-        metric, draw, *_ = left[i]
-        if outcome is None:
-            outcome = Outcome(InputError("its worker process was killed, and again when it was tried once more; memory "
-                                         "may be short: take fewer --examples or --jobs"), [], 0.0, 0)
-        else:
-            kept.add(metric.name, draw, outcome)
-        outcomes[metric.name][draw] = outcome
+        else:       # metrics of the posterior share its densities, and are computed together
+            left.setdefault((draw, metric.name if "stddevs" not in metric.list_needs() else ""), []).append(metric)
+    pieces = [(tuple(together), draw, codes, asked) for (draw, _), together in left.items()]
+    for i, found in workers.run(_measure_together, pieces, asked.jobs):
+        together, draw, *_ = pieces[i]
+        for metric, outcome in zip(together, found or [KILLED] * len(together), strict=True):
+            if found:
+                kept.add(metric.name, draw, outcome)
+            outcomes[metric.name][draw] = outcome
         if progress:
-            progress(done, len(work))
+            progress(sum(map(len, outcomes.values())), len(work))
     return outcomes
+
+
+def import_libraries() -> None:
+    """Import in a worker process what metrics import when they are first computed."""
+    import sklearn.ensemble
+    import sklearn.linear_model
+    import sklearn.metrics
+    import sklearn.neighbors  # noqa: F401
+
+
+def _measure_together(together: Sequence[metrics.Metric], draw: Draw, codes: Codes, asked: Options) -> list[Outcome]:
+    return [measure(metric, draw, codes, asked) for metric in together]
 
 
 def measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -> Outcome:

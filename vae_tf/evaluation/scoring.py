@@ -5,7 +5,7 @@ import hashlib
 import math
 import pathlib
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,7 +60,8 @@ class Evaluation(NamedTuple):
 
 @arguments.check_arguments
 def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *, progress: Progress | None = None,
-             keep: pathlib.Path | None = None, **options: Any) -> Evaluation:
+             keep: pathlib.Path | None = None, look: Callable[[Codes], None] | None = None,
+             **options: Any) -> Evaluation:
     """Score an export.Exported on a data.Dataset.
 
     Args:
@@ -70,6 +71,7 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
         progress: called with (done, total) after each piece of work.
         keep: a file that keeps what was computed, so that the same call goes on where an earlier one stopped; `forget`
             deletes it.
+        look: called with the Codes of the first 500 examples, as soon as these are encoded.
         options: further fields of `Options`.
 
     Raises:
@@ -84,6 +86,8 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
         check_memory(dataset, model.card.get("latents", 0), asked.around)
     wanted = count_examples(asked.list_metrics_of_codes(), asked.examples)
     indices = np.random.default_rng(asked.seed).permutation(len(dataset))[:wanted]
+    if look is not None:
+        look(select_factors(_encode(model, dataset, indices[:BATCH], asked.seed)[0], asked.factors))
     codes, terms = _encode(model, dataset, indices, asked.seed)
     scored = score(codes, asked.list_metrics_of_codes(), progress=progress, keep=keep,
                    **{name: getattr(asked, name) for name in options if name != "around"})

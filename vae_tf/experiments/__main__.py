@@ -11,14 +11,14 @@ import argparse
 import sys
 
 from vae_tf import console, extensions
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, shorten
 from vae_tf.experiments import listing, progress, results, scheduling, tables, tasks
 
 
 def read_positive(text: str) -> int:
     """Parse a whole number above 0."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, got {text!r}")
+    if not (text.isdecimal() and len(text) < 10 and int(text) >= 1):
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, of at most 9 digits, got {shorten(text)!r}")
     return int(text)
 
 

@@ -3,6 +3,7 @@
 A result is a dict:
 
     schema         SCHEMA
+    checksum       of all other entries, in the file alone; results of schema 1 have none
     recipe, flags  the recipe's name, and its flags without seed and length (recipes.Recipe.flags)
     seed, steps, epochs
     configuration  the run's config.json: all that it depends on, the data's fingerprint included
@@ -33,7 +34,7 @@ from vae_tf import files, schemas
 from vae_tf.errors import InputError
 from vae_tf.experiments.tables import Cell, Metric, Table
 
-SCHEMA = 1
+SCHEMA = 2
 # Raised when the same configuration trains to other numbers than before; tests/test_experiments.py has golden losses.
 NUMERICS = 1
 ROWS = 50
@@ -56,10 +57,15 @@ OPTIONAL: schemas.Schema = {**_SECONDS, "history": schemas.OBJECT, "verdict": sc
 def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
     """Write a result, whole or not at all, in place of an older one of the same run; return its path."""
     path = pathlib.Path(folder) / name_file(result)
-    text = json.dumps({"schema": SCHEMA, **result}, indent=1, allow_nan=False) + "\n"
-    text = re.sub(r"\[[^][{}\"]+\]", lambda numbers: " ".join(numbers[0].split()), text)      # a list per line
-    files.write_text(path, text)
+    written = json.loads(_format({"schema": SCHEMA, **result}))
+    files.write_text(path, _format({**written, "checksum": schemas.compute_checksum(written)}))
     return path
+
+
+def _format(result: Result) -> str:
+    """Return a result as the text of its file, with a line for each list of numbers."""
+    text = json.dumps(result, indent=1, allow_nan=False) + "\n"
+    return re.sub(r"\[[^][{}\"]+\]", lambda numbers: " ".join(numbers[0].split()), text)
 
 
 def name_file(result: Result) -> pathlib.Path:
@@ -89,11 +95,15 @@ def _read(path: pathlib.Path) -> Result:
     remedy = "it is passed over"
     result = schemas.read_json(path, {}, ("schema",), remedy)
     needed = {**REQUIRED, **(OF_EXPERIMENT if "experiment" in result else OF_RUN)}
-    wrong = (f"expected a result of schema {SCHEMA}" if result["schema"] != SCHEMA
+    if result["schema"] == SCHEMA:
+        needed["checksum"] = schemas.TEXT
+    wrong = (f"expected a result of schema 1 or {SCHEMA}" if result["schema"] not in (1, SCHEMA)
              else schemas.find_mistake(result, {**needed, **OPTIONAL}, needed))
+    if not wrong and not schemas.is_untouched(result):
+        wrong = "its entries are not those that its checksum was made of"
     if wrong:
         raise InputError(f"{path}: {wrong}; {remedy}")
-    return result
+    return {name: value for name, value in result.items() if name != "checksum"}
 
 
 def find_of_cell(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS) -> list[Result]:

@@ -10,11 +10,13 @@ import tomllib
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from vae_tf import files
 from vae_tf.errors import InputError
 from vae_tf.experiments import claims
 from vae_tf.experiments.entries import Entries, is_a, take_positive
 
 FOLDER = pathlib.Path(__file__).parent / "tables"
+LARGEST = 2**24         # bytes of a table's file
 BETTER = ("higher", "lower", "neither")
 SHORTENED = ("quick", "standard")       # budgets that cells describe; "full" is the recipe as it stands
 BUDGETS = (*SHORTENED, "full")
@@ -173,10 +175,10 @@ def read(path: str | pathlib.Path) -> Table:
     """
     path = pathlib.Path(path)
     try:
-        data = tomllib.loads(path.read_text())
+        data = tomllib.loads(files.read_bytes(path, LARGEST).decode())
     except OSError as error:
         raise InputError(f"{path}: expected a table in TOML; {error.strerror}") from None
-    except ValueError as error:         # of TOML, or of Unicode
+    except (ValueError, RecursionError) as error:       # of TOML, of Unicode, or of brackets in brackets
         raise InputError(f"{path}: expected a table in TOML; {error}") from None
     try:
         return _read_table(path.stem, data)

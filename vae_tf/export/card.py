@@ -3,7 +3,6 @@
 A card may come from a stranger. It therefore holds data alone, checked entry by entry, and its text is safe to print.
 """
 
-import hashlib
 import importlib.metadata
 import json
 import math
@@ -83,7 +82,7 @@ def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, A
     if card.get("format", FORMAT) > FORMAT:
         raise InputError(f"{file}: format {card['format']} is of a newer vae_tf, this one reads {FORMAT}; install the "
                          "newer one")
-    if card.get("checksum", _compute_checksum(card)) != _compute_checksum(card):      # earlier cards have none
+    if not schemas.is_untouched(card):
         raise InputError(f"{file}: its entries are not those that its checksum was made of; {REMEDY}; if the card was "
                          "changed on purpose, delete its entry checksum")
     scale = card.get("u")
@@ -117,13 +116,7 @@ def check_card(card: Mapping[str, Any]) -> None:
 def write_text(card: Mapping[str, Any]) -> str:
     """Return a card as the text of its file, with a checksum of all its entries, which `read_card` checks."""
     card = json.loads(json.dumps(card))         # tuples become lists, as when the file is read
-    return json.dumps({**card, "checksum": _compute_checksum(card)}, indent=2)
-
-
-def _compute_checksum(card: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of the entries of a card but its checksum, whatever the order and the spaces of its file."""
-    entries = {name: value for name, value in card.items() if name != "checksum"}
-    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**card, "checksum": schemas.compute_checksum(card)}, indent=2)
 
 
 def describe_model(model: Autoencoder, dataset: Dataset) -> dict[str, Any]:
@@ -150,7 +143,7 @@ def describe_scale(dataset: Dataset) -> dict[str, Any] | None:
     if dataset.u_range is None:
         return None
     low, high = (np.asarray(end, np.float64).tolist() for end in dataset.u_range)
-    return {"names": [make_printable(name) for name in dataset.factor_names], "low": low, "high": high}
+    return {"names": [make_printable(name) for name in dataset.factors_of_u], "low": low, "high": high}
 
 
 def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = "dataset") -> Dataset:
@@ -173,7 +166,7 @@ def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = 
     if scale is None:
         raise InputError(f"{argument}: the model was trained on u of the data's own; {name} has factors alone; give it "
                          "an array u of the same meaning")
-    names = [make_printable(factor) for factor in dataset.factor_names]
+    names = [make_printable(factor) for factor in dataset.factors_of_u]
     if names != scale["names"]:
         raise InputError(f"{argument}: the model's u is made of the factors {', '.join(scale['names'])} in this "
                          f"order; {name} has {', '.join(names)}")

@@ -217,5 +217,12 @@ def load(root: arguments.PathLike, trust: bool = False) -> Exported:
 
     A SavedModel is a program. One whose graph reads or writes files, or runs Python, is refused unless `trust` says
     that its source is trusted.
+
+    Raises:
+        InputError: there is no such model, it is damaged, or its graph is refused.
     """
-    return Exported(find_newest(root), trust)
+    try:
+        path = find_newest(root)
+    except InputError as error:
+        raise InputError(f"root: {error}") from None
+    return Exported(path, trust)

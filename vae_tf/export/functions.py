@@ -118,8 +118,8 @@ def _scale_factors(dataset: Dataset, factors: Tensor) -> Tensor:
     slack = ROUNDING * tf.maximum(abs(low), abs(high))
     factors = require(factors, tf.reduce_all((factors >= low - slack) & (factors <= high + slack)),
                       "factors: expected", ", ".join(
-                          f"{factor.name} in [{start:g}, {end:g}]" for factor, start, end in
-                          zip(dataset.factors, *dataset.u_range, strict=True)),
+                          f"{name} in [{start:g}, {end:g}]" for name, start, end in
+                          zip(dataset.factors_of_u, *dataset.u_range, strict=True)),
                       "as in training; got from", tf.reduce_min(factors, 0), "to", tf.reduce_max(factors, 0))
     span = tf.where(high == low, tf.ones_like(low), high - low)
     return tf.cast((factors - low) / span, tf.float32)

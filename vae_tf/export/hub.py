@@ -130,7 +130,10 @@ def push(export: PathLike, repository: str, private: bool = False, licence: str 
         InputError: there is no such export, it is damaged, or the Hub refuses it.
     """
     read_address(repository, "repository")
-    path = find_newest_here(export)
+    try:
+        path = find_newest_here(export)
+    except InputError as error:
+        raise InputError(f"export: {error}") from None
     card = read_card(path)
     check_files(path, card)
     api = _connect("repository")
@@ -147,6 +150,7 @@ def push(export: PathLike, repository: str, private: bool = False, licence: str 
 def _connect(argument: str) -> Any:
     """Return the API of the Hub, which says nothing of its retries, and shows progress on terminals alone."""
     hub = extras.import_extra("huggingface_hub", "hub", argument)
+    extras.import_extra("huggingface_hub.constants", "hub", argument)       # reads the environment
     utils = importlib.import_module("huggingface_hub.utils")
     utils.logging.set_verbosity_error()
     if not sys.stderr.isatty():

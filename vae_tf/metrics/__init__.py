@@ -12,6 +12,7 @@ need not be in this package. `docs/metrics.md` says how.
 # ruff: noqa: I001    The order of these imports is the order of metrics in tables.
 
 from vae_tf.metrics.context import Context
+from vae_tf.metrics.missing import find_missing
 from vae_tf.metrics.registry import (
     COSTS,
     GROUPS,
@@ -90,6 +91,7 @@ __all__ = [
     "elbo_terms",
     "explicitness",
     "factor_vae_score",
+    "find_missing",
     "find_name",
     "find_varying",
     "hadamard_gap",

@@ -2,8 +2,11 @@
 
 import pathlib
 
-from vae_tf import console
+from vae_tf import console, files
+from vae_tf.errors import InputError
 from vae_tf.metrics import page
+
+LARGEST = 2**24         # bytes of a page
 
 
 def main() -> None:
@@ -15,9 +18,14 @@ def main() -> None:
         print("\n\n".join(f"{title}\n{table()}" for title, table in page.TABLES.items()))
         return
     try:
-        file.write_text(page.update_tables(file.read_text()))
+        text = files.read_bytes(file, LARGEST).decode()
+        files.write_text(file, page.update_tables(text))
+    except UnicodeDecodeError:
+        console.fail(f"{file}: expected a page in UTF-8")
     except OSError as error:
         console.fail(f"{file}: {error.strerror}")
+    except InputError as error:
+        console.fail(error)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ class Context:
     """Everything that is known of N examples. All fields but the codes may be absent.
 
     codes: the means of q(z|x), or any code, [N, d].
-    factors: the factors of the examples, [N, K].
+    factors: the factors of the examples, [N, K]; NaN for a value that is missing.
     kinds: the kinds of the factors, K names, see `vae_tf.kinds.decide`; None decides by their values.
     stddevs: standard deviations of q(z|x) [N, d], or Cholesky factors of its covariance [N, d, d].
     independent: False where stddevs [N, d] are those of a full covariance, whose latents depend on each other.
@@ -62,6 +62,14 @@ class Context:
                    decoder=model.decoder, x=x / np.float32(255) if dataset.is_image else x,
                    model=model, dataset=dataset, indices=np.asarray(indices), seed=seed)
 
+    def take(self, rows: np.ndarray, factors: list[int] | None = None) -> "Context":
+        """Return the Context of some examples alone, by index, and of some factors; None for all."""
+        taken = {name: array[rows] for name in PER_EXAMPLE if (array := getattr(self, name)) is not None}
+        if factors is not None:
+            taken["factors"] = taken["factors"][:, factors]
+            taken["kinds"] = None if self.kinds is None else tuple(self.kinds[k] for k in factors)
+        return dataclasses.replace(self, **taken, computed={})
+
     def explain_lack(self, names: Iterable[str]) -> str | None:
         """Return why one of these needs cannot be met, or None. The first reason counts, in the order of NEEDS."""
         wanted = {part for name in names for part in (*NEEDS[name].after, name)}
@@ -89,6 +97,9 @@ class Context:
         """Return the known values of the OPTIONS with these names, as keyword arguments."""
         return {name: value for name in OPTIONS if name in names and (value := getattr(self, name)) is not None}
 
+
+# Fields of a Context that have a row for each example.
+PER_EXAMPLE = ("codes", "factors", "stddevs", "prior_means", "prior_stddevs", "x", "indices")
 
 # Keyword arguments of a metric's function that are filled in where its signature has them.
 OPTIONS = ("kinds", "prior_means", "prior_stddevs", "samples_per_value", "score_alone", "seed")

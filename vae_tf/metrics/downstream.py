@@ -20,7 +20,7 @@ SIZES = (10, 100, 1_000, 10_000)
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=(),
           nearly_unchanged_by=("permutation", "sign", "relabelling"),
-          meaning="accuracy of predicting factors from few labels by logistic regression")
+          by_factor=True, meaning="accuracy of predicting factors from few labels by logistic regression")
 def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: Bins = 20,
                         kinds: tuple[str, ...] | str | None = None, seed: Seed = 0,
                         score_alone: bool = False) -> Result:
@@ -52,7 +52,7 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1), unchanged_by=(),
           nearly_unchanged_by=("permutation", "sign", "scale", "warping", "relabelling"),
-          meaning="accuracy of predicting factors from few labels by gradient boosted trees")
+          by_factor=True, meaning="accuracy of predicting factors from few labels by gradient boosted trees")
 def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] = SIZES, bins: Bins = 20,
                    kinds: tuple[str, ...] | str | None = None, seed: Seed = 0,
                    score_alone: bool = False) -> Result:

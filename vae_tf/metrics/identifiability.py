@@ -9,6 +9,7 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 
 @register(needs=("codes", "factors"), learns=True, range=(0, 1), unchanged_by=("permutation", "sign", "scale"),
+          by_factor=True,
           meaning="how well a linear regression on all latents predicts factors: what is lost up to a linear map")
 def linear_r2(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     """R^2 of predicting each factor by linear regression from all latents, on new rows: linear identifiability.

@@ -41,7 +41,7 @@ def gaps(table: np.ndarray) -> np.ndarray:
 
 
 @register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "sign", "scale", "relabelling"),
-          meaning="whether each factor is known to one latent alone, by mutual information")
+          by_factor=True, meaning="whether each factor is known to one latent alone, by mutual information")
 def mig(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, binning: str = "equal_width",
         kinds: tuple[str, ...] | str | None = None) -> Result:
     """Mutual information gap (Chen 2018, eq. 6), with disentanglement_lib's histograms.

@@ -1,11 +1,30 @@
 """Entropies and densities of the aggregate posterior q(z), by Monte Carlo: the mixture of q(z|x) over the examples."""
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
 CHUNK = 100_000             # number of densities in memory at a time, few enough to stay in the cache
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
 MANY = 1_000                # number of components from which on densities may be computed in float32
 SAFE_REACH = 1e3            # the largest reach of z, in units of the narrowest component, for float32
+
+
+def _keep_last(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    """Let a function of arrays return its last result again if it is called with equal arguments.
+
+    Metrics of one posterior draw the same samples, and so ask for the same densities one after another.
+    """
+    last: list[tuple[list[np.ndarray], np.ndarray]] = []
+
+    @functools.wraps(function)
+    def find_or_compute(*arrays: np.ndarray) -> np.ndarray:
+        if not (last and all(map(np.array_equal, last[0][0], arrays))):
+            last[:] = [([array.copy() for array in arrays], function(*arrays))]
+        return last[0][1].copy()
+
+    return find_or_compute
 
 
 def entropies(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, samples: int, rng: np.random.Generator,
@@ -27,17 +46,27 @@ def entropies(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, sampl
     """
     owner = draw_owners(len(means), samples, rng)
     z = means[owner] + stddevs[owner] * rng.standard_normal((samples, means.shape[1]))
+    conditional = _sum_conditionals(z, owner, means, stddevs, factors)
+    return -log_marginals(z, means, stddevs).sum(1) / samples, -conditional / samples
 
-    def log_densities(of: slice | np.ndarray, rows: slice | np.ndarray) -> np.ndarray:
-        """Return, per latent, the log density of the mixture over examples `rows`, summed over the samples `of`."""
-        return np.array([log_mixture(*columns).sum()
-                         for columns in zip(z[of].T, means[rows].T, stddevs[rows].T, strict=True)])
 
-    conditional = np.zeros((means.shape[1], factors.shape[1]))
+@_keep_last
+def log_marginals(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.ndarray:
+    """Return log q(z_sj) [d, S] of each latent's mixture over all examples, for z [S, d], means and stddevs [N, d]."""
+    return np.stack([log_mixture(*columns) for columns in zip(z.T, means.T, stddevs.T, strict=True)])
+
+
+@_keep_last
+def _sum_conditionals(z: np.ndarray, owner: np.ndarray, means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray,
+                      ) -> np.ndarray:
+    """Return log q(z_sj|v_k(x_s)), summed over samples [d, K], where sample s is from the posterior of owner[s]."""
+    total = np.zeros((means.shape[1], factors.shape[1]))
     for k, v in enumerate(factors.T):
         for value in np.unique(v[owner]):
-            conditional[:, k] -= log_densities(v[owner] == value, v == value) / samples
-    return -log_densities(slice(None), slice(None)) / samples, conditional
+            of, rows = v[owner] == value, v == value
+            total[:, k] += [log_mixture(*columns).sum()
+                            for columns in zip(z[of].T, means[rows].T, stddevs[rows].T, strict=True)]
+    return total
 
 
 def log_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.ndarray:

@@ -14,12 +14,13 @@ COMMAND = "python -m vae_tf.metrics --page=docs/metrics.md"
 def list_declarations(group: str) -> str:
     """Return the metrics that a flag asks for: what each says, needs and costs."""
     of_codes = group == "metrics"
-    lines = [_write_row("metric", "what it says", "needs", *(["examples", "beside the score"] if of_codes else []),
-                        "cost")]
+    of_these = ["examples", "beside the score", "missing values"] if of_codes else []
+    lines = [_write_row("metric", "what it says", "needs", *of_these, "cost")]
     lines.append("|---" * lines[0].count(" | ") + "|---|")
     for name in list_names(group):
         metric = METRICS[name]
-        columns = ["15,000" if metric.takes_all_rows else "10,000", _describe_beside(metric)] if of_codes else []
+        columns = ["15,000" if metric.takes_all_rows else "10,000", _describe_beside(metric),
+                   _describe_missing(metric)] if of_codes else []
         names = " or ".join(f"`{each}`" for each in (name, *metric.also))
         lines.append(_write_row(names, metric.meaning, ", ".join(metric.needs), *columns, metric.cost))
     return "\n".join(lines)
@@ -70,6 +71,13 @@ def _describe_beside(metric: Metric) -> str:
     """Return what the table of scores shows beside a score."""
     interval = "no interval" if metric.extremes else "interval"
     return f"chance, {interval}" if metric.is_supervised else interval
+
+
+def _describe_missing(metric: Metric) -> str:
+    """Return which examples a metric uses where some lack the value of a factor."""
+    if not metric.is_supervised:
+        return "-"
+    return "each factor's own examples" if metric.by_factor else "examples that lack none"
 
 
 def _write_row(*cells: str) -> str:

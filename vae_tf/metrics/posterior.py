@@ -14,7 +14,7 @@ from vae_tf import activity, arguments
 from vae_tf.arguments import Bins, Count, Seed, Sizes
 from vae_tf.errors import InputError
 from vae_tf.metrics.information import gaps
-from vae_tf.metrics.mixtures import HALF_LOG_2PI, draw_owners, entropies, log_joint_mixture, log_mixture
+from vae_tf.metrics.mixtures import HALF_LOG_2PI, draw_owners, entropies, log_joint_mixture, log_marginals
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.typing import ArrayLike
@@ -103,7 +103,7 @@ def mig_sup_from_entropies(marginal: Marginal, conditional: Conditional, of_fact
 
 @register(needs=("codes", "stddevs", "factors"), cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "relabelling"),
-          meaning="`mig` of the whole posterior, whose noise counts")
+          by_factor=True, meaning="`mig` of the whole posterior, whose noise counts")
 def mig_posterior(means: np.ndarray, stddevs: np.ndarray, factors: np.ndarray, bins: Bins = 20,
                   samples: Count = SAMPLES, samples_per_value: Count | None = None,
                   kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
@@ -245,10 +245,10 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: Count = 
     z = means[owner] + stddevs[owner] * noise
     log_own = -(0.5 * noise**2 + np.log(stddevs[owner]) + HALF_LOG_2PI).sum(1)
     log_joint = log_joint_mixture(z, means, stddevs)
-    log_marginals = sum(log_mixture(*columns) for columns in zip(z.T, means.T, stddevs.T, strict=True))
+    log_product = log_marginals(z, means, stddevs).sum(0)
     from_prior = (z - prior_means[owner]) / prior_stddevs[owner]
     log_prior = -(0.5 * from_prior**2 + np.log(prior_stddevs[owner]) + HALF_LOG_2PI).sum(1)
-    terms = np.stack([log_own - log_joint, log_joint - log_marginals, log_marginals - log_prior])
+    terms = np.stack([log_own - log_joint, log_joint - log_product, log_product - log_prior])
     values = terms.mean(1)
     return Result("elbo_decomposition", float(values.sum()),
                   {"mutual_information": values[0], "total_correlation": values[1], "dimension_wise_kl": values[2],

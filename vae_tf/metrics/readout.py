@@ -17,6 +17,7 @@ FEW_WEIGHTS = 200       # of a logistic regression, up to which Newton's steps a
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "relabelling"),
+          by_factor=True,
           meaning="how well each class of each factor can be read off linearly, as an area under the ROC curve")
 def explicitness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
                  kinds: tuple[str, ...] | str | None = None, seed: Seed = 0, score_alone: bool = False) -> Result:
@@ -83,6 +84,8 @@ def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
     """Fit a logistic regression of classes v [N] on codes z [N, d].
 
     Newton's steps reach the optimum soonest where weights are few; each solves equations of all weights of all classes.
+    For many weights, newton-cg took two thirds of the time of L-BFGS on the codes of an iVAE of dSprites, but 14 and 46
+    times as long on the same codes times 10 and 1,000.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression

@@ -11,18 +11,21 @@ properties all follow from these declarations. A metric from outside the package
 """
 
 import dataclasses
+import difflib
 import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from vae_tf import arguments
 from vae_tf.errors import InputError
+from vae_tf.metrics import missing
 from vae_tf.metrics.context import NEEDS, OPTIONS, Context
 from vae_tf.metrics.result import Result
 
 # The flags of evaluate.py that ask for metrics, and what the metrics of each flag look at.
 GROUPS = {"metrics": "codes, factors and the posterior", "geometry": "the decoder around posterior means",
           "theory": "the model, held against closed forms"}
+MOST_CHOICES = 20        # names that an error lists
 COSTS = ("cheap", "seconds", "minutes")     # time at 10,000 examples; for "geometry" and "theory", at 200
 CHANGES = ("permutation", "sign", "scale", "warping", "relabelling")
 
@@ -50,6 +53,7 @@ class Metric:
     unchanged_by: tuple[str, ...] | None = None
     nearly_unchanged_by: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
+    by_factor: bool = False
 
     def __call__(self, *args: Any, **options: Any) -> Result:
         return self.function(*args, **options)
@@ -74,18 +78,28 @@ class Metric:
         """Whether the metric gets half as many examples again, because it is tested on new rows, or intervenes."""
         return self.learns or "sampler" in self.needs
 
+    def list_needs(self) -> set[str]:
+        """Return the names of all that the metric looks at, and of what these come from."""
+        return {part for need in self.needs for part in (need, *NEEDS[need].after)}
+
     def explain_lack(self, context: Context) -> str | None:
         """Return why a need of the metric cannot be met, or None."""
         return context.explain_lack(self.needs)
 
     def measure(self, context: Context) -> Result:
-        """Compute the metric of what a `Context` holds.
+        """Compute the metric of what a `Context` holds; its factors may have missing values, see `missing`.
 
         Raises:
             InputError: what it needs is not there, or its function cannot make a score of it.
         """
         if why := self.explain_lack(context):
             raise InputError(why)
+        lacking = missing.find_missing(context.factors) if self.is_supervised else None
+        if lacking is not None:
+            return missing.measure(self.name, self._measure, self.by_factor, context, lacking)
+        return self._measure(context)
+
+    def _measure(self, context: Context) -> Result:
         result = self.function(*map(context.value, self.needs), **context.options(self.options))
         if not isinstance(result, Result):
             raise InputError(f"{self.name}: expected a metric that returns a metrics.Result; "
@@ -100,7 +114,8 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
              extremes: bool = False, cost: str = "cheap", no_meaning_for: tuple[str, ...] = NOT_IF_COLLAPSED,
              active: str | None = None, range: tuple[float, float] | None = None,
              unchanged_by: tuple[str, ...] | None = None, nearly_unchanged_by: tuple[str, ...] = (),
-             also: tuple[str, ...] = ()) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+             also: tuple[str, ...] = (), by_factor: bool = False,
+             ) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
     """Declare a metric: a decorator of its function, whose calls it has checked by `vae_tf.arguments`.
 
     The function is called with the values of its needs, in their order. Keyword arguments of these names are filled in
@@ -121,6 +136,8 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
         unchanged_by: those of CHANGES, to the codes or the factors, that leave the score as it is; None says nothing.
         nearly_unchanged_by: those that leave it but for ties, a solver's tolerance or Monte Carlo noise.
         also: other names under which people know the metric. They ask for it, and the score has its own name.
+        by_factor: its score is the mean of what it gives for each factor alone. Where a factor lacks values, it is then
+            measured of the examples that have them, factor by factor; any other metric, of those that have all.
 
     Raises:
         InputError: a name that is taken or cannot be a flag's value, or arguments other than these. Calls of the
@@ -139,7 +156,7 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
     def declare(function: Callable[..., Result]) -> Callable[..., Result]:
         function = arguments.check(function)
         metric = Metric(name or function.__name__, function, needs, meaning, learns, extremes, cost, no_meaning_for,
-                        active, range, unchanged_by, nearly_unchanged_by, also)
+                        active, range, unchanged_by, nearly_unchanged_by, also, by_factor)
         _add(metric)
         return function
 
@@ -181,7 +198,9 @@ def check_names(given: Iterable[str], group: str | None = None) -> None:
     known = list_names(group)
     for name in given:
         if find_name(name) not in known:
-            raise InputError(f"{group or 'metrics'}: expected names of {', '.join(known)}; got {name!r}")
+            near = difflib.get_close_matches(name[:50], known, MOST_CHOICES, 0)
+            choices = ", ".join(known if len(known) <= MOST_CHOICES else [*near, "and more (vae-tf metrics lists all)"])
+            raise InputError(f"{group or 'metrics'}: expected names of {choices}; got {name!r}")
 
 
 def measure(given: Iterable[str], context: Context, progress: Callable[[int, int], None] | None = None,

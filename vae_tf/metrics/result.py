@@ -68,7 +68,8 @@ def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> 
         raise InputError(f"{name}: expected a non-empty array of real numbers [N, columns]; "
                          f"got {array.dtype} of shape {array.shape}")
     if not np.isfinite(array).all():
-        raise InputError(f"{name}: expected finite values; got {np.count_nonzero(~np.isfinite(array))} NaN or infinite")
+        raise InputError(f"{name}: expected finite values; got {np.count_nonzero(~np.isfinite(array))} NaN or infinite"
+                         + "; metrics.measure leaves out examples whose factor is missing (NaN)" * (name == "factors"))
     largest = np.abs(array.astype(np.float64)).max(0)
     beyond = np.flatnonzero((largest > LARGEST) | ((largest > 0) & (largest < SMALLEST)))
     if len(beyond):

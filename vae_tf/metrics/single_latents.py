@@ -1,7 +1,7 @@
 """Metrics of how well single latents predict a factor: disentanglement_score and sap."""
 
 import math
-import warnings
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,12 +9,16 @@ from vae_tf.arguments import Count, Seed
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
 from vae_tf.metrics.information import gaps
+from vae_tf.metrics.one_latent_svm import predict_classes
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
+SVM_COST = 0.01         # of sap, as in disentanglement_lib
+
 
 @register(needs=("codes", "factors"), learns=True, range=(0, math.inf), unchanged_by=("permutation", "sign", "scale"),
+          by_factor=True,
           meaning="the gap in how well the two best latents, each alone, predict a factor from its nearest neighbours")
 def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None,
                           neighbours: Count = 5, seed: Seed = 0) -> Result:
@@ -45,17 +49,21 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
+    from sklearn.neighbors import NearestNeighbors
+
     codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
     train, test = split_rows(len(codes), 0.2, seed)
     if neighbours > len(train):
         raise InputError(f"neighbours: expected at most {len(train)}, the training rows; got {neighbours}")
     varies = find_varying("disentanglement_score", factors[test])
+    nearest = [train[NearestNeighbors(n_neighbors=neighbours).fit(z[train]).kneighbors(z[test], return_distance=False)]
+               for z in codes.T[..., np.newaxis]]           # of each latent [test rows, neighbours], for all factors
     performance = np.zeros((codes.shape[1], len(varies)))
     normaliser, constant, perfect = np.ones((3, len(varies)))
     for k in np.flatnonzero(varies):
         performance[:, k], normaliser[k], constant[k], perfect[k] = _measure_factor(
-            codes, factors[:, k], kinds[k] == "categorical", neighbours, train, test)
+            factors[:, k], kinds[k] == "categorical", nearest, test)
     above = np.maximum(performance - constant, 0)
     gap = (gaps(performance) if len(performance) > 1 else above[0]) / normaliser
     bounded = gaps(above) / np.where(varies, perfect - constant, 1)
@@ -65,30 +73,25 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
                   "0: no latent predicts a factor better than another does; 1: one predicts it, the rest do not")
 
 
-def _measure_factor(codes: np.ndarray, v: np.ndarray, classify: bool, neighbours: int, train: np.ndarray,
-                    test: np.ndarray) -> tuple[np.ndarray, float, float, float]:
+def _measure_factor(v: np.ndarray, classify: bool, nearest: Sequence[np.ndarray], test: np.ndarray,
+                    ) -> tuple[np.ndarray, float, float, float]:
     """Return, for a factor v [N], A [d] of each latent alone, M, and the best constant's and a perfect score."""
-    from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-
     if classify:
-        v = np.unique(v, return_inverse=True)[1]
+        classes, v = np.unique(v, return_inverse=True)
         normaliser = np.unique(v[test], return_counts=True)[1].max() / len(test)
         constant, perfect = normaliser, 1.0
+        votes = ((v[rows][..., np.newaxis] == np.arange(len(classes))).sum(1) for rows in nearest)
+        performance = [np.mean(of_latent.argmax(1) == v[test]) for of_latent in votes]
     else:
         constant, perfect = 0.0, v[test].std()
         normaliser = perfect
-    performance = np.zeros(codes.shape[1])
-    for j, z in enumerate(codes.T[..., np.newaxis]):
-        learner = (KNeighborsClassifier if classify else KNeighborsRegressor)(neighbours)
-        predicted = learner.fit(z[train], v[train]).predict(z[test])
-        performance[j] = (np.mean(predicted == v[test]) if classify
-                          else perfect - np.sqrt(np.mean((predicted - v[test])**2)))
-    return performance, normaliser, constant, perfect
+        performance = [perfect - np.sqrt(np.mean((v[rows].mean(1) - v[test])**2)) for rows in nearest]
+    return np.array(performance), normaliser, constant, perfect
 
 
 @register(needs=("codes", "factors"), learns=True, range=(0, 1), unchanged_by=("permutation", "sign"),
           nearly_unchanged_by=("relabelling",),
-          meaning="the gap in how well the two best latents, each alone, predict a factor linearly")
+          by_factor=True, meaning="the gap in how well the two best latents, each alone, predict a factor linearly")
 def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None, seed: Seed = 0) -> Result:
     """Separated attribute predictability (Kumar 2018): the gap in how well single latents predict a factor linearly.
 
@@ -119,24 +122,15 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
     varies = find_varying("sap", factors[train])
     table = np.zeros((codes.shape[1], len(varies)))
     for k in np.flatnonzero(varies):
-        for j, z in enumerate(codes.T[..., np.newaxis]):
-            table[j, k] = (_squared_correlation(z[train, 0], factors[train, k]) if kinds[k] == "continuous"
-                           else _svm_accuracy(z, v[:, k], train, test))
+        for j, z in enumerate(codes.T):
+            table[j, k] = (_squared_correlation(z[train], factors[train, k]) if kinds[k] == "continuous"
+                           else np.mean(predict_classes(z[train], v[train, k], z[test], SVM_COST) == v[test, k]))
     gap = gaps(table)
     return Result("sap", float(gap[varies].mean()),
                   {"gap": np.where(varies, gap, np.nan), "latent": table.argmax(0), "score_matrix": table,
                    "kinds": np.array(kinds)},
                   "0: no latent predicts a factor better than another does; higher: one does; depends on the scale "
                   "and the mean of codes")
-
-
-def _svm_accuracy(z: np.ndarray, v: np.ndarray, train: np.ndarray, test: np.ndarray) -> float:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.svm import LinearSVC
-
-    learner = LinearSVC(C=0.01, class_weight="balanced", dual=False)     # the solver of the primal is deterministic
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return learner.fit(z[train], v[train]).score(z[test], v[test])
 
 
 def _squared_correlation(z: np.ndarray, v: np.ndarray) -> float:

@@ -6,6 +6,7 @@
     recipes     list the recipes: `vae-tf recipes`
 """
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,12 @@ def _load_evaluate(flags: "FlagValues") -> Callable[[], Any]:
         from vae_tf.programs import codes
 
         return lambda: codes.score_codes(asked)
-    console.import_tensorflow()
-    from vae_tf.programs import evaluate
+    from vae_tf import evaluation, workers
+
+    # Where TensorFlow is imported already, as by extensions, there is nothing to wait for meanwhile.
+    waits = "tensorflow" not in sys.modules and not asked.compare
+    with workers.warm_up(evaluation.import_libraries, asked.options.jobs if waits else 1):
+        console.import_tensorflow()
+        from vae_tf.programs import evaluate
 
     return lambda: evaluate.score(asked)

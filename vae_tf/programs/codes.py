@@ -18,6 +18,7 @@ def score_codes(asked: cli.ScoringRequest) -> None:
     codes = evaluation.read_codes(path, options.examples, options.seed)
     codes = evaluation.select_factors(codes, options.factors)
     print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
+    show_first_look(codes, options.names or ())
     of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
     keep = numbers.with_suffix(".scores")
     scored = evaluation.score(codes, progress=report.Progress(), keep=keep, **of_codes)
@@ -26,6 +27,12 @@ def score_codes(asked: cli.ScoringRequest) -> None:
     files.write_text(numbers, text)
     evaluation.forget(keep)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
+
+
+def show_first_look(codes: evaluation.Codes, names: Sequence[str] = ()) -> None:
+    """Print the first numbers, for who waits for the others."""
+    if said := report.describe_first_look(codes, names):
+        print(f"First look: {said}", flush=True)
 
 
 def show_scores(facts: report.Facts, verbose: bool) -> None:

@@ -10,7 +10,7 @@ from absl.flags import FlagValues
 from vae_tf import cli, comparison, data, evaluation, export, files, metrics, models, report
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
-from vae_tf.programs.codes import check_results, name_factors, score_codes, show_scores
+from vae_tf.programs.codes import check_results, name_factors, score_codes, show_first_look, show_scores
 
 RESULTS = ("metrics.json", "polarised.png", "overview.png", "report.html")     # the files beside a model
 
@@ -51,7 +51,7 @@ def score_model(asked: cli.ScoringRequest) -> None:
     # Metrics: codes once, then each score.
     started = time.perf_counter()
     scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
-                                 **vars(options))
+                                 look=show_first_look, **vars(options))
 
     # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
     facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed)
@@ -101,7 +101,7 @@ def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
     try:
         if export.is_address(folder):       # scores are written beside the model
             folder = str(export.pull(folder))
-        model = export.load(folder, trust)
+        model = export.Exported(export.find_newest(folder), trust)
         export.read_card(model.path, export.SCORED)
     except InputError as error:
         raise InputError(f"{flag}: {error}") from None

@@ -6,6 +6,7 @@
     orthogonality       the decoder's columns beside those of latents that are turned at random
     facts, answers      what is known of a model, and the questions that people ask of it, answered
     table, summary      the terminal, of any width
+    first_look          the first numbers, before all scores are there
     progress            how far an evaluation is
     theme, figures      figures of arrays
     pictures, traversals, histograms    pictures of what a model does
@@ -47,6 +48,7 @@ from vae_tf.report.figures import (
     plot_responses,
     plot_variance_norms,
 )
+from vae_tf.report.first_look import describe_first_look
 from vae_tf.report.frame import results_frame, summarise
 from vae_tf.report.histograms import draw_polarised, plot_polarised
 from vae_tf.report.numbers import format_number
@@ -72,6 +74,7 @@ __all__ = [
     "check_columns",
     "compare_with_rotations",
     "correlate_ranks",
+    "describe_first_look",
     "draw_overview",
     "draw_polarised",
     "examine_columns",

@@ -121,7 +121,8 @@ def label_latents(evaluation: Evaluation, dataset: Any) -> list[str]:
     known: list[tuple[int, float] | None] = [None] * len(size)
     try:
         if codes.factors is not None:
-            known = information.find_best_known_factors(codes.mean, codes.factors)
+            complete = ~np.isnan(codes.factors).any(1)
+            known = information.find_best_known_factors(codes.mean[complete], codes.factors[complete])
     except InputError:          # some factors cannot be put into classes
         pass
     for j, best in enumerate(known):

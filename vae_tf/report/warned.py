@@ -41,9 +41,11 @@ def _find_unbalanced(facts: Facts) -> list[str]:
     found = []
     for name, column, kind in zip(facts.scored.factors, np.asarray(codes.factors).T,
                                   codes.kinds or ("",) * len(facts.scored.factors), strict=True):
-        counts = np.unique(column, return_counts=True)[1]
+        counts = np.unique(column[~np.isnan(column)], return_counts=True)[1]
+        if kind == "continuous" or len(counts) < 2:
+            continue
         noise = 3 * np.sqrt(counts.max() + UNBALANCED**2 * counts.min())        # of counts, three standard errors
-        if kind != "continuous" and len(counts) > 1 and counts.max() > UNBALANCED * counts.min() + noise:
+        if counts.max() > UNBALANCED * counts.min() + noise:
             found.append(f"The factor {make_printable(name)} is unbalanced: its most frequent value comes "
                          f"{counts.max() / counts.min():.1f} times as often as its rarest.")
     return found

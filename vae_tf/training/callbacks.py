@@ -30,7 +30,8 @@ def tell_callbacks(callbacks: Sequence[keras.callbacks.Callback], model: keras.M
 
     Whatever the caller's `compile` has set is as before in the end.
     """
-    told = keras.callbacks.CallbackList(list(callbacks), add_history=False, add_progbar=False, model=model)
+    callbacks = list(callbacks)
+    told = keras.callbacks.CallbackList(callbacks, add_history=False, add_progbar=False, model=model)
     model.stop_training = False
     attributes = vars(model)        # bypasses Keras, which would track an attribute as a part of the model
     compiled = {name: attributes[name] for name in ("optimizer",) if name in attributes}

@@ -16,7 +16,7 @@ from vae_tf import checks, data, devices, memory, models, replicas, runs
 from vae_tf.console import Progress, StopRequest
 from vae_tf.data.batches import distribute_batches, draw_permutation, make_batches
 from vae_tf.errors import InputError
-from vae_tf.train_step import make_train_steps
+from vae_tf.train_step import Compiled, make_train_steps
 from vae_tf.training import failures
 from vae_tf.training.callbacks import tell_callbacks
 from vae_tf.training.images import EXAMPLES, draw_pictures
@@ -36,7 +36,7 @@ class Schedule:
         batch_size: examples per update and model.
         warmup_steps: steps over which beta grows linearly from 0.
         clip_gradients: the largest norm of each model's whole gradient; 0 for no limit.
-        jit_compile: whether XLA compiles the step.
+        jit_compile: whether XLA compiles the step; "updates" compiles what the optimizers do with gradients alone.
         log_every: steps per row of history.
         checkpoint_every: steps per checkpoint.
         watch: called once as watch(model, x, u) to make a graph, which runs every watch_every steps. x and u are 500
@@ -62,7 +62,7 @@ class Schedule:
     batch_size: int
     warmup_steps: int = 0
     clip_gradients: float = 0
-    jit_compile: bool = False
+    jit_compile: Compiled = False
     log_every: int = 50
     checkpoint_every: int = 1000
     watch: replicas.Watch | None = None
@@ -79,9 +79,10 @@ class Schedule:
         for name in ("batch_size", "log_every", "checkpoint_every", "watch_every", "validate_every"):
             checks.check_whole(name, getattr(self, name), 1, checks.LARGEST_INTEGER)
         checks.check_number("clip_gradients", self.clip_gradients, 0, high=checks.LARGEST_FLOAT)
-        for name in ("jit_compile", "restore_best"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"{name}: expected True or False; got {checks.describe(getattr(self, name))}")
+        if not isinstance(self.jit_compile, bool | str) or self.jit_compile not in (True, False, "updates"):
+            raise InputError(f"jit_compile: expected True, False or 'updates'; got {checks.describe(self.jit_compile)}")
+        if not isinstance(self.restore_best, bool):
+            raise InputError(f"restore_best: expected True or False; got {checks.describe(self.restore_best)}")
         if not (self.watch is None or callable(self.watch)):
             raise InputError(f"watch: expected a function or None; got {checks.describe(self.watch)}")
         if not (self.validation is None or isinstance(self.validation, data.Dataset)):

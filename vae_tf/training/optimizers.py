@@ -89,7 +89,7 @@ def make_optimizer(name: str, learning_rate: LearningRate, precision: str = "flo
     """
     checks.check_choice("optimizer", name, OPTIMIZERS)
     if not isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
-        checks.check_number("learning_rate", learning_rate, above=0)
+        learning_rate = float(checks.check_number("learning_rate", learning_rate, above=0))     # Keras takes no integer
     checks.check_choice("precision", precision, networks.DTYPES)
     if epsilon is not None and name == "sgd":
         raise InputError(f"optimizer_epsilon: sgd divides by nothing; got {epsilon}; optimizers with it: "

@@ -1,9 +1,6 @@
-"""A model's training step as a program: one model, or several of a kind with their weights stacked [S, ...].
+"""The training step of one model, and what it has in common with that of several."""
 
-Replica i computes what it would compute alone with its seed and its beta. One matrix product over a stack of small
-networks keeps the processor busier than S small ones.
-"""
-
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -53,12 +50,13 @@ class Program:
         raise NotImplementedError
 
     def train_step(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
-                   clip_gradients: float = 0) -> Terms:
+                   clip_gradients: float = 0, compile_updates: bool = False) -> Terms:
         """Make the updates of one step, all from gradients at the same weights; returns what `compute_terms` does.
 
         Args:
             step, x, u, warmup: the arguments of `compute_terms`.
             clip_gradients: the largest norm of each update's gradient, see `clip`; 0 for any.
+            compile_updates: whether XLA compiles what the optimizers do with the gradients.
         """
         with tf.GradientTape(persistent=len(self.updates) > 1) as tape:
             terms = self.compute_terms(step, x, u, warmup)
@@ -69,7 +67,8 @@ class Program:
             if clip_gradients:
                 gradient = self._clip_over_devices(gradient, optimizer, clip_gradients)
             # Keras sums the gradients of all devices.
-            optimizer.apply_gradients(zip(gradient, variables, strict=True))
+            apply = functools.partial(_apply, optimizer, variables)
+            (tf.function(apply, autograph=False, jit_compile=True) if compile_updates else apply)(gradient)
         return terms
 
     def _clip_over_devices(self, gradients: Sequence[Tensor], optimizer: Optimizer, limit: float) -> list[Tensor]:
@@ -160,7 +159,7 @@ class Single(Program):
         self.optimizer = optimizer
         self.seeds = [seed]
         self.updates = model.updates(optimizer)
-        _build_optimizers(self.updates)
+        build_optimizers(self.updates)
 
     def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
                       training: bool = True) -> Terms:
@@ -190,99 +189,7 @@ class Single(Program):
         return array_names.name_model_variables(self.models[0])
 
 
-class Stacked(Program):
-    """S models with the weights of each in row i of stacked variables."""
-
-    @arguments.check_arguments
-    def __init__(self, models: Sequence[Autoencoder], optimizer: keras.optimizers.Optimizer,
-                 seeds: Sequence[arguments.FromZero]) -> None:
-        if not 0 < len(models) == len(seeds):
-            raise InputError(f"seeds: expected one per model, {len(models)}, and a model at least; got {len(seeds)}")
-        self.models = list(models)
-        self.optimizer = optimizer
-        self.seeds = list(seeds)
-        if len({_describe_kind(model) for model in models}) > 1:
-            raise InputError("models: expected models that differ in weights and beta alone; got "
-                             + ", ".join(type(model).__name__ for model in models) + " of different make")
-        columns = zip(*(model.variables for model in models), strict=True)
-        self.stacks = [keras.Variable(np.stack([variable.numpy() for variable in column]),
-                                      trainable=column[0].trainable) for column in columns]
-        of = {id(variable): stack for variable, stack in zip(models[0].variables, self.stacks, strict=True)}
-        self.updates = tuple(update._replace(variables=[of[id(variable)] for variable in update.variables])
-                             for update in models[0].updates(optimizer))
-        self.betas = [float(model.beta) for model in models]
-        # TensorFlow has no operation for a stack of convolutions: they are separate operations in one graph.
-        self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
-        _build_optimizers(self.updates)
-
-    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
-                      training: bool = True) -> Terms:
-        """Return the means of the objective's terms {name: [S]}."""
-        count = len(self.models)
-        x = tf.reshape(x, (count, -1, *x.shape[1:]))
-        noise = tf.stack([self._draw_noise(seed, step, x.shape[1], training) for seed in self.seeds])
-        given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas)}
-        if u is not None:
-            given["u"] = tf.reshape(u, (count, -1, u.shape[1]))
-        terms, statistics = self._map(lambda model, given: model.compute_terms(**given, training=training), given)
-        if training:
-            for stack, value in zip((stack for stack in self.stacks if not stack.trainable), statistics, strict=True):
-                stack.assign(value)
-        return {name: tf.reduce_mean(term, 1) for name, term in terms.items()}
-
-    def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
-        """Return {name: [S]}, what the function gives for each model."""
-        given = {"x": x} if u is None else {"x": x, "u": u}
-
-        def see(model: Autoencoder, given: dict[str, Tensor]) -> dict[str, Tensor]:
-            seen = function(model, given["x"], given.get("u"))
-            return {name: tf.convert_to_tensor(value) for name, value in seen.items()}
-
-        return self._map(see, given)[0]
-
-    def _map(self, function: Callable[[Autoencoder, Any], Any], given: dict[str, Tensor]) -> tuple[Any, list[Tensor]]:
-        """Return function(model, its row of `given`) of every replica, and the values of non-trainable variables."""
-        model = self.models[0]
-
-        def one(given: dict[str, Any]) -> tuple[Any, list[Tensor]]:
-            values = list(zip(model.variables, given.pop("weights"), strict=True))
-            with keras.StatelessScope(state_mapping=values) as scope:
-                outputs = function(model, given)
-            return outputs, [scope.get_current_value(variable) for variable in model.non_trainable_variables]
-
-        return self.map(one, {**given, "weights": [tf.convert_to_tensor(stack) for stack in self.stacks]})
-
-    def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
-        """Clip the gradients of each replica by a global norm of their own."""
-        count = len(self.models)
-        rows = tf.concat([tf.reshape(gradient, (count, -1)) for gradient in gradients], 1)
-        scale = limit / tf.maximum(tf.norm(rows, axis=1), limit)                       # [S]
-        return [gradient * tf.reshape(scale, (count, *[1] * (len(gradient.shape) - 1))) for gradient in gradients]
-
-    def publish(self) -> None:
-        """Copy the rows of the stacks into the models."""
-        arrays = [stack.numpy() for stack in self.stacks]
-        for i, model in enumerate(self.models):
-            for variable, array in zip(model.variables, arrays, strict=True):
-                variable.assign(array[i])
-
-    def _collect(self, named: Mapping[str, Any]) -> list[dict[str, Array]]:
-        arrays = {name: variable.numpy() for name, variable in named.items()}
-        # Variables that are no stacks belong to the optimizer, such as its step count and its learning rate.
-        return [{name: array[i] if array.ndim else array for name, array in arrays.items()}
-                for i in range(len(self.models))]
-
-    def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
-        for name, variable in named.items():
-            variable.assign(np.stack([state[name] for state in states]) if len(variable.shape) else states[0][name])
-
-    def _list_variables(self) -> dict[str, Any]:
-        model = self.models[0]
-        stacks = {id(variable): stack for variable, stack in zip(model.variables, self.stacks, strict=True)}
-        return {name: stacks[id(variable)] for name, variable in array_names.name_model_variables(model).items()}
-
-
-def _build_optimizers(updates: Sequence[Update]) -> None:
+def build_optimizers(updates: Sequence[Update]) -> None:
     """Make the variables of every update's optimizer.
 
     Raises:
@@ -294,13 +201,8 @@ def _build_optimizers(updates: Sequence[Update]) -> None:
         update.optimizer.build(update.variables)
 
 
-def _describe_kind(model: Autoencoder) -> tuple[Any, ...]:
-    """Return what models must share to be trained as one."""
-    likelihood = model.likelihood_layer
-    variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
-    options = tuple(getattr(model, option.name) for option in model.options)
-    return (type(model), likelihood.kind, variance, model.penalty, options,
-            tuple(tuple(variable.shape) for variable in model.variables))
+def _apply(optimizer: Optimizer, variables: Sequence[Any], gradients: Sequence[Tensor]) -> None:
+    optimizer.apply_gradients(zip(gradients, variables, strict=True))
 
 
 def _count_devices() -> int:
@@ -310,10 +212,3 @@ def _count_devices() -> int:
 
 def _derive_seed(seed: int, step: Tensor) -> Tensor:
     return tf.stack([seed, tf.cast(step, tf.int32)])
-
-
-def _map_side_by_side(function: Callable[[Any], Any], given: Any) -> Any:
-    """Return what tf.vectorized_map would, for operations that it cannot stack."""
-    count = tf.nest.flatten(given)[0].shape[0]
-    outputs = [function(tf.nest.map_structure(lambda value, i=i: value[i], given)) for i in range(count)]
-    return tf.nest.map_structure(lambda *values: tf.stack(values), *outputs)

@@ -1,0 +1,83 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from vae_tf import jacobians, networks, upsampling
+
+RNG = np.random.default_rng(0)
+
+
+def make_layers(filters, shape=(5, 6, 7), **options):
+    """Return this layer and Keras', with the same weights, biases other than 0, and inputs for them."""
+    ours = upsampling.Conv2DTranspose(filters, **options)
+    keras_layer = keras.layers.Conv2DTranspose(filters, 4, strides=2, padding="same", **options)
+    x = tf.constant(RNG.standard_normal((3, *shape)), tf.float32)
+    for layer in (ours, keras_layer):
+        layer(x)
+    weights = [RNG.standard_normal(w.shape) for w in keras_layer.get_weights()]
+    for layer in (ours, keras_layer):
+        layer.set_weights(weights)
+    return ours, keras_layer, x
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(("filters", "options"), [(1, {}), (3, {"activation": "tanh"}), (2, {"use_bias": False})])
+def test_values_and_gradients_are_those_of_keras(filters, options, training):
+    ours, keras_layer, x = make_layers(filters, **options)
+    found = []
+    for layer in (ours, keras_layer):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = layer(x, training=training) if layer is ours else layer(x)
+                total = tf.reduce_sum(tf.sin(y))
+            first = inner.gradient(total, [x, *(v.value for v in layer.trainable_variables)])
+            norm = sum(tf.reduce_sum(g**2) for g in first)
+        found.append([y, *first, outer.gradient(norm, x)])
+    for a, b in zip(*found, strict=True):       # sums of float32 in another order
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * float(tf.reduce_max(abs(b))))
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_jacobians_by_forward_mode_are_those_by_reverse_mode(training):
+    decoder = networks.build("conv_locatello", (16, 16, 1), 2, (2, 2)).decoder
+    z = tf.constant(RNG.standard_normal((2, 2)), tf.float32)
+    forward, reverse = (tf.function(lambda z, mode=mode: jacobians.jacobian(
+        lambda z: decoder(z, training=training), z, mode=mode))(z) for mode in ("forward", "reverse"))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-4, atol=1e-6)
+
+
+def test_training_takes_the_faster_gradient_and_serving_no_custom_one():
+    ours, _, x = make_layers(1)
+
+    @tf.function
+    def differentiate(x, training):
+        return tf.gradients(ours(x, training=training), x)
+
+    kinds = {training: {op.type for op in differentiate.get_concrete_function(x, training).graph.get_operations()}
+             for training in (False, True)}
+    assert "Conv2D" in kinds[True] - kinds[False]           # the gradient of a transposed convolution
+    assert "IdentityN" in kinds[True] - kinds[False]        # a custom gradient, which a SavedModel would not keep
+
+
+def test_the_jacobian_of_a_loaded_decoder_needs_no_loops(tmp_path, caplog, monkeypatch):
+    """TensorFlow warns of operations that it cannot vectorise; a loaded decoder computes gradients of weights, too."""
+    decoder = networks.build("conv_locatello", (16, 16, 1), 2, (2, 2)).decoder
+    module = tf.Module()
+    module.decoder = decoder
+    module.decode = tf.function(lambda z: decoder(z, training=False), input_signature=[tf.TensorSpec((None, 2))])
+    tf.saved_model.save(module, tmp_path)
+    monkeypatch.setattr(tf.get_logger(), "propagate", True)
+    loaded = tf.saved_model.load(tmp_path)
+    jacobians.jacobian(loaded.decode, tf.zeros((3, 2)), mode="forward")
+    assert "while_loop" not in caplog.text
+
+
+def test_batches_of_any_size_and_configurations():
+    ours, _, x = make_layers(1)
+    function = tf.function(ours, input_signature=[tf.TensorSpec((None, 5, 6, 7))])
+    np.testing.assert_allclose(function(x[:1]), ours(x)[:1], rtol=1e-5, atol=1e-5)
+    copy = keras.layers.deserialize(keras.layers.serialize(ours))
+    assert type(copy) is upsampling.Conv2DTranspose and copy.get_config() == ours.get_config()

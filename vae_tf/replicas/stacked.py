@@ -1,0 +1,122 @@
+"""The training step of several models: replica i computes what it would compute alone with its seed and its beta."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from vae_tf import arguments, array_names
+from vae_tf.errors import InputError
+from vae_tf.models import Autoencoder
+from vae_tf.replicas.program import Program, Terms, Watch, build_optimizers
+from vae_tf.typing import Array, Tensor
+
+
+class Stacked(Program):
+    """S models with the weights of each in row i of stacked variables."""
+
+    @arguments.check_arguments
+    def __init__(self, models: Sequence[Autoencoder], optimizer: keras.optimizers.Optimizer,
+                 seeds: Sequence[arguments.FromZero]) -> None:
+        if not 0 < len(models) == len(seeds):
+            raise InputError(f"seeds: expected one per model, {len(models)}, and a model at least; got {len(seeds)}")
+        self.models = list(models)
+        self.optimizer = optimizer
+        self.seeds = list(seeds)
+        if len({_describe_kind(model) for model in models}) > 1:
+            raise InputError("models: expected models that differ in weights and beta alone; got "
+                             + ", ".join(type(model).__name__ for model in models) + " of different make")
+        columns = zip(*(model.variables for model in models), strict=True)
+        self.stacks = [keras.Variable(np.stack([variable.numpy() for variable in column]),
+                                      trainable=column[0].trainable) for column in columns]
+        of = {id(variable): stack for variable, stack in zip(models[0].variables, self.stacks, strict=True)}
+        self.updates = tuple(update._replace(variables=[of[id(variable)] for variable in update.variables])
+                             for update in models[0].updates(optimizer))
+        self.betas = [float(model.beta) for model in models]
+        # TensorFlow has no operation for a stack of convolutions: they are separate operations in one graph.
+        self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
+        build_optimizers(self.updates)
+
+    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+                      training: bool = True) -> Terms:
+        """Return the means of the objective's terms {name: [S]}."""
+        count = len(self.models)
+        x = tf.reshape(x, (count, -1, *x.shape[1:]))
+        noise = tf.stack([self._draw_noise(seed, step, x.shape[1], training) for seed in self.seeds])
+        given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas)}
+        if u is not None:
+            given["u"] = tf.reshape(u, (count, -1, u.shape[1]))
+        terms, statistics = self._map(lambda model, given: model.compute_terms(**given, training=training), given)
+        if training:
+            for stack, value in zip((stack for stack in self.stacks if not stack.trainable), statistics, strict=True):
+                stack.assign(value)
+        return {name: tf.reduce_mean(term, 1) for name, term in terms.items()}
+
+    def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
+        """Return {name: [S]}, what the function gives for each model."""
+        given = {"x": x} if u is None else {"x": x, "u": u}
+
+        def see(model: Autoencoder, given: dict[str, Tensor]) -> dict[str, Tensor]:
+            seen = function(model, given["x"], given.get("u"))
+            return {name: tf.convert_to_tensor(value) for name, value in seen.items()}
+
+        return self._map(see, given)[0]
+
+    def _map(self, function: Callable[[Autoencoder, Any], Any], given: dict[str, Tensor]) -> tuple[Any, list[Tensor]]:
+        """Return function(model, its row of `given`) of every replica, and the values of non-trainable variables."""
+        model = self.models[0]
+
+        def one(given: dict[str, Any]) -> tuple[Any, list[Tensor]]:
+            values = list(zip(model.variables, given.pop("weights"), strict=True))
+            with keras.StatelessScope(state_mapping=values) as scope:
+                outputs = function(model, given)
+            return outputs, [scope.get_current_value(variable) for variable in model.non_trainable_variables]
+
+        return self.map(one, {**given, "weights": [tf.convert_to_tensor(stack) for stack in self.stacks]})
+
+    def clip(self, gradients: Sequence[Tensor], limit: Tensor | float) -> list[Tensor]:
+        """Clip the gradients of each replica by a global norm of their own."""
+        count = len(self.models)
+        rows = tf.concat([tf.reshape(gradient, (count, -1)) for gradient in gradients], 1)
+        scale = limit / tf.maximum(tf.norm(rows, axis=1), limit)                       # [S]
+        return [gradient * tf.reshape(scale, (count, *[1] * (len(gradient.shape) - 1))) for gradient in gradients]
+
+    def publish(self) -> None:
+        """Copy the rows of the stacks into the models."""
+        arrays = [stack.numpy() for stack in self.stacks]
+        for i, model in enumerate(self.models):
+            for variable, array in zip(model.variables, arrays, strict=True):
+                variable.assign(array[i])
+
+    def _collect(self, named: Mapping[str, Any]) -> list[dict[str, Array]]:
+        arrays = {name: variable.numpy() for name, variable in named.items()}
+        # Variables that are no stacks belong to the optimizer, such as its step count and its learning rate.
+        return [{name: array[i] if array.ndim else array for name, array in arrays.items()}
+                for i in range(len(self.models))]
+
+    def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
+        for name, variable in named.items():
+            variable.assign(np.stack([state[name] for state in states]) if len(variable.shape) else states[0][name])
+
+    def _list_variables(self) -> dict[str, Any]:
+        model = self.models[0]
+        stacks = {id(variable): stack for variable, stack in zip(model.variables, self.stacks, strict=True)}
+        return {name: stacks[id(variable)] for name, variable in array_names.name_model_variables(model).items()}
+
+
+def _describe_kind(model: Autoencoder) -> tuple[Any, ...]:
+    """Return what models must share to be trained as one."""
+    likelihood = model.likelihood_layer
+    variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
+    options = tuple(getattr(model, option.name) for option in model.options)
+    return (type(model), likelihood.kind, variance, model.penalty, options,
+            tuple(tuple(variable.shape) for variable in model.variables))
+
+
+def _map_side_by_side(function: Callable[[Any], Any], given: Any) -> Any:
+    """Return what tf.vectorized_map would, for operations that it cannot stack."""
+    count = tf.nest.flatten(given)[0].shape[0]
+    outputs = [function(tf.nest.map_structure(lambda value, i=i: value[i], given)) for i in range(count)]
+    return tf.nest.map_structure(lambda *values: tf.stack(values), *outputs)
