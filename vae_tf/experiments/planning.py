@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import joblib
 from absl import flags as absl_flags
 
-from vae_tf import cli, data, metrics
+from vae_tf import cli, data, metrics, networks
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.experiments import finding, looks, recipes, results, tables
@@ -82,8 +82,7 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
         left = [seed for seed in seeds
                 if not reuse(dataclasses.replace(config, seed=seed), recipe, cell.flags, needed, found, places)]
         finished += len(list(seeds)) - len(left)
-        # A stack of convolutions is no faster than one after the other (see replicas): those go to workers one by one.
-        size = 1 if config.network.startswith("conv") else math.ceil(count / math.ceil(jobs / len(cells)))
+        size = math.ceil(count / math.ceil(jobs / len(cells))) if _gains_from_stacks(config.network) else 1
         name = f"{pathlib.Path(recipe).name}-{digest(config)[:8]}-{config.steps}"
         wanted = list_wanted(cell, {table.name: table, **tables.load_readable()}.values())
         tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config.steps,
@@ -99,6 +98,11 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
             flags = recipes.read(cell.recipe, cell.flags).flags
             cells.setdefault(json.dumps([flags, chosen[0]]), (cell, *chosen))
     return list(cells.values())
+
+
+def _gains_from_stacks(network: str) -> bool:
+    """Return whether several seeds train faster as one program: no convolutions, and no wide layers (see replicas)."""
+    return not (network.startswith("conv") or networks.NETWORKS[network].faster_compiled)
 
 
 def choose_jobs() -> int:
