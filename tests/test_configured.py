@@ -139,6 +139,7 @@ def test_what_is_said_at_the_end_of_training():
 @pytest.mark.parametrize(("dataset", "flags", "compiled"), [
     ("other.npz", (), False), ("other.npz", ("--jit_compile=true",), True), ("dsprites", WIDE, True),
     ("dsprites", (*WIDE, "--precision=mixed_bfloat16"), "updates"),
+    ("dsprites", (*WIDE, "--jacobian_penalty=orthogonality", "--jacobian_weight=1"), "updates"),
     ("dsprites", (*WIDE, "--jit_compile=false"), False)])
 def test_xla_compiles_wide_dense_networks(folder, dataset, flags, compiled):
     assert fitting.choose_compiled(*configure(*flags, dataset=dataset)) == compiled

@@ -66,8 +66,10 @@ def choose_compiled(config: Configuration, dataset: data.Dataset) -> Compiled:
         return config.jit_compile == "true"
     if not (networks.NETWORKS[config.network].faster_compiled and dataset.is_image):
         return False
-    # On a CPU XLA multiplies matrices of 16 bits at the rate of float32; TensorFlow's own kernels do better.
-    return "updates" if config.precision != "float32" and not tf.config.list_physical_devices("GPU") else True
+    # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32, and the stacks of matrices of a Jacobian's
+    # gradient a hundred times as slowly as TensorFlow's own kernels do.
+    slow = config.precision != "float32" or config.jacobian_penalty != "none"
+    return "updates" if slow and not tf.config.list_physical_devices("GPU") else True
 
 
 def _make_callbacks(config: Configuration, run_dir: pathlib.Path | None,
