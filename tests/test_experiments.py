@@ -161,6 +161,14 @@ def test_listing_tables_needs_no_tensorflow():
         assert f"\n{name}  " in f"\n{said}"
 
 
+@pytest.mark.parametrize(("recipe", "seeds"), [
+    ("rolinek2018/synthetic_linear_ae", [(0, 1, 2)]), ("rolinek2018/dsprites_vae", [(0,), (1,), (2,)]),
+    ("bhowal2024/dsprites_vae", [(0,), (1,), (2,)])])
+def test_seeds_of_small_networks_alone_train_as_one_program(tmp_path, recipe, seeds):
+    made = table(tmp_path, TABLE.replace("rolinek2018/synthetic_linear_beta_vae", recipe))
+    assert [task.seeds for task in planning.plan(made, [], QUICK, 1, tasks.Places()).tasks] == seeds
+
+
 def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path):
     made, places = table(tmp_path), tasks.Places(results=str(tmp_path / "results"))
     task, = planning.plan(made, [], QUICK, 1, places).tasks

@@ -66,8 +66,8 @@ def choose_compiled(config: Configuration, dataset: data.Dataset) -> Compiled:
         return config.jit_compile == "true"
     if not (networks.NETWORKS[config.network].faster_compiled and dataset.is_image):
         return False
-    # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32, and the stacks of matrices of a Jacobian's
-    # gradient a hundred times as slowly as TensorFlow's own kernels do.
+    # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32, and takes more than fifty times as long
+    # as TensorFlow's own kernels for the gradient of a penalty on the Jacobian.
     slow = config.precision != "float32" or config.jacobian_penalty != "none"
     return "updates" if slow and not tf.config.list_physical_devices("GPU") else True
 
