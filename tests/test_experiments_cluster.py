@@ -1,4 +1,7 @@
-"""A cluster of two workers of which one is killed, and then the command itself: nothing is lost, nothing done twice."""
+"""A cluster of two workers of which one is killed, and then the command itself: nothing is lost, nothing done twice.
+
+One of the runs has a network that an extension adds.
+"""
 
 import csv
 import os
@@ -9,6 +12,7 @@ import time
 
 import psutil
 
+from vae_tf import extensions
 from vae_tf.experiments import recipes, results, scheduling
 
 # The first cell is done while the second is still training.
@@ -25,12 +29,16 @@ read = "metrics.dto.score"
 row = "short"
 column = "VAE"
 recipe = "rolinek2018/synthetic_linear_beta_vae"
-flags = ["--beta=0.25", "--steps=100"]
+flags = ["--beta=0.25", "--network=narrow", "--steps=100"]
 [[cells]]
 row = "long"
 column = "VAE"
 recipe = "rolinek2018/synthetic_linear_beta_vae"
 flags = ["--beta=0.5", "--batch_size=4", "--steps=20000", "--log_every=500", "--checkpoint_every=500"]
+"""
+EXTENSION = """
+from vae_tf import networks
+networks.register("narrow", networks.Dense((8,), "tanh", (8,), "tanh"))
 """
 SECONDS = 400       # until something must have happened, on a machine that is busy
 
@@ -46,11 +54,12 @@ def wait_for(what, *arguments):
 def start(folder, *arguments):
     with open(folder / "out.txt", "a") as out:
         return subprocess.Popen([sys.executable, "-m", "vae_tf.experiments", "two_runs.toml", *arguments], cwd=folder,
-                                stdout=out, stderr=out, env=environment())
+                                stdout=out, stderr=out, env=environment(folder))
 
 
-def environment():
-    return {**os.environ, "PYTHONPATH": str(recipes.CHECKOUT)}
+def environment(folder):
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(recipes.CHECKOUT), str(folder)]),
+            extensions.VARIABLE: "an_extension"}
 
 
 def trainings(root, steps):
@@ -81,6 +90,7 @@ def result_of(folder, steps):
 
 def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path):
     (tmp_path / "two_runs.toml").write_text(TABLE)
+    (tmp_path / "an_extension.py").write_text(EXTENSION)
     command = psutil.Process(start(tmp_path, "--jobs=2").pid)
     wait_for(newest_step, tmp_path)
 

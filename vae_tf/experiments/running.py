@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 from absl import flags
 
-from vae_tf import cli, console, data, evaluation, export, metrics, runs, training, workers
+from vae_tf import cli, console, data, evaluation, export, extensions, metrics, runs, training, workers
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError, make_printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
@@ -233,6 +233,7 @@ def main() -> None:
     task, parent = tasks.Task.from_json(sys.argv[1]), int(sys.argv[2])
     threading.Thread(target=stop_with, args=(parent,), daemon=True).start()
     try:
+        extensions.load()
         if not perform(task):
             sys.exit(STOPPED)
     except (InputError, OSError, training.NonFiniteError, training.DataError) as error:
