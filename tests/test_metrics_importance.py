@@ -1,4 +1,4 @@
-"""DCI: importances of scikit-learn's trees, and scores of importances."""
+"""DCI: importances of scikit-learn's trees and of binned ones, and scores of importances."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from codes import noisy
 
 from vae_tf import metrics
 from vae_tf.metrics import splitting
+from vae_tf.metrics.boosted_trees import BoostedTrees
 from vae_tf.metrics.importance import concentration
 
 
@@ -25,6 +26,42 @@ def test_dci_importance_is_sklearns():
     expected = np.stack([GradientBoostingClassifier(random_state=3).fit(codes[train], v[train]).feature_importances_
                          for v in factors.T], -1)
     np.testing.assert_allclose(metrics.dci(codes, factors, seed=3).parts["importance"], expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_binned_trees_of_one_latent_predict_what_sklearns_do(classes):
+    """One latent cannot tie with another, and 240 values have bins of their own."""
+    from sklearn.ensemble import GradientBoostingClassifier
+    rng = np.random.default_rng(classes)
+    z = rng.standard_normal((240, 1)).astype(np.float32).astype(np.float64)     # sklearn's exact trees see float32
+    v = np.digitize(z[:, 0] + 0.7 * rng.standard_normal(240), np.linspace(-1, 1, classes + 1)[1:-1]) + 5
+    ours, sklearns = BoostedTrees(z, v), GradientBoostingClassifier(random_state=0).fit(z, v)
+    np.testing.assert_array_equal(ours.classes, sklearns.classes_)
+    # Between two thresholds that are equally good, rounding decides: it may move a row or two.
+    assert np.mean(ours.predict(z) == sklearns.predict(z)) >= 1 - 3 / 240
+    assert ours.score(z, v) == np.mean(ours.predict(z) == v) < 1     # they do not learn all by heart
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_binned_trees_have_sklearns_importances_but_for_ties(classes):
+    """Seeds decide ties, so the means over seeds agree within their standard error."""
+    from sklearn.ensemble import GradientBoostingClassifier
+    rng = np.random.default_rng(1)
+    z = rng.standard_normal((240, 4)).astype(np.float32).astype(np.float64)
+    v = np.digitize(z @ [2, 1, 0.5, 0] + rng.standard_normal(240), np.linspace(-1, 1, classes + 1)[1:-1])
+    seeds = range(12)
+    ours = np.array([BoostedTrees(z, v, seed).importance for seed in seeds])
+    sklearns = np.array([GradientBoostingClassifier(random_state=seed).fit(z, v).feature_importances_
+                         for seed in seeds])
+    np.testing.assert_allclose(ours.sum(1), 1)
+    error = np.sqrt((ours.var(0, ddof=1) + sklearns.var(0, ddof=1)) / len(seeds))
+    # 4 of 22 degrees of freedom is passed once in 1,600; 0.002 covers that sklearn draws an order for each node.
+    assert (abs(ours.mean(0) - sklearns.mean(0)) < 4 * error + 0.002).all()
+
+
+def test_trees_without_a_split_have_no_importance():
+    trees = BoostedTrees(np.zeros((10, 2)), np.arange(10) % 2)
+    np.testing.assert_array_equal(trees.importance, 0)
 
 
 def test_concentration_by_hand():

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from vae_tf.arguments import Bins, Seed
 from vae_tf.kinds import decide
+from vae_tf.metrics.boosted_trees import BoostedTrees
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
@@ -16,13 +17,13 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
-          meaning="`dci` with histogram gradient boosting, whose numbers differ")
+          meaning="`dci` with trees on 255 bins of each latent, whose numbers lie close")
 def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
              seed: Seed = 0, score_alone: bool = False) -> Result:
-    """`dci` with histogram gradient boosting: the same depth, rate and number of trees, on 255 quantile bins.
+    """`dci` in a tenth of the time: the same trees, on 255 bins of each latent (`BoostedTrees`).
 
-    The importance of a latent is the total gain of its splits. This is another metric than `dci`: the scores of the two
-    rise and fall together, but their digits differ.
+    With up to 255 distinct values of each latent the two differ by ties alone. With more, trees that see every value
+    adapt themselves more closely to noise, so importances differ by some thousandths, or hundredths with few rows.
 
     Args:
         codes: [N, d].
@@ -39,7 +40,7 @@ def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tup
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return measure_dci("dci_fast", codes, factors, bins, kinds, seed, score_alone, _fit_histogram_boosted)
+    return measure_dci("dci_fast", codes, factors, bins, kinds, seed, score_alone, _fit_binned)
 
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1),
@@ -88,15 +89,9 @@ def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarra
     return learner, np.abs(learner.feature_importances_)        # rounding makes some zeros negative
 
 
-def _fit_histogram_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    learner = HistGradientBoostingClassifier(max_depth=3, early_stopping=False, random_state=seed).fit(z, v)
-    gain = np.zeros(z.shape[1])
-    for tree in (tree for iteration in learner._predictors for tree in iteration):   # sklearn has none in public
-        nodes = tree.nodes[tree.nodes["is_leaf"] == 0]
-        np.add.at(gain, nodes["feature_idx"], np.maximum(nodes["gain"], 0))
-    return learner, gain / gain.sum() if gain.any() else gain
+def _fit_binned(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[BoostedTrees, np.ndarray]:
+    trees = BoostedTrees(z, v, seed)
+    return trees, trees.importance
 
 
 def measure_dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None,
