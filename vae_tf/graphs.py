@@ -1,5 +1,6 @@
 """How a function of models becomes a graph."""
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,9 +17,15 @@ def trace(function: Callable[..., Any], models: Iterable[Any], **options: Any) -
 
     Args:
         function: takes and returns tensors.
-        models: the models whose methods the function calls.
+        models: what the function calls: models, or functions such as a decoder.
         options: the arguments of `tf.function`.
     """
-    modules = {kind.__module__.partition(".")[0] for model in models for kind in type(model).__mro__}
-    own = modules <= {*WRITTEN_AS_GRAPHS}
+    own = all(_list_packages(model) <= {*WRITTEN_AS_GRAPHS} for model in models)
     return tf.function(tf.autograph.experimental.do_not_convert(function) if own else function, **options)
+
+
+def _list_packages(model: Any) -> set[str]:
+    """Return the packages that define a model, a function or the model of a method."""
+    model = getattr(model, "__self__", model)
+    kinds = [model] if inspect.isfunction(model) else type(model).__mro__
+    return {kind.__module__.partition(".")[0] for kind in kinds}

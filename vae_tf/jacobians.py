@@ -77,7 +77,6 @@ def gram(f: Decoder, z: Annotated[tf.Tensor, Tensors("B d", empty=True)], *, out
         J = tf.cast(_compute_jacobian(f, rows, forward), tf.float64)
         return tf.linalg.matmul(J, J, transpose_a=True)
 
-    @tf.function        # so that an eager call is traced once, not once per chunk
     def all_chunks(z: tf.Tensor) -> tf.Tensor:
         rows = tf.shape(z)[0]
         chunks = -(-rows // chunk)
@@ -85,7 +84,8 @@ def gram(f: Decoder, z: Annotated[tf.Tensor, Tensors("B d", empty=True)], *, out
         grams = tf.map_fn(gram_of, padded, fn_output_signature=tf.float64, parallel_iterations=1)
         return tf.reshape(grams, [chunks * chunk, d, d])[:rows]
 
-    return all_chunks(z)
+    # An eager call is traced once, and not once per chunk.
+    return (tf.function(all_chunks) if tf.executing_eagerly() else all_chunks)(z)
 
 
 def _prepare(f: Decoder, z: tf.Tensor, output: str, mode: str | None) -> tuple[tf.Tensor, Callable[[tf.Tensor],

@@ -1,24 +1,41 @@
-"""Gradient boosted trees that predict classes: scikit-learn's GradientBoostingClassifier in a tenth of its time."""
+"""Gradient boosted trees that predict classes: those of scikit-learn, on bins, in a tenth of the time.
 
-from collections.abc import Sequence
-from typing import Any
+The trees of one round, one for each class, grow together: each step below works on all of them at once.
+"""
+
+from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from vae_tf.typing import Floats, Integers
 
 ROUNDS, RATE, DEPTH = 100, 0.1, 3       # scikit-learn's defaults, which disentanglement_lib takes
-BINS = 255                              # of a latent; scikit-learn reserves one more for values that are missing
+BINS = 255                              # of a latent
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
+
+
+class Round(NamedTuple):
+    """The trees of one round. Node m of a level has the children 2 m and 2 m + 1 in the next.
+
+    Examples whose bin of a latent is larger than a threshold go to the second child. A node that is not split has its
+    largest bin for a threshold, so that all go to the first.
+
+    levels: for each level, the latents and the thresholds of the splits, [S, nodes]; a tree for each of S scores.
+    steps: [S, 2^DEPTH], what the leaves add to the scores.
+    """
+
+    levels: list[tuple[Integers, Integers]]
+    steps: Floats
 
 
 class BoostedTrees:
     """Trees that predict classes from codes, like those of scikit-learn's GradientBoostingClassifier (Friedman 2001).
 
     The residuals, the choice of splits, the update of the leaves, and the number, depth and rate of the trees are those
-    of scikit-learn at its defaults. What differs is how a split is found. The values of a latent are put into 255 bins
-    of equally many examples first, which loses nothing of up to 255 distinct values, and scikit-learn's own histograms
-    then add up residuals in float32. Between splits that are equally good, a random order of the latents decides.
+    of scikit-learn at its defaults. But splits are between bins: the values of a latent are put into 255 bins of about
+    equally many examples first, which loses nothing of up to 255 distinct values. The residuals in a bin are added up
+    in float32. Between splits that are equally good, rounding or a random order of the latents decides.
 
     Attributes:
         classes: [C], sorted.
@@ -34,45 +51,60 @@ class BoostedTrees:
             v: the class [N] of each code; at least two of them differ.
             seed: seed of the order that decides between equally good splits.
         """
-        from sklearn.ensemble._hist_gradient_boosting.binning import _BinMapper  # it has no public name
-
         self.classes, labels = np.unique(v, return_inverse=True)
         several, latents = len(self.classes) > 2, z.shape[1]
         targets = (np.eye(len(self.classes))[labels].T if several else labels[np.newaxis]).astype(np.float64)
         shares = targets.mean(1, keepdims=True)
         self._start = np.log(shares) if several else np.log(shares / (1 - shares))
-        self._bins = _BinMapper(n_bins=BINS + 1, random_state=seed, n_threads=1).fit(z)
-        self._rounds: list[tuple[Integers, list[Any]]] = []     # the order of the latents, and a tree for each score
-        binned, counts, thresholds = self._bins.transform(z), self._bins.n_bins_non_missing_, self._bins.bin_thresholds_
+        self._edges = [_find_edges(values) for values in z.T]
+        self._rounds: list[Round] = []
+        binned = self._put_into_bins(z)
+        members = _list_members(binned)
         scores, gain = np.repeat(self._start, len(z), 1), np.zeros(latents)
         rate = RATE * (len(scores) - 1) / len(scores) if several else RATE
         random = np.random.default_rng(seed)
         for _ in range(ROUNDS):
-            order = random.permutation(latents)
-            columns, ordered_thresholds = binned.T[order].T, [thresholds[j] for j in order]
-            trees = []
-            for k, residuals in enumerate(targets - _find_shares(scores)):
-                tree, steps = _grow_tree(columns, counts[order], ordered_thresholds, residuals, rate)
-                scores[k] += steps
-                splits = tree.nodes[tree.nodes["is_leaf"] == 0]
-                np.add.at(gain, order[splits["feature_idx"]], np.maximum(splits["gain"], 0))
-                trees.append(tree)
-            self._rounds.append((order, trees))
+            residuals = targets - _find_shares(scores)
+            grown, nodes = _grow(binned, members, residuals, rate, random.permutation(latents), gain)
+            scores += np.take_along_axis(grown.steps, nodes, 1)
+            self._rounds.append(grown)
         self.importance = gain / gain.sum() if gain.any() else gain
 
     def predict(self, z: Floats) -> Integers:
         """Return the most likely class [N] of codes z [N, d]."""
-        binned = self._bins.transform(z)
+        binned = self._put_into_bins(z)
         scores = np.repeat(self._start, len(z), 1)
-        for order, trees in self._rounds:
-            columns = binned.T[order].T
-            for k, tree in enumerate(trees):
-                scores[k] += tree.predict_binned(columns, BINS, 1)
+        for grown in self._rounds:
+            nodes: Integers = np.zeros(scores.shape, np.uint8)
+            for latents, thresholds in grown.levels:
+                nodes = _descend(binned, nodes, latents, thresholds)
+            scores += np.take_along_axis(grown.steps, nodes, 1)
         return self.classes[scores.argmax(0) if len(scores) > 1 else (scores[0] > 0).astype(int)]
 
     def score(self, z: Floats, v: Integers) -> float:
         """Return the share of codes z [N, d] whose class [N] is predicted."""
         return float(np.mean(self.predict(z) == v))
+
+    def _put_into_bins(self, z: Floats) -> Integers:
+        """Return the bins uint8 [d, N] of codes [N, d]; values on an edge belong to the bin below it."""
+        return np.array([np.searchsorted(edges, values) for edges, values in zip(self._edges, z.T, strict=True)],
+                        np.uint8)
+
+
+def _find_edges(values: Floats) -> Floats:
+    """Return what lies between the bins of a latent's values [N], ascending."""
+    distinct = np.unique(values)
+    if len(distinct) <= BINS:
+        return (distinct[1:] + distinct[:-1]) / 2
+    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="midpoint"))
+
+
+def _list_members(binned: Integers) -> scipy.sparse.csr_array:
+    """Return [d BINS, N]: 1 where an example is in a bin of a latent."""
+    latents, examples = binned.shape
+    rows = (binned + BINS * np.arange(latents)[:, np.newaxis]).ravel()
+    return scipy.sparse.csr_array((np.ones(rows.size, np.float32), (rows, np.tile(np.arange(examples), latents))),
+                                  shape=(latents * BINS, examples))
 
 
 def _find_shares(scores: Floats) -> Floats:
@@ -83,24 +115,73 @@ def _find_shares(scores: Floats) -> Floats:
     return shares / shares.sum(0)
 
 
-def _grow_tree(binned: Integers, counts: Integers, thresholds: Sequence[Floats], residuals: Floats,
-               rate: float) -> tuple[Any, Floats]:
-    """Return a tree that fits residuals [N], and the step [N] that it adds to the score of each example."""
-    from sklearn.ensemble._hist_gradient_boosting.grower import TreeGrower
-
-    grower = TreeGrower(binned, (-residuals).astype(np.float32), np.ones(1, np.float32), max_depth=DEPTH,
-                        min_samples_leaf=1, min_hessian_to_split=0, n_bins=BINS + 1, n_bins_non_missing=counts,
-                        n_threads=1)
-    grower.grow()
-    leaves = grower.finalized_leaves
-    rows = np.concatenate([leaf.sample_indices for leaf in leaves])
-    sizes = [len(leaf.sample_indices) for leaf in leaves]
+def _grow(binned: Integers, members: scipy.sparse.csr_array, residuals: Floats, rate: float, order: Integers,
+          gain: Floats) -> tuple[Round, Integers]:
+    """Return trees that fit residuals [S, N], and the leaf [S, N] of each example; gains are added to gain [d]."""
+    trees, examples = residuals.shape
+    summed = residuals.astype(np.float32)[:, np.newaxis]
+    levels: list[tuple[Integers, Integers]] = []
+    nodes: Integers = np.zeros(residuals.shape, np.uint8)
+    sums, counts = _add_up(members, summed), _add_up(members, np.ones((1, 1, examples), np.float32))
+    for level in range(DEPTH):
+        if level:       # the histograms of second children are what those of the first leave of their parents'
+            first = nodes[:, np.newaxis] == 2 * np.arange(2 ** (level - 1), dtype=np.uint8)[:, np.newaxis]
+            sums, counts = (_interleave(found, parents - found) for parents, found in (
+                (sums, _add_up(members, first * summed)),
+                (counts, _add_up(members, first.astype(np.float32)))))
+        latents, thresholds, gains = _split(sums, counts, order)
+        np.add.at(gain, latents, gains)
+        levels.append((latents, thresholds))
+        nodes = _descend(binned, nodes, latents, thresholds)
     # The step of a leaf is one of Newton's: the sum of the residuals r over that of abs(r) (1 - abs(r)).
-    found, starts = residuals[rows], np.cumsum([0, *sizes[:-1]])
-    up, down = np.add.reduceat(found, starts), np.add.reduceat(abs(found) * (1 - abs(found)), starts)
-    of_leaf = rate * np.divide(up, down, out=np.zeros(len(leaves)), where=down > SMALLEST)
-    for leaf, step in zip(leaves, of_leaf, strict=True):
-        leaf.value = step
-    steps = np.empty(len(rows))
-    steps[rows] = np.repeat(of_leaf, sizes)
-    return grower.make_predictor(thresholds), steps
+    leaves = (nodes + 2**DEPTH * np.arange(trees)[:, np.newaxis]).ravel()
+    up, down = (np.bincount(leaves, values.ravel(), 2**DEPTH * trees).reshape(trees, -1)
+                for values in (residuals, abs(residuals) * (1 - abs(residuals))))
+    steps = rate * np.divide(up, down, out=np.zeros(up.shape), where=down > SMALLEST)
+    return Round(levels, steps), nodes
+
+
+def _add_up(members: scipy.sparse.csr_array, values: Floats) -> Floats:
+    """Return the sums of values [S, nodes, N] in each bin of each latent: [d, BINS, S, nodes]."""
+    columns = np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)
+    return (members @ columns).reshape(-1, BINS, *values.shape[:2])
+
+
+def _interleave(first: Floats, second: Floats) -> Floats:
+    """Return [..., 2 n] of first and second children [..., n]."""
+    return np.stack([first, second], -1).reshape(*first.shape[:-1], -1)
+
+
+def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Integers, Floats]:
+    """Return the latent, the threshold and the gain [S, nodes] of the best split of each node.
+
+    Args:
+        sums, counts: of residuals and of examples, [d, BINS, S, nodes]; counts may have S = 1.
+        order: of the latents, which decides between equal gains.
+    """
+    sums, counts = np.cumsum(sums, 1), np.cumsum(counts, 1)
+    number = counts[:1, -1:]
+    # What a split takes from the squared error is n1 n2 / n (mean1 - mean2)^2. Of centred residuals, whose sum is 0,
+    # that is n / (n1 n2) sum1^2.
+    gains = counts * (sums[:1, -1:] / np.maximum(number, 1))
+    gains -= sums
+    gains *= gains
+    weight = number - counts
+    weight *= counts
+    np.divide(gains, weight, out=gains, where=weight > 0)
+    gains *= weight > 0
+    best = gains.max(1)
+    latents = order[best[order].argmax(0)]
+    found = np.take_along_axis(gains, latents[np.newaxis, np.newaxis], 0)[0]
+    largest = found.max(0) * number[0, 0]
+    thresholds = np.where(largest > 0, found.argmax(0), BINS - 1).astype(np.uint8)
+    return latents, thresholds, largest
+
+
+def _descend(binned: Integers, nodes: Integers, latents: Integers, thresholds: Integers) -> Integers:
+    """Return the children [S, N] to which examples of bins [d, N] go from nodes [S, N] of trees."""
+    children = 2 * nodes
+    for k, own in enumerate(nodes):
+        for m, (latent, threshold) in enumerate(zip(latents[k], thresholds[k], strict=True)):
+            children[k] += (binned[latent] > threshold) & (own == m)
+    return children

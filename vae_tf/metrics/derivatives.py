@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import jacobians
+from vae_tf import graphs, jacobians
 from vae_tf.errors import InputError
 
 # Examples whose Jacobians are computed between two reports of progress.
@@ -23,7 +23,7 @@ def compute_grams(decoder: Callable, means: np.ndarray, progress: Callable[[int,
     if means.ndim != 2 or not means.size:
         raise InputError(f"means: expected shape [N, d], not empty; got {means.shape}")
     # Uses the graph itself, because TensorFlow warns of a tf.function that is built anew for each of several models.
-    program = tf.function(lambda z: jacobians.gram(decoder, z)).get_concrete_function(
+    program = graphs.trace(lambda z: jacobians.gram(decoder, z), [decoder]).get_concrete_function(
         tf.TensorSpec((None, means.shape[1])))
     found = []
     for start in range(0, len(means), BATCH):
@@ -44,7 +44,6 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
     def flat(z: tf.Tensor) -> tf.Tensor:
         return tf.reshape(jacobians.take_output(decoder(z), "natural"), [tf.shape(z)[0], -1])
 
-    @tf.function(input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])
     def program(z: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         # The gradient's tangents, d of them per example, are rows of one batch: were they vectorised instead, a
         # loaded decoder would compute gradients of its weights, too.
@@ -59,4 +58,4 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
         H = tangents.jvp(gradient, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         return flat(z), jacobians.jacobian(decoder, z, output="natural"), tf.reshape(H, [-1, d, d])
 
-    return program
+    return graphs.trace(program, [decoder], input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])

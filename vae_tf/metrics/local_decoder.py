@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import arguments, jacobians
+from vae_tf import arguments, graphs, jacobians
 from vae_tf.arguments import Count, Seed
 from vae_tf.errors import InputError
 from vae_tf.metrics.local_decoder_errors import LocalDecoders, check_posterior
@@ -82,7 +82,7 @@ def fit_local_decoders(decoder: Callable, means: np.ndarray, stddevs: np.ndarray
 
 def compile_for(function: Callable, decoder: Callable, d: int, draws: int) -> Callable:
     """Make a `tf.function` of means [B, d], factors [B, d, d], noise [B, draws, d]; it calls function(decoder, ...)."""
-    return tf.function(lambda *batch: function(decoder, *batch), input_signature=[
+    return graphs.trace(lambda *batch: function(decoder, *batch), [decoder], input_signature=[
         tf.TensorSpec((None, d)), tf.TensorSpec((None, d, d)), tf.TensorSpec((None, draws, d))])
 
 

@@ -12,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import checks, data, devices, memory, models, replicas, runs
+from vae_tf import checks, data, devices, graphs, memory, models, replicas, runs
 from vae_tf.console import Progress, StopRequest
 from vae_tf.data.batches import distribute_batches, draw_permutation, make_batches
 from vae_tf.errors import InputError
@@ -278,5 +278,5 @@ def _make_watch(program: replicas.Program, dataset: data.Dataset, watch: replica
     u_at = dataset.u_at if program.models[0].u_size else None
     u = tf.constant(np.stack([u_at(row) for row in indices])) if u_at else None
     x = tf.constant(np.stack([dataset.images_at(row) for row in indices]))
-    run = tf.function(lambda x, u: program.watch(watch, models.scale_to_unit_range(x), u))
+    run = graphs.trace(lambda x, u: program.watch(watch, models.scale_to_unit_range(x), u), [*program.models, watch])
     return lambda: run(x, u)
