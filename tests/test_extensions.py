@@ -5,6 +5,7 @@ import importlib
 import json
 import os
 import pathlib
+import runpy
 import shutil
 import subprocess
 import sys
@@ -262,6 +263,18 @@ def test_what_an_extension_adds_is_trained_exported_and_scored_from_the_command_
     # Without the variable nothing is added.
     code, _, error = programs.run("train.py", "--dataset=bars", folder=tmp_path)
     assert code == 2 and "dataset: expected one of" in error
+
+
+def test_dsprites_of_half_size_is_an_extension(registries):
+    runpy.run_path(str(ROOT / "benchmarks" / "half_dsprites.py"))
+    half, whole = data.load("half_dsprites"), data.load("dsprites")
+    assert len(half) == 3 * 6 * 40 * 16 * 16 and half.shape == (32, 32, 1) and half.complete_grid
+    indices = np.array([0, 1, 17, 100_000, len(half) - 1])
+    factors = half.factors_at(indices)
+    large = whole.images_at(np.ravel_multi_index((factors * [1, 1, 1, 2, 2]).T, (3, 6, 40, 32, 32))).astype(int)
+    expected = sum(large[:, i::2, j::2] for i in (0, 1) for j in (0, 1)) // 4
+    np.testing.assert_array_equal(half.images_at(indices), expected)
+    assert 0 < expected.max() <= 255 and "mlp_half_dsprites" in networks.NETWORKS
 
 
 ROOMS = {"models": models.MODELS, "networks": networks.NETWORKS, "data": data.DATASETS}
