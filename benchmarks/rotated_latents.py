@@ -32,7 +32,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).parents[1]), str(pathlib.Path(__file_
 import defaults
 import tensorflow as tf
 
-from vae_tf import data, export, jacobians, metrics, models
+from vae_tf import data, export, extensions, jacobians, metrics, models
 from vae_tf.data import held_out
 from vae_tf.experiments import figures
 
@@ -186,6 +186,7 @@ def main():
     parser.add_argument("--angles", default="0,5,10,20,30,45,random")
     parser.add_argument("--figure")
     given, flags = parser.parse_known_args()            # all other flags are train.py's
+    extensions.load()       # which may have the data of --exports
     angles = given.angles.split(",")
     columns = ("model", "rotation", *COLUMNS)
     print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|")
