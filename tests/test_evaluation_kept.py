@@ -63,22 +63,6 @@ def test_what_was_computed_before_a_stop_is_not_computed_again(tmp_path, counted
     assert not path.exists()
 
 
-def test_two_keys_share_a_file(tmp_path):
-    def outcome(score):
-        return kept.Outcome(metrics.Result("mig", score, {}, ""), [], 0.0, 1)
-
-    first = kept.Kept(tmp_path / ".scores", "codes")
-    second = first.share("decoder")
-    first.add("mig", "score", outcome(1.0))
-    second.add("mig", "score", outcome(2.0))
-    first.close()
-    first = kept.Kept(tmp_path / ".scores", "codes")
-    assert first.find("mig", "score") == outcome(1.0) and first.share("decoder").find("mig", "score") == outcome(2.0)
-    assert first.share("other").find("mig", "score") is None
-    first.close()
-    assert kept.Kept(None, "codes").share("decoder").find("mig", "score") is None
-
-
 @pytest.mark.parametrize("change", ["codes", "factors", "seed", "examples"])
 def test_what_depends_on_something_else_is_computed_again(tmp_path, counted, change):
     scores(tmp_path / ".scores")

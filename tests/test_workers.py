@@ -73,41 +73,6 @@ def wait_long():
     time.sleep(600)
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("pieces", [0, 4])
-def test_something_is_done_meanwhile_once_and_here(jobs, pieces):
-    done = []
-    found = dict(workers.run(sleep_a_moment, [(i,) for i in range(pieces)], jobs, lambda: done.append(os.getpid())))
-    assert done == [os.getpid()] and len(found) == pieces
-
-
-def test_processes_compute_meanwhile(tmp_path):
-    def wait_for_all():
-        deadline = time.monotonic() + 60
-        while len(list(tmp_path.iterdir())) < 6:
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-
-    assert len(dict(workers.run(touch, [(tmp_path, i) for i in range(6)], 2, wait_for_all))) == 6
-
-
-def touch(folder, i):
-    (folder / str(i)).touch()
-
-
-def test_an_error_meanwhile_ends_the_processes(recwarn):
-    family = {}
-
-    def fail():
-        family.update(list_workers())
-        raise KeyError
-
-    with pytest.raises(KeyError):
-        list(workers.run(wait_long, [()] * 2, 2, fail))
-    psutil.wait_procs(family.values(), timeout=20)
-    assert len(family) == 2 and not {*family} & {*list_workers()} and not recwarn.list
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux to end workers")
 def test_the_workers_of_a_killed_program_end_at_once(tmp_path):
     (tmp_path / "parent.py").write_text(PARENT)

@@ -21,8 +21,7 @@ SECONDS = 0.5               # time between two checks that the parent process is
 PR_SET_PDEATHSIG = 1        # of Linux' prctl
 
 
-def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int,
-        meanwhile: Callable[[], None] | None = None) -> Iterator[tuple[int, Any]]:
+def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Iterator[tuple[int, Any]]:
     """Give (i, function(*work[i])) for each piece of work, in any order; None in place of what a process died of.
 
     When a process dies, as by the hand of a system without memory, all that is left is tried again. When one dies
@@ -32,19 +31,11 @@ def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int,
         function: what is called in the processes.
         work: the arguments of each call.
         jobs: the number of processes; 1 computes in this one.
-        meanwhile: called once, here, while the processes compute; before everything else if there are none.
     """
     left, died = dict(enumerate(work)), False
-    if meanwhile and (jobs == 1 or not left):
-        meanwhile()
-        meanwhile = None
     while left:
         try:
-            started = _start(function, left, jobs)
-            if meanwhile:
-                _do(meanwhile, started)
-                meanwhile = None
-            for i, result in started:
+            for i, result in _start(function, left, jobs):
                 del left[i]
                 yield i, result
         except TerminatedWorkerError:
@@ -76,24 +67,10 @@ def warm_up(function: Callable[[], Any], jobs: int) -> Iterator[None]:
     except TerminatedWorkerError:       # `run` starts others
         pass
     except BaseException:
-        _stop(started)
+        get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
+        with warnings.catch_warnings(action="ignore"):      # joblib's, of work that was not done
+            started.close()     # type: ignore[attr-defined]
         raise
-
-
-def _do(meanwhile: Callable[[], None], started: Iterator) -> None:
-    """Call a function while processes compute what was started; nothing of that is left if it raises."""
-    try:
-        meanwhile()
-    except BaseException:
-        _stop(started)
-        raise
-
-
-def _stop(started: Iterator) -> None:
-    """Kill the processes, and drop what they were to compute."""
-    get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
-    with warnings.catch_warnings(action="ignore"):      # joblib's, of work that was not done
-        started.close()     # type: ignore[attr-defined]
 
 
 def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int) -> Iterator[tuple[int, Any]]:

@@ -20,11 +20,10 @@ KILLED = Outcome(InputError("its worker process was killed, and again when it wa
 
 
 def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, progress: Progress | None,
-            meanwhile: Callable[[], None] | None = None) -> dict[str, dict[Draw, Outcome]]:
+            ) -> dict[str, dict[Draw, Outcome]]:
     """Compute each metric on each of its draws, in parallel, the slow ones first.
 
     What `kept` has is not computed again. A metric of which a worker process dies twice has an InputError for a result.
-    `meanwhile` is called once, in this process, while the others compute.
     """
     declared = [metrics.METRICS[name] for name in names]
     work = [(metric, draw) for metric in declared for draw in list_draws(metric, len(codes.mean), asked.quick)]
@@ -37,7 +36,7 @@ def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, prog
         else:       # metrics of the posterior share its densities, and are computed together
             left.setdefault((draw, metric.name if "stddevs" not in metric.list_needs() else ""), []).append(metric)
     pieces = [(tuple(together), draw, codes, asked) for (draw, _), together in left.items()]
-    for i, found in workers.run(_measure_together, pieces, asked.jobs, meanwhile):
+    for i, found in workers.run(_measure_together, pieces, asked.jobs):
         together, draw, *_ = pieces[i]
         for metric, outcome in zip(together, found or [KILLED] * len(together), strict=True):
             if found:

@@ -45,20 +45,9 @@ class Kept:
     """
 
     def __init__(self, path: pathlib.Path | None, key: str) -> None:
+        self.key, self.found = key, {}      # type: ignore[var-annotated]
         self._held = contextlib.ExitStack()
         self._file = _open(path, self._held) if path else None
-        self._take(key)
-
-    def share(self, key: str) -> "Kept":
-        """Return the outcomes of another key in the same file, for as long as this one is open."""
-        other = Kept(None, key)
-        other._file = self._file
-        other._take(key)
-        return other
-
-    def _take(self, key: str) -> None:
-        """Read the outcomes of a key."""
-        self.key, self.found = key, {}      # type: ignore[var-annotated]
         if self._file is not None:
             self._file.seek(0)
             lines = self._file.read(LARGEST).split(b"\n")

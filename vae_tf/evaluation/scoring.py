@@ -89,22 +89,15 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
     if look is not None:
         look(select_factors(_encode(model, dataset, indices[:BATCH], asked.seed)[0], asked.factors))
     codes, terms = _encode(model, dataset, indices, asked.seed)
-    around: list[tuple[dict[str, metrics.Result], dict[str, str]]] = []
-
-    def look_around(kept: Kept) -> None:
-        around.append(_measure_around(model, dataset, asked.list_metrics_of_model(), indices[:asked.around], asked.seed,
-                                      progress, kept))
-
-    of_codes = Options(asked.list_metrics_of_codes(), **{name: getattr(asked, name) for name in options
-                                                         if name != "around"})
-    scored = _score(codes, of_codes, progress, keep, look_around)
+    scored = score(codes, asked.list_metrics_of_codes(), progress=progress, keep=keep,
+                   **{name: getattr(asked, name) for name in options if name != "around"})
     bound = metrics.elbo_terms(terms)
     measured = {name: {"examples": len(indices), "seed": asked.seed} for name in bound}
     history = {name: metrics.Result(**of) for name, of in model.card.get("history", {}).items()}
-    (results, skipped), = around
-    return scored._replace(indices=indices, results={**bound, **scored.results, **results},
-                           skipped={**scored.skipped, **skipped}, measured={**measured, **scored.measured},
-                           polarised={**history, **scored.polarised})
+    scored = scored._replace(indices=indices, results={**bound, **scored.results},
+                             measured={**measured, **scored.measured}, polarised={**history, **scored.polarised})
+    return measure_around(scored, model, dataset, asked.list_metrics_of_model(), examples=asked.around, seed=asked.seed,
+                          progress=progress, keep=keep)
 
 
 def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequence[str], *, examples: int = 200,
@@ -123,24 +116,18 @@ def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequ
         InputError: unknown metric.
     """
     checks.check_whole("examples", examples, 1)
-    with contextlib.closing(Kept(keep, "")) as kept:
-        results, skipped = _measure_around(model, dataset, names, evaluation.indices[:examples], seed, progress, kept)
-    return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
-
-
-def _measure_around(model: Any, dataset: Any, names: Sequence[str], indices: np.ndarray, seed: int,
-                    progress: Progress | None, kept: Kept) -> tuple[dict[str, metrics.Result], dict[str, str]]:
-    """Return the Results of metrics of the decoder and of theory around some examples, and why others have none."""
     if not names:
-        return {}, {}
-    context = metrics.Context.from_model(model, dataset, indices, seed)
-    mine = kept.share(make_key(_identify(model), dataset.fingerprint, model.card, context.x, context.codes, seed))
-    found = {name: outcome.result for name in names if (outcome := mine.find(name, AROUND))
-             if isinstance(outcome.result, metrics.Result)}
-    results, skipped = metrics.measure(
-        [name for name in names if name not in found], context, progress,
-        finished=lambda name, result: mine.add(name, AROUND, Outcome(result, [], 0.0, len(context.codes))))
-    return {name: {**found, **results}[name] for name in names if name not in skipped}, skipped
+        return evaluation
+    context = metrics.Context.from_model(model, dataset, evaluation.indices[:examples], seed)
+    key = make_key(_identify(model), dataset.fingerprint, model.card, context.x, context.codes, seed) if keep else ""
+    with contextlib.closing(Kept(keep, key)) as kept:
+        found = {name: outcome.result for name in names if (outcome := kept.find(name, AROUND))
+                 if isinstance(outcome.result, metrics.Result)}
+        results, skipped = metrics.measure(
+            [name for name in names if name not in found], context, progress,
+            finished=lambda name, result: kept.add(name, AROUND, Outcome(result, [], 0.0, len(context.codes))))
+    results = {name: {**found, **results}[name] for name in names if name not in skipped}
+    return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
 
 
 def _identify(model: Any) -> list[str]:
@@ -188,12 +175,7 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
     Raises:
         InputError: unknown metric or factor, or no active latents to be found.
     """
-    return _score(codes, Options(names, **options), progress, keep)
-
-
-def _score(codes: Codes, asked: Options, progress: Progress | None, keep: pathlib.Path | None,
-           meanwhile: Callable[[Kept], None] = lambda kept: None) -> Evaluation:
-    """Score Codes as `score` does; `meanwhile` is called once, while other processes compute."""
+    asked = Options(names, **options)
     check_codes(codes)
     if codes.factors is not None:       # decided for all rows, because a part of the rows might look like another kind
         codes = codes._replace(kinds=factor_kinds.decide(np.asarray(codes.factors), codes.kinds))
@@ -207,8 +189,7 @@ def _score(codes: Codes, asked: Options, progress: Progress | None, keep: pathli
     skipped = {name: why for name, why in lacking.items() if why}
     key = make_key(*codes, asked.examples, asked.seed, asked.samples_per_value) if keep else ""
     with contextlib.closing(Kept(keep, key)) as kept:
-        outcomes = compute([name for name in lacking if name not in skipped], codes, asked, kept, progress,
-                           lambda: meanwhile(kept))
+        outcomes = compute([name for name in lacking if name not in skipped], codes, asked, kept, progress)
     evaluation = Evaluation(mean, np.arange(len(mean)), {}, {}, {}, {}, skipped, polarised, absent, posterior, latents,
                             judge(posterior), codes.name_factors())
     for name, draws in outcomes.items():
