@@ -99,7 +99,7 @@ def _find_edges(values: Floats) -> Floats:
     return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="midpoint"))
 
 
-def _list_members(binned: Integers) -> scipy.sparse.csr_array:
+def _list_members(binned: Integers) -> "scipy.sparse.csr_array":
     """Return [d BINS, N]: 1 where an example is in a bin of a latent."""
     latents, examples = binned.shape
     rows = (binned + BINS * np.arange(latents)[:, np.newaxis]).ravel()
@@ -115,7 +115,7 @@ def _find_shares(scores: Floats) -> Floats:
     return shares / shares.sum(0)
 
 
-def _grow(binned: Integers, members: scipy.sparse.csr_array, residuals: Floats, rate: float, order: Integers,
+def _grow(binned: Integers, members: "scipy.sparse.csr_array", residuals: Floats, rate: float, order: Integers,
           gain: Floats) -> tuple[Round, Integers]:
     """Return trees that fit residuals [S, N], and the leaf [S, N] of each example; gains are added to gain [d]."""
     trees, examples = residuals.shape
@@ -141,7 +141,7 @@ def _grow(binned: Integers, members: scipy.sparse.csr_array, residuals: Floats, 
     return Round(levels, steps), nodes
 
 
-def _add_up(members: scipy.sparse.csr_array, values: Floats) -> Floats:
+def _add_up(members: "scipy.sparse.csr_array", values: Floats) -> Floats:
     """Return the sums of values [S, nodes, N] in each bin of each latent: [d, BINS, S, nodes]."""
     columns = np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)
     return (members @ columns).reshape(-1, BINS, *values.shape[:2])
