@@ -161,11 +161,12 @@ def test_listing_tables_needs_no_tensorflow():
         assert f"\n{name}  " in f"\n{said}"
 
 
-@pytest.mark.parametrize(("recipe", "seeds"), [
-    ("rolinek2018/synthetic_linear_ae", [(0, 1, 2)]), ("rolinek2018/dsprites_vae", [(0,), (1,), (2,)]),
-    ("bhowal2024/dsprites_vae", [(0,), (1,), (2,)])])
-def test_seeds_of_small_networks_alone_train_as_one_program(tmp_path, recipe, seeds):
-    made = table(tmp_path, TABLE.replace("rolinek2018/synthetic_linear_beta_vae", recipe))
+@pytest.mark.parametrize(("recipe", "flags", "seeds"), [
+    ("rolinek2018/synthetic_linear_ae", [], [(0, 1, 2)]), ("rolinek2018/synthetic_nonlinear_ae", [], [(0, 1, 2)]),
+    ("rolinek2018/synthetic_linear_ae", ["--network=mlp_mixture"], [(0,), (1,), (2,)]),
+    ("rolinek2018/dsprites_vae", [], [(0,), (1,), (2,)]), ("bhowal2024/dsprites_vae", [], [(0,), (1,), (2,)])])
+def test_seeds_of_small_networks_alone_train_as_one_program(tmp_path, recipe, flags, seeds):
+    made = table(tmp_path, TABLE.replace('"rolinek2018/synthetic_linear_beta_vae"', f'"{recipe}"\nflags = {flags}'))
     assert [task.seeds for task in planning.plan(made, [], QUICK, 1, tasks.Places()).tasks] == seeds
 
 
