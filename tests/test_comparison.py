@@ -121,7 +121,7 @@ def check_bad_input(folder):
     with pytest.raises(InputError, match=r"^--group_by: expected names of export, model, .*; got 'colour'$"):
         run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/vae*", "--group_by=colour")
     (folder / "file").touch()
-    with pytest.raises(InputError, match=r"^results: expected a folder that can be written, got file"):
+    with pytest.raises(InputError, match=r"^comparison_dir: expected a folder that can be written, got file"):
         run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/vae*", "--comparison_dir=file")
     (folder / "file").unlink()
     next((folder / "exported").glob(f"vae*/*/{export.CARD}")).unlink()

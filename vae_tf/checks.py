@@ -27,8 +27,8 @@ def check_function(name: str, value: Any, takes: Any) -> None:
     try:
         signature.bind(*takes)
     except TypeError as error:
-        raise InputError(f"{name}: expected a function that takes {len(takes)} arguments; got one that does not: "
-                         f"{error}") from None
+        count = f"{len(takes)} argument{'s' * (len(takes) != 1)}"
+        raise InputError(f"{name}: expected a function that takes {count}; got one that does not: {error}") from None
 
 
 def describe(value: Any) -> str:

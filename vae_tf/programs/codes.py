@@ -42,15 +42,21 @@ def show_scores(facts: report.Facts, verbose: bool) -> None:
         report.show(lambda width: report.make_tables(facts.scored, width))
 
 
-def check_results(folder: pathlib.Path, *paths: pathlib.Path) -> None:
-    """Raise InputError unless results could be written to a folder, before hours go into computing them."""
+def check_results(folder: pathlib.Path, *paths: pathlib.Path, name: str = "results") -> None:
+    """Raise InputError unless results could be written to a folder, before hours go into computing them.
+
+    Args:
+        folder: the folder.
+        paths: the files there that will be written.
+        name: what errors call the folder.
+    """
     try:
         files.check_writable(folder)
     except InputError as error:
-        raise InputError(f"results: {error}") from None
+        raise InputError(f"{name}: {error}") from None
     for path in paths:
         if path.is_dir():
-            raise InputError(f"results: expected a file or nothing at {path}; got a folder")
+            raise InputError(f"{name}: expected a file or nothing at {path}; got a folder")
 
 
 def name_factors(factors: Sequence[str] | None) -> str:

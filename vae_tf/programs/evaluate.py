@@ -134,7 +134,8 @@ def compare(asked: cli.ScoringRequest) -> None:
     loaded = {name: load_model("--compare", name, asked.trust_export) for name in cli.find_exports(asked.compare)}
     recipes = {name: model.card["recipe"] for name, model in loaded.items()}
     parts = choose_test_parts(loaded, asked.data)
-    check_results(asked.comparison_dir, *(asked.comparison_dir / name for name in report.COMPARISON_FILES))
+    check_results(asked.comparison_dir, *(asked.comparison_dir / name for name in report.COMPARISON_FILES),
+                  name="comparison_dir")
     score_missing(loaded, parts, asked.options)
     groups = report.group_models(dict(zip(loaded, report.results_frame([model.path for model in loaded.values()]),
                                           strict=True)), recipes, asked.group_by)
