@@ -220,6 +220,15 @@ def test_a_cell_whose_data_are_missing_says_what_it_needs(tmp_path):
     assert plan == planning.Plan([], 0, ["a row, a column is not run: no.npz: curl"])
 
 
+def test_cells_that_are_not_run_for_one_reason_are_one_line(tmp_path):
+    text = TABLE.replace("quick =", 'flags = ["--network=unheard_of"]\nquick =')
+    other = text[text.index("[[cells]]"):].replace("a column", "another column")
+    made = table(tmp_path, text + other.replace("unheard_of", 'unheard_of", "--beta=2'))
+    line, = planning.plan(made, [], QUICK, 1, tasks.Places()).problems
+    assert line.startswith("a row, a column and 1 more cell are not run: ")
+    assert "unheard_of" in line
+
+
 def test_seeds_train_side_by_side_from_a_common_step(tmp_path):
     def folder(seed, *steps):
         path = tmp_path / f"run-seed{seed}"

@@ -29,7 +29,7 @@ _NARROW = 100
 
 
 class Plan(NamedTuple):
-    """The tasks to do, the number of runs that are finished, and a line for each cell that cannot be run."""
+    """The tasks to do, the number of runs that are finished, and a line for each reason why cells cannot be run."""
 
     tasks: list[Task]
     finished: int
@@ -68,13 +68,14 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
     check_metrics(table)
     cells = _choose_cells(table, asked)
     cards = finding.find_exports(finding.list_export_roots(places)) if asked.score_only else {}
-    tasks, finished, problems = [], 0, []
+    tasks, finished = [], 0
+    not_run: dict[str, list[str]] = {}
     for cell, length, count in cells:
         recipe = cell.recipe or ""
         try:
             config = make_configuration(recipe, cell.flags, length)
         except (InputError, OSError) as error:
-            problems.append(f"{cell.row}, {cell.column} is not run: {cell.needs or error}")
+            not_run.setdefault(str(cell.needs or error), []).append(f"{cell.row}, {cell.column}")
             continue
         seeds: Iterable[int] = range(config.seed, config.seed + count)
         if asked.score_only:
@@ -89,7 +90,15 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
         wanted = list_wanted(cell, {table.name: table, **tables.load_readable()}.values())
         tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config.steps,
                        digest(config), wanted) for i in range(0, len(left), size)]
-    return Plan(tasks, finished, problems)
+    return Plan(tasks, finished, [_describe_problem(cells, reason) for reason, cells in not_run.items()])
+
+
+def _describe_problem(cells: Sequence[str], reason: str) -> str:
+    """Return one line for the cells that are not run for one reason."""
+    if len(cells) == 1:
+        return f"{cells[0]} is not run: {reason}"
+    others = len(cells) - 1
+    return f"{cells[0]} and {others} more cell{'s' * (others > 1)} are not run: {reason}"
 
 
 def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, int]]:
