@@ -96,7 +96,10 @@ def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path
 
     # A worker is killed: its training ends with it, and another worker goes on from the checkpoint.
     training, = trainings(command, 20000)
-    training.parent().send_signal(signal.SIGKILL)
+    worker = training.parent()
+    assert scheduling.TRIMS in worker.environ()         # which slows training down
+    assert scheduling.TRIMS not in training.environ()
+    worker.send_signal(signal.SIGKILL)
     wait_for(lambda: [other for other in trainings(command, 20000) if other != training])
     wait_for(lambda: not training.is_running())
     at = newest_step(tmp_path)

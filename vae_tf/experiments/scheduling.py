@@ -26,6 +26,9 @@ STOPPED = 3                     # see running
 STARTED = "--- started ---"      # a line in a log; what is above it is of an earlier process
 SECONDS_TO_STOP = 60
 THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+# By this variable dask has its workers give freed memory back to the system at once. Training takes it again at every
+# step, which made it take up to three times as long.
+TRIMS = "MALLOC_TRIM_THRESHOLD_"
 
 Outcome = tuple[str, str]       # "done", "stopped" or "failed", and why
 
@@ -70,6 +73,19 @@ def connect(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
         yield connected, sum(hosts.values()), max(hosts.values())
 
 
+def make_environment(sharing: int) -> dict[str, str]:
+    """Return the environment of a task's process, without what dask sets for its workers: one thread, and TRIMS.
+
+    Args:
+        sharing: the number of workers that share the processors of this machine.
+    """
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    paths = os.pathsep.join(filter(None, [str(recipes.CHECKOUT), os.environ.get("PYTHONPATH")]))
+    own = {**os.environ, **dict.fromkeys(THREADS, str(max(1, processors // sharing))), "PYTHONPATH": paths}
+    own.pop(TRIMS, None)
+    return own
+
+
 def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
     """On a worker: run a task in a process of its own, wait for it, and return its outcome.
 
@@ -80,10 +96,7 @@ def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
         key: the key by which `stop` finds the process.
         sharing: the number of workers that share the processors of this machine.
     """
-    threads = str(max(1, (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-                      // sharing))
-    paths = os.pathsep.join(filter(None, [str(recipes.CHECKOUT), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, **dict.fromkeys(THREADS, threads), "PYTHONPATH": paths}     # dask says 1 itself
+    environment = make_environment(sharing)
     pathlib.Path(log).parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as file:
         file.write(f"{STARTED}\n".encode())
