@@ -1,4 +1,3 @@
-import functools
 import gc
 import os
 import pathlib
@@ -62,19 +61,3 @@ def each_test_leaves_the_environment_as_it_was():
     """tf2onnx turns TensorFlow's logs on, which programs started by later tests would print."""
     with mock.patch.dict(os.environ):
         yield
-
-
-@pytest.fixture(autouse=True, scope="session")
-def each_catalogue_is_read_once():
-    """TFDS takes two seconds to read MNIST, which many tests ask for; its arrays are copied by whoever uses them."""
-    from vae_tf.data import catalogue
-
-    read = catalogue._read
-
-    @functools.cache
-    def once(name, split, data_dir, environment):
-        return read(name, split, data_dir)
-
-    catalogue._read = lambda name, split, data_dir: once(name, split, data_dir, os.environ.get("TFDS_DATA_DIR"))
-    yield
-    catalogue._read = read

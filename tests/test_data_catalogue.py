@@ -1,4 +1,3 @@
-import functools
 
 import numpy as np
 import pytest
@@ -6,8 +5,7 @@ from cases import NEEDS_MNIST
 from mixtures import check_posterior
 
 from vae_tf import data
-
-load = functools.cache(data.load)           # TFDS takes seconds to read MNIST
+from vae_tf.data import catalogue
 
 
 def check_what_is_known(loaded):
@@ -18,7 +16,7 @@ def check_what_is_known(loaded):
 
 @NEEDS_MNIST
 def test_digits_are_mixed_and_moved():
-    train = load("mnist").split("grid", "train")
+    train = data.load("mnist").split("grid", "train")
     mixed = data.load("linear_mixture_digits")
     A = mixed_columns(train)
     assert mixed.shape == (784,) and len(mixed.factors) == 10
@@ -44,7 +42,7 @@ def mixed_columns(train):
 @pytest.mark.parametrize("name", ["mnist", "fashion_mnist"])
 @NEEDS_MNIST
 def test_mnist_through_tfds(name):
-    ds = load(name)
+    ds = data.load(name)
     check_what_is_known(ds)
     assert len(ds) == 70_000 and ds.shape == (28, 28, 1) and ds.u_size == 10
     train, test = ds.split("grid", "train"), ds.split("grid", "test")
@@ -55,3 +53,15 @@ def test_mnist_through_tfds(name):
     np.testing.assert_array_equal(test.u_at(np.arange(9)).argmax(1), labels[:9, 0])
     mean = ds.split("grid", "train").images_at(np.arange(60_000)).mean() / 255
     assert mean == pytest.approx({"mnist": 0.1307, "fashion_mnist": 0.2860}[name], abs=5e-5)   # as is widely published
+
+
+@NEEDS_MNIST
+def test_a_process_reads_the_files_of_a_catalogue_once(monkeypatch):
+    first = data.load("mnist")
+    i = np.arange(100)
+    first.images_at(i)[:] = 0       # of a copy
+    monkeypatch.setattr(catalogue, "read_split", None)
+    again = data.load("mnist")
+    assert again.fingerprint == first.fingerprint
+    assert first.images_at(i).any()
+    np.testing.assert_array_equal(again.images_at(i), first.images_at(i))

@@ -1,6 +1,8 @@
 """Datasets that TensorFlow Datasets prepares: MNIST, Fashion-MNIST, and datasets made of MNIST's digits."""
 
 import contextlib
+import functools
+import os
 import pathlib
 import urllib.error
 import urllib.request
@@ -42,7 +44,13 @@ def load_mnist_digits(data_dir: str | None = None) -> Integers:
 
 
 def _read(name: str, split: str, data_dir: str | None) -> dict[str, Any]:
-    """Return the arrays of a split, by name."""
+    """Return the arrays of a split, by name; whoever changes them copies them first."""
+    folders = (folder and os.path.abspath(folder) for folder in (data_dir, os.environ.get("TFDS_DATA_DIR")))
+    return _read_once(name, split, *folders)
+
+
+@functools.lru_cache(maxsize=4)     # both splits of two datasets: a process that trains a model often scores it, too
+def _read_once(name: str, split: str, data_dir: str | None, default: str | None) -> dict[str, Any]:
     builder = find_builder(name, data_dir)
     prepare(name, builder)
     return read_split(builder, split)
