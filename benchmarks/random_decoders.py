@@ -15,13 +15,13 @@ from scipy.optimize import linear_sum_assignment
 from scipy.stats import ortho_group
 
 POINTS = 20
-SIZES = {2: (10, 6), 5: (1200, 1200, 1200, 4096), 6: (500, 500, 784)}     # of a decoder's layers, by its latents
+SIZES = {2: (60, 40, 20, 6), 5: (1200, 1200, 1200, 4096), 6: (500, 500, 784)}   # of a decoder's layers, by its latents
 NETWORKS = [("tanh", "Glorot uniform"), ("tanh", "Glorot normal"), ("tanh", "PyTorch"), ("tanh", "normal, 0.1"),
             ("relu", "Glorot uniform"), ("relu", "Glorot normal"), ("relu", "PyTorch")]
 
 
 def measure_distance(v, greedy=False):
-    """Return the distance of V [d, d] from the nearest signed permutation, or from the one that the greedy finds."""
+    """Return the distance of V [d, d] from its nearest signed permutation, or from one found greedily."""
     size = np.abs(v)
     if greedy:
         rows, columns, left = [], [], size.copy()
