@@ -34,8 +34,8 @@ class BoostedTrees:
 
     The residuals, the choice of splits, the update of the leaves, and the number, depth and rate of the trees are those
     of scikit-learn at its defaults. But splits are between bins: the values of a latent are put into 255 bins of about
-    equally many examples first, which loses nothing of up to 255 distinct values. The residuals in a bin are added up
-    in float32. Between splits that are equally good, rounding or a random order of the latents decides.
+    equally many examples first, which loses nothing of up to 255 distinct values. Scores and residuals are float32.
+    Between splits that are equally good, rounding or a random order of the latents decides.
 
     Attributes:
         classes: [C], sorted.
@@ -53,7 +53,7 @@ class BoostedTrees:
         """
         self.classes, labels = np.unique(v, return_inverse=True)
         several, latents = len(self.classes) > 2, z.shape[1]
-        targets = (np.eye(len(self.classes))[labels].T if several else labels[np.newaxis]).astype(np.float64)
+        targets = (np.eye(len(self.classes))[labels].T if several else labels[np.newaxis]).astype(np.float32)
         shares = targets.mean(1, keepdims=True)
         self._start = np.log(shares) if several else np.log(shares / (1 - shares))
         self._edges = [_find_edges(values) for values in z.T]
@@ -119,7 +119,7 @@ def _grow(binned: Integers, members: "scipy.sparse.csr_array", residuals: Floats
           gain: Floats) -> tuple[Round, Integers]:
     """Return trees that fit residuals [S, N], and the leaf [S, N] of each example; gains are added to gain [d]."""
     trees, examples = residuals.shape
-    summed = residuals.astype(np.float32)[:, np.newaxis]
+    summed = residuals[:, np.newaxis]
     levels: list[tuple[Integers, Integers]] = []
     nodes: Integers = np.zeros(residuals.shape, np.uint8)
     sums, counts = _add_up(members, summed), _add_up(members, np.ones((1, 1, examples), np.float32))
@@ -138,7 +138,7 @@ def _grow(binned: Integers, members: "scipy.sparse.csr_array", residuals: Floats
     up, down = (np.bincount(leaves, values.ravel(), 2**DEPTH * trees).reshape(trees, -1)
                 for values in (residuals, abs(residuals) * (1 - abs(residuals))))
     steps = rate * np.divide(up, down, out=np.zeros(up.shape), where=down > SMALLEST)
-    return Round(levels, steps), nodes
+    return Round(levels, steps.astype(np.float32)), nodes
 
 
 def _add_up(members: "scipy.sparse.csr_array", values: Floats) -> Floats:
