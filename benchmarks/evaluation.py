@@ -1,7 +1,7 @@
 """Measure where the time of `python evaluate.py` goes: `python benchmarks/evaluation.py [--export=exported/NAME]`.
 
 For each metric of the default it prints the processor seconds of its score, its chance level and its interval
-together, and their share of all. Then it prints the time of three steps as a ratio to what they replaced, in the same
+together, and their share of all. Then it prints the time of some steps as a ratio to what they replaced, in the same
 run: densities of the aggregate posterior on a grid to densities at each sample, Newton's steps of a logistic
 regression to L-BFGS, and histogram gradient boosting to scikit-learn's exact trees. Each is computed on one thread.
 """
@@ -61,11 +61,12 @@ def measure_model(model, dataset, indices):
 def compare(codes):
     """Yield names of steps and the ratio of their time to that of what they replaced."""
     means, stddevs = (a[:10_000].astype(np.float64) for a in (codes.mean, codes.stddev))
-    z = means + stddevs * np.random.default_rng(0).standard_normal(means.shape)
-    columns = (z[:, 0], means[:, 0], stddevs[:, 0])
-
-    yield ("densities, on a grid to at each sample", lambda: mixtures.log_mixture(*columns),
-           lambda: mixtures._compute_log_mixture(*columns))
+    mean, stddev = means[:, 0], stddevs[:, 0]
+    for samples in (10_000, 100_000):
+        z = np.resize(mean, samples) + np.resize(stddev, samples) * np.random.default_rng(0).standard_normal(samples)
+        yield (f"densities of {samples:,} samples, on a grid to at each",
+               lambda z=z: mixtures.log_mixture(z, mean, stddev),
+               lambda z=z: mixtures._compute_log_mixture(z, mean, stddev))
     scale = np.unique(codes.factors[:10_000, 1], return_inverse=True)[1]
     yield ("logistic regression, Newton to L-BFGS", lambda: readout.fit_logistic(means, scale),
            lambda: LogisticRegression(max_iter=1_000).fit(means, scale))
