@@ -5,7 +5,7 @@ import re
 import pytest
 
 from vae_tf.errors import InputError
-from vae_tf.experiments import figures, page, recipes, results, tables
+from vae_tf.experiments import figures, listing, page, recipes, results, tables
 from vae_tf.experiments.summaries import Summary
 
 RECIPE = "sikka2019/linear_mixture"         # 15,625 steps
@@ -151,6 +151,24 @@ def test_a_dead_model_has_no_score(places):
     # A number that means something of any model is there, and says of which models it is.
     one, two = entries(text, "Score")
     assert one.startswith("**0.10 ± 0.00**") and one.endswith("<br>2 seeds, 1 of them dead, 15,625 steps")
+
+
+def test_the_terminal_says_what_became_of_a_number(places):
+    """Runs of a dead model, or whose metric has no meaning, are not "not run"."""
+    path = places[0] / "some_table.toml"
+    table(places[0], CELLS, more="")
+    path.write_text(re.sub("^printed = .*$", "", path.read_text(), flags=re.MULTILINE))     # all metrics of all cells
+    lacking, drawn = result(2, 0, 0.3), result(3, 0, 0.8)
+    lacking["metrics"]["dto"]["no_meaning"] = "one latent carries information"
+    drawn["metrics"]["words"] = {"y": [1.0, 2.0]}
+    found = [result(1, 0, 1.7, state="dead"), result(1, 1, 1.7, state="dead"), lacking, drawn]
+    rows = [re.split("  +", line)[1:] for line in listing.list_numbers(tables.read(path), found)]
+    shown = {(column, metric): ours for column, metric, _, *ours in rows[1:]}
+    assert shown["one", "DtO"] == ["dead", "2", "100 epochs"]
+    assert shown["two", "DtO"] == ["no score", "1", "100 epochs"]
+    assert shown["three", "DtO"] == ["0.80", "1", "100 epochs"]
+    assert shown["three", "Curve"] == ["drawn", "1", "100 epochs"]
+    assert shown["four", "DtO"] == ["not run"]
 
 
 def test_a_score_without_meaning_says_why(places):

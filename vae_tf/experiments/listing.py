@@ -91,12 +91,13 @@ def list_numbers(table: tables.Table, found: Sequence[results.Result]) -> list[s
     rows = [head]
     for cell, name in table.list_numbers():
         metric = table.metrics[name]
-        of = [value for value in read_values(table, cell, name, found) if isinstance(value, int | float)]
-        shown = find_of_cell(table, cell, found)
-        length = f"{shown[0]['epochs']:g} epochs" if of and "epochs" in shown[0] else ""
+        values = [value for value in read_values(table, cell, name, found) if value is not None]
+        of, shown = [value for value in values if isinstance(value, int | float)], find_of_cell(table, cell, found)
+        ours = (format_spread(compute_mean(of), metric.decimals) if of else "drawn" if values else "not run"
+                if not shown else "dead" if all(map(results.is_dead, shown)) else "no score")
+        length = f"{shown[0]['epochs']:g} epochs" if shown and "epochs" in shown[0] else ""
         rows.append((cell.row, cell.column, metric.label, format_spread(cell.printed.get(name), metric.decimals),
-                     format_spread(compute_mean(of), metric.decimals) if of else "not run", str(len(of)) if of else "",
-                     length))
+                     ours, str(len(of) or len(shown) or ""), length))
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

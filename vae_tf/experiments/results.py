@@ -118,6 +118,11 @@ def find_of_experiment(found: Iterable[Result], name: str) -> list[Result]:
     return [result for result in found if result.get("experiment") == name and result["numerics"] == NUMERICS]
 
 
+def is_dead(result: Result) -> bool:
+    """Say whether a result is of a model that says nothing about x, or next to nothing."""
+    return (result.get("verdict") or {}).get("state") in ("dead", "nearly dead")
+
+
 def find_key(metric: Metric) -> str | None:
     """Return the key in a result's `metrics` that a metric reads; None if it reads something else, such as history."""
     head, _, rest = metric.read.partition(".")

@@ -11,7 +11,6 @@ from vae_tf.experiments import claims, listing, results, tables
 
 INSIDE, ORDER, NEITHER, ALONE = "inside", "same order", "neither", "outside, order not known"
 HOLDS, FAILS, SO_FAR, UNKNOWN = "holds", "does not hold", "holds so far", "not run"
-DEAD = ("dead", "nearly dead")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Summary:
         """Return a metric of a cell over seeds."""
         there = self.of[cell.row, cell.column]
         values = self._list_values(cell, name)
-        dead = sum((result.get("verdict") or {}).get("state") in DEAD for result in there)
+        dead = sum(map(results.is_dead, there))
         return Number(tuple(value for value in values if value is not None), dead, len(there))
 
     def list_pairs(self, cell: tables.Cell, x: str, y: str) -> tuple[list[Any], list[Any]]:
