@@ -87,6 +87,7 @@ def test_a_tanh_target_is_recovered_to_float_precision_and_the_linear_model_lose
     assert (fits.delta_linear > 1e6 * fits.delta).all()
     result = local_decoder_error(fits)
     assert result.score < 1e-10 and result.parts["relative_linear"] > 0.01
+    assert result.parts["over_linear"] == pytest.approx(result.score / result.parts["relative_linear"])
     assert result.parts["p_value"] == pytest.approx(2 / 2**6)          # six pairs, all of one sign
     np.testing.assert_allclose(result.parts["delta_per_pixel"] * 20, result.parts["delta"])
     np.testing.assert_allclose(fits.gram, np.broadcast_to(W @ W.T, (6, 3, 3)), rtol=1e-4, atol=1e-4)
@@ -102,6 +103,7 @@ def test_on_a_linear_target_both_tie_where_tanh_can_be_linear():
     # A target beyond (-1, 1) is out of tanh's reach: the linear model must win.
     wide = fit_local_decoders(lambda z: z @ W, MEANS, STDDEVS)
     assert (wide.delta_linear < 1e-9 * wide.stochastic).all() and (wide.delta > 1e-3 * wide.stochastic).all()
+    assert local_decoder_error(wide).parts["over_linear"] > 1e6
 
 
 def test_linear_decoder_the_jacobian_is_exact_up_to_monte_carlo():

@@ -39,20 +39,22 @@ def local_decoder_error(fits: LocalDecoders) -> Result:
     """Errors of the linear and the non-linear local decoder (bhowal (11), (12), Table 1).
 
     The score is the mean over x of ||y - f_D(M_D eps)||^2, divided by the mean of ||y||^2. It is 0 if the local decoder
-    is exact, and 1 if it predicts no better than 0 does. The part relative_linear is the same for the linear model.
-    p_value is that of Wilcoxon's signed-rank test on the paired delta and delta_linear.
+    is exact, and 1 if it predicts no better than 0 does. The part relative_linear is the same for the linear model, and
+    over_linear is the score over relative_linear: below 1, tanh fits better than a plane. p_value is that of Wilcoxon's
+    signed-rank test on the paired delta and delta_linear.
 
     Args:
         fits: LocalDecoders.
 
     Returns:
-        Result; parts: relative_linear; delta, delta_linear (sums over pixels); delta_per_pixel,
+        Result; parts: relative_linear; over_linear; delta, delta_linear (sums over pixels); delta_per_pixel,
         delta_linear_per_pixel; p_value; per_example, per_example_linear [N]: the sums.
     """
     noise = fits.stochastic.mean()
     delta, linear = fits.delta.mean(), fits.delta_linear.mean()
     return Result("local_decoder_error", ratio(delta, noise),
-                  {"relative_linear": np.array(ratio(linear, noise)), "delta": delta, "delta_linear": linear,
+                  {"relative_linear": np.array(ratio(linear, noise)), "over_linear": np.array(ratio(delta, linear)),
+                   "delta": delta, "delta_linear": linear,
                    "delta_per_pixel": delta / fits.pixels, "delta_linear_per_pixel": linear / fits.pixels,
                    "p_value": np.array(_wilcoxon(fits.delta, fits.delta_linear)),
                    "per_example": fits.delta, "per_example_linear": fits.delta_linear},
