@@ -134,3 +134,10 @@ def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path
     steps = [int(line.split("/")[0][5:].replace(",", "")) for line in log.splitlines() if line.startswith("step ")]
     assert steps == sorted(steps)       # no process began anew
     assert len(list(tmp_path.glob("exported/*/*/saved_model.pb"))) == 2
+
+
+def test_two_commands_run_side_by_side(recwarn):
+    """Each has its own ports: dask's default for its server is one for all, and it warns that this is taken."""
+    with scheduling.connect(None, 1), scheduling.connect(None, 1) as (_, workers, sharing):
+        assert (workers, sharing) == (1, 1)
+    assert not [str(w.message) for w in recwarn if "Port" in str(w.message)]

@@ -56,7 +56,8 @@ def connect(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
         logging.getLogger(name).setLevel(logging.CRITICAL)       # a worker's death is no error: another one goes on
     if not scheduler:
         with module.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, memory_limit=0,
-                                 dashboard_address=None, silence_logs=logging.CRITICAL) as cluster, \
+                                 dashboard_address="127.0.0.1:0",       # any port that is free: commands run together
+                                 silence_logs=logging.CRITICAL) as cluster, \
              module.Client(cluster) as connected:
             yield connected, jobs, jobs
         return
