@@ -154,17 +154,29 @@ def format_with_spread(mean: float, spread: float | None, decimals: int) -> str:
 
 def describe_length(summary: Summary, cell: tables.Cell) -> str:
     """Say how long a cell was trained, and out of how long if it was shortened."""
-    result, recipe = summary.of[cell.row, cell.column][0], recipes.read(cell.recipe or "", cell.flags)
-    if not result["steps"]:
+    if not summary.of[cell.row, cell.column][0]["steps"]:
         return "untrained"
-    in_epochs = recipe.epochs is not None
-    whole, done = (recipe.epochs, result["epochs"]) if in_epochs else (recipe.steps, result["steps"])
-    unit = "epochs" if in_epochs else "steps"
+    done, whole, unit = measure_length(summary, cell)
+    if is_shortened(summary, cell):
+        return f"{done:,g} of {whole:,g} {unit}"
     # A run is a whole number of steps, so that its epochs need not be whole.
-    shortened = whole is not None and done < 0.999 * whole
-    if whole is not None and not shortened and done < 1.001 * whole:
-        done = whole
-    return f"{done:,g} of {whole:,g} {unit}" if shortened else f"{done:,g} {unit}"
+    return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}"
+
+
+def measure_length(summary: Summary, cell: tables.Cell) -> tuple[float, float | None, str]:
+    """Return how long a cell was trained, how long its recipe trains, or None, and the unit of both."""
+    result, recipe = summary.of[cell.row, cell.column][0], recipes.read(cell.recipe or "", cell.flags)
+    if recipe.epochs is not None:
+        return result["epochs"], recipe.epochs, "epochs"
+    return result["steps"], recipe.steps, "steps"
+
+
+def is_shortened(summary: Summary, cell: tables.Cell) -> bool:
+    """Say whether a cell was trained for less time than its recipe says."""
+    if not cell.recipe or not summary.of[cell.row, cell.column]:
+        return False
+    done, whole, _ = measure_length(summary, cell)
+    return whole is not None and done < 0.999 * whole
 
 
 def write_claims(summary: Summary) -> list[str]:
@@ -174,6 +186,8 @@ def write_claims(summary: Summary) -> list[str]:
     lines = ["**Claims**\n", "| claim | measured | |", "|---|---|---|"]
     for check in summary.table.checks:
         state, measured = summary.check(check)
+        if measured and any(is_shortened(summary, cell) for cell in summary.list_cells(check)):
+            state += " after shortened training"
         label = summary.table.metrics[check.metric].label
         lines.append(f"| {check.says} | {'<br>'.join([f'{label}:', *measured]) if measured else ''} | {state} |")
     return [*lines, ""]

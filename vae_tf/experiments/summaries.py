@@ -108,15 +108,19 @@ class Summary:
 
     def check(self, check: claims.Check) -> tuple[str, list[str]]:
         """Say whether a claim holds (HOLDS, FAILS, SO_FAR or UNKNOWN), with a line for each cell or row measured."""
-        rows = check.rows or tuple(dict.fromkeys(cell.row for cell in self.table.cells))
-        cells = [cell for cell in self.table.cells
-                 if cell.row in rows and (not check.columns or cell.column in check.columns)]
-        judged = [self._check_order(check, row) for row in rows] if check.rising else [
-            self._check_bounds(check, cell) for cell in cells]
+        cells = self.list_cells(check)
+        judged = [self._check_order(check, row) for row in dict.fromkeys(cell.row for cell in cells)
+                  ] if check.rising else [self._check_bounds(check, cell) for cell in cells]
         states = [holds for holds, _, _ in judged]
         state = (FAILS if False in states else UNKNOWN if True not in states
                  else HOLDS if all(complete for _, complete, _ in judged) else SO_FAR)
         return state, [line for _, _, line in judged if line]
+
+    def list_cells(self, check: claims.Check) -> list[tables.Cell]:
+        """List the cells that a claim is about."""
+        columns = check.columns or tuple(itertools.chain(*check.rising))
+        return [cell for cell in self.table.cells
+                if (not check.rows or cell.row in check.rows) and (not columns or cell.column in columns)]
 
     def _check_bounds(self, check: claims.Check, cell: tables.Cell) -> tuple[bool | None, bool, str]:
         """Return whether a number is within bounds (None if not measured), whether it was measured, and a line."""
