@@ -4,6 +4,7 @@ One of the runs has a network that an extension adds.
 """
 
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -11,9 +12,10 @@ import sys
 import time
 
 import psutil
+import pytest
 
 from vae_tf import extensions
-from vae_tf.experiments import recipes, results, scheduling
+from vae_tf.experiments import recipes, results, scheduling, tasks
 
 # The first cell is done while the second is still training.
 TABLE = """
@@ -141,3 +143,46 @@ def test_two_commands_run_side_by_side(recwarn):
     with scheduling.connect(None, 1), scheduling.connect(None, 1) as (_, workers, sharing):
         assert (workers, sharing) == (1, 1)
     assert not [str(w.message) for w in recwarn if "Port" in str(w.message)]
+
+
+@pytest.fixture
+def sleeping_tasks(tmp_path, monkeypatch):
+    """Tasks of which each sleeps for half a second on its worker, in place of training."""
+    def sleep(*_):
+        time.sleep(0.5)
+        return "done", ""
+    monkeypatch.setattr(scheduling, "perform", sleep)
+    return [tasks.Task(name=f"task{i}", places=tasks.Places(run_root=str(tmp_path))) for i in range(6)]
+
+
+def test_no_task_waits_in_a_busy_worker(sleeping_tasks):
+    """It would stay there while other workers have nothing to do."""
+    module, held = scheduling.import_distributed(), []
+    with module.LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address="127.0.0.1:0",
+                             ) as cluster, module.Client(cluster) as watching:
+        outcomes = scheduling.run(sleeping_tasks, cluster.scheduler_address, 0,
+                                  lambda *_: held.append([len(keys) for keys in watching.processing().values()]))
+    assert set(outcomes.values()) == {("done", "")} and len(outcomes) == 6
+    assert max(map(max, held)) == 1 and [1, 1] in held
+
+
+def test_tasks_fail_in_one_line_when_the_scheduler_goes(sleeping_tasks, tmp_path):
+    def start_dask(*arguments):
+        return subprocess.Popen([sys.executable, "-m", "distributed.cli.dask_" + arguments[0], *arguments[1:]],
+                                cwd=tmp_path, stderr=subprocess.DEVNULL)
+
+    address = tmp_path / "scheduler.json"
+    scheduler = start_dask("scheduler", "--host=127.0.0.1", "--port=0", "--no-dashboard", f"--scheduler-file={address}")
+    wait_for(address.exists)
+    worker = start_dask("worker", f"--scheduler-file={address}", "--nthreads=1", "--no-dashboard")
+    try:
+        where = json.loads(address.read_text())["address"]
+        with scheduling.import_distributed().Client(where) as watching:
+            watching.wait_for_workers(1, timeout=SECONDS)
+        outcomes = scheduling.run(sleeping_tasks, where, 0, lambda found, *_: len(found) == 2 and scheduler.kill())
+    finally:
+        for process in (scheduler, worker):
+            process.kill()
+            process.wait()
+    assert list(outcomes) == [task.label for task in sleeping_tasks]
+    assert set(outcomes.values()) == {("done", ""), scheduling.GONE}

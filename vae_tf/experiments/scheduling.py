@@ -31,6 +31,7 @@ THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 TRIMS = "MALLOC_TRIM_THRESHOLD_"
 
 Outcome = tuple[str, str]       # "done", "stopped" or "failed", and why
+GONE = ("failed", "the scheduler has gone, or has dropped it")
 
 _processes: dict[str, subprocess.Popen] = {}        # of this worker, by key
 
@@ -148,12 +149,22 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
     with connect(scheduler, jobs) as (connected, workers, sharing):
         logs = {task.label: str(pathlib.Path(task.places.run_root, f"{task.name}-seed{task.seeds[0]}" if task.seeds
                                              else task.name, "log.txt")) for task in tasks}
-        futures = {task.label: connected.submit(perform, task.as_json(), task.name, logs[task.label],
-                                                f"{command} {task.label}", sharing, key=f"{command} {task.label}",
-                                                pure=False) for task in tasks}
+        waiting = collections.deque(tasks)
+        futures: dict[str, Any] = {}
         outcomes: dict[str, Outcome] = {}
         try:
-            while len(outcomes) < len(futures):
+            while len(outcomes) < len(tasks):
+                # A task is submitted when there is a worker for it. Of those that wait in a busy worker, the scheduler
+                # leaves some there while other workers have nothing to do, because it does not know how long they take.
+                threads = count_threads(connected)
+                if threads is None:
+                    outcomes.update({task.label: GONE for task in waiting})
+                    waiting.clear()
+                while waiting and len(futures) - len(outcomes) < (threads or 0):
+                    task = waiting.popleft()
+                    key = f"{command} {task.label}"
+                    futures[task.label] = connected.submit(perform, task.as_json(), task.name, logs[task.label], key,
+                                                           sharing, key=key, pure=False)
                 for label, future in futures.items():
                     if label not in outcomes and future.done():
                         outcomes[label] = read_outcome(future)
@@ -167,10 +178,18 @@ def run(tasks: Sequence[Any], scheduler: str | None, jobs: int,
     return outcomes
 
 
+def count_threads(connected: Any) -> int | None:
+    """Count the tasks that all workers of a client can do at a time; None if its scheduler has gone."""
+    try:
+        return sum(connected.nthreads().values()) if connected.status in ("running", "connecting") else None
+    except OSError:
+        return None
+
+
 def read_outcome(future: Any) -> Outcome:
     """Return the outcome of a future that is done."""
     if future.status == "finished":
         return future.result()
     if future.status == "error":        # such as workers that died again and again
         return "failed", " ".join(str(future.exception()).split())
-    return "failed", "the scheduler has gone, or has dropped it"
+    return GONE
