@@ -2,8 +2,11 @@
 
 import os
 import pathlib
+import platform
 import subprocess
 import sys
+
+import pytest
 
 ROOT = pathlib.Path(__file__).parents[1]
 WATCHING = """
@@ -26,6 +29,16 @@ ON_OPENVINO = """
 import keras
 assert keras.backend.backend() == "openvino"
 import vae_tf
+"""
+# train.py ends where it looks for the other machines, which is after TensorFlow was imported.
+CHOOSING = """
+import atexit, os, runpy, sys
+sys.argv = ["train.py", "--strategy=multi_worker", *{flags}]
+def tell():
+    from tensorflow.python.util._pywrap_util_port import IsMklEnabled
+    print(os.environ.get("TF_ENABLE_ONEDNN_OPTS"), IsMklEnabled())
+atexit.register(tell)
+runpy.run_path("train.py", run_name="__main__")
 """
 
 
@@ -64,3 +77,15 @@ def test_a_program_says_nothing_of_its_imports_and_of_tensorflow_s_advice_to_its
     assert (done.returncode, done.stdout) == (0, "")
     said, = done.stderr.splitlines()
     assert said.endswith("a warning")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="TensorFlow has the kernels of oneDNN on x86 alone")
+@pytest.mark.parametrize(("flags", "given", "told"), [
+    (["--dataset=dsprites"], None, "1 True"), (["--dataset=synthetic_linear", "--network=mlp_dsprites"], None, "1 True"),
+    (["--dataset=dsprites"], "0", "0 False"), (["--dataset=synthetic_linear"], None, "None"),
+    (["--dataset=dsprites", "--network=mlp_tcl"], None, "None")])
+def test_training_takes_the_kernels_of_onednn_unless_networks_are_narrow(monkeypatch, flags, given, told):
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    done = python(CHOOSING.format(flags=flags), **({"TF_ENABLE_ONEDNN_OPTS": given} if given else {}))
+    assert "needs the environment variable TF_CONFIG" in done.stderr
+    assert done.stdout.startswith(told), done.stderr       # what TensorFlow does by itself depends on the processor

@@ -25,6 +25,7 @@ Activation = str | Callable[[Tensor], Tensor] | None
 LayerMaker = Callable[..., Any]                     # (kind, *args, **options) -> a Keras layer
 # Settings of Keras that the networks depend on. A user's keras.json may have other values.
 KERAS = {"floatx": "float32", "image_data_format": "channels_last", "epsilon": 1e-7}
+NARROW = 100                # units of the widest hidden layer of a narrow network
 DTYPES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
@@ -41,11 +42,13 @@ class Maker(abc.ABC):
     images_only: whether it takes images alone, and not vectors.
     faster_compiled: whether XLA makes its training steps on images faster.
     linear: whether encoder and decoder are affine maps, so that theory of linear models applies.
+    narrow: whether its layers are so narrow that a training step is calls of kernels more than arithmetic.
     """
 
     images_only: bool = False
     faster_compiled: bool = False
     linear: bool = False
+    narrow: bool = False
 
     @abc.abstractmethod
     def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
@@ -79,6 +82,11 @@ class Dense(Maker):
     def linear(self) -> bool:       # type: ignore[override]
         """Whether there is no hidden layer."""
         return not self.encoder and not self.decoder
+
+    @property
+    def narrow(self) -> bool:       # type: ignore[override]
+        """Whether no hidden layer has more than 100 units."""
+        return max((*self.encoder, *self.decoder), default=0) <= NARROW
 
     def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
         """Return the two networks, for data of any shape."""

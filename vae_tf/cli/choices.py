@@ -35,6 +35,7 @@ class Choices(NamedTuple):
 
     models: Mapping[str, Model]
     networks: tuple[str, ...]
+    narrow_networks: tuple[str, ...]
     likelihoods: tuple[str, ...]
     optimizers: tuple[str, ...]
     schedules: tuple[str, ...]
@@ -57,7 +58,8 @@ def gather() -> Choices:
     kinds = {name: Model(kind.has_prior, kind.default_beta, kind.beta_term, kind.weighs_kl_by_beta(),
                          kind.warms_up(), kind.options)
              for name, kind in models.MODELS.items()}
-    return Choices(kinds, tuple(networks.NETWORKS), distributions.LIKELIHOODS, tuple(training.OPTIMIZERS),
+    narrow = tuple(name for name, maker in networks.NETWORKS.items() if maker.narrow)
+    return Choices(kinds, tuple(networks.NETWORKS), narrow, distributions.LIKELIHOODS, tuple(training.OPTIMIZERS),
                    tuple(training.SCHEDULES), training.WARMED_UP, penalties.PENALTIES, networks.DTYPES,
                    tuple(devices.STRATEGIES), models.DEFAULT)
 

@@ -60,8 +60,11 @@ def start() -> None:
     atexit.register(end_by_signal)     # the function that is registered first runs last
 
 
-def import_tensorflow() -> None:
+def import_tensorflow(narrow: bool = False) -> None:
     """Import TensorFlow without what its native code prints, unless the environment asks for it.
+
+    Args:
+        narrow: whether nothing but narrow networks will be trained or scored, see `environment.choose_kernels`.
 
     TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
     TF_CPP_MIN_LOG_LEVEL below 3 lets everything through. The garbage collector, which would find nothing, leaves alone
@@ -69,6 +72,7 @@ def import_tensorflow() -> None:
     printed either.
     """
     silent = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
+    environment.choose_kernels(narrow)
     gc.disable()
     with _silence_native_output() if silent else contextlib.nullcontext():
         import tensorflow as tf

@@ -50,7 +50,7 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
     """Run what is left to do of a table; return whether every task came to its end."""
     scheduling.import_distributed()        # before the slow imports
     found = results.read_all(asked.results)
-    console.import_tensorflow()
+    console.import_tensorflow(narrow=True)     # so that the choice of kernels is left to the processes of the tasks
     from vae_tf.experiments import planning
 
     places = tasks.Places(asked.run_root, asked.export_root, asked.results, tuple(asked.adopt))

@@ -4,9 +4,12 @@
 """
 
 if __name__ == "__main__":
+    import sys
+
     from vae_tf import console
+    from vae_tf.experiments.tasks import Task
     console.start()     # before the slow imports
-    console.import_tensorflow()
+    console.import_tensorflow(narrow=Task.from_json(sys.argv[1]).narrow)
 
 import contextlib
 import dataclasses

@@ -41,6 +41,7 @@ class Task:
     digest: a digest of the configuration, which a worker must come to as well.
     wanted: the metrics to measure.
     function: "module:function" of an experiment that trains nothing; the recipe is then empty.
+    narrow: whether the networks are narrow, see networks.Maker.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Task:
     digest: str = ""
     wanted: Wanted = ()
     function: str = ""
+    narrow: bool = False
 
     @property
     def label(self) -> str:

@@ -39,10 +39,12 @@ def run(name: str) -> None:
 
 
 def _load_train(flags: "FlagValues") -> Callable[[], Any]:
-    from vae_tf import cli
+    from vae_tf import cli, data
 
     cli.check_train_flags(flags)
-    console.import_tensorflow()
+    known = data.DATASETS.get(flags.dataset)
+    network = flags.network or (known.suited.get("network") if known else None)
+    console.import_tensorflow(narrow=network in cli.choices.find().narrow_networks)
     from vae_tf.programs import train
 
     return lambda: train.main(flags)
