@@ -20,11 +20,14 @@ import concurrent.futures
 import contextlib
 import io
 import multiprocessing
+import os
 import pathlib
 import resource
 import sys
 import tempfile
 import time
+
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")     # as train.py has it
 
 import numpy as np
 from PIL import Image

@@ -15,6 +15,7 @@ import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")     # as train.py and evaluate.py have it
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
 
 import tensorflow as tf

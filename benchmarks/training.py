@@ -2,7 +2,10 @@
 
     pip install torch                         (optional; without it the comparison with PyTorch is left out)
     python benchmarks/training.py             (some minutes on an idle machine)
-    python benchmarks/training.py networks precision xla pipeline loops replicas processes dataset_size     (or some)
+    python benchmarks/training.py networks kernels precision xla pipeline loops replicas processes dataset_size   (some)
+
+As in train.py, wide networks are measured with the kernels of oneDNN, and narrow ones in another process, with those
+that TensorFlow takes by itself.
 """
 
 import itertools
@@ -22,7 +25,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import data, distributions, models, replicas, train_step, training
+from vae_tf import data, distributions, models, networks, replicas, train_step, training
 from vae_tf.data import batches
 
 try:
@@ -32,6 +35,14 @@ except ImportError:
 
 REPEATS = 5
 LATENTS = 10
+KERNELS = "TF_ENABLE_ONEDNN_OPTS"
+PART = "BENCHMARK_PART"         # wide or narrow: which networks this process measures
+
+
+def cases(*rows):
+    """Return the rows whose network this process measures."""
+    measured = {name for name, maker in networks.NETWORKS.items() if maker.narrow == (os.environ[PART] == "narrow")}
+    return [row for row in rows if measured & {*row}]
 
 
 def medians(*chunks):
@@ -114,14 +125,17 @@ def multiplications(network):
     return 3 * total
 
 
-def networks():
+def compare_networks():
     """Compare the images/s of train.py's loop, rendering included, with PyTorch on a batch already in memory."""
+    compared = cases(("mlp_dsprites", True), ("conv_locatello", False))
+    if not compared:
+        return
     a = tf.random.normal((2048, 2048))
     product = tf.function(lambda: tf.matmul(a, a))
     machine = 2 * 2048**3 / medians(product)[0]
     print(f"matrix products of 2048: {machine / 1e9:.0f} Gflop/s")
     dataset = data.load("dsprites")
-    for network, jit_compile in (("mlp_dsprites", True), ("conv_locatello", False)):
+    for network, jit_compile in compared:
         for batch_size in (64, 256):
             steps = 2560 // batch_size
             chunks = [ours(dataset, network, batch_size, steps, jit_compile)]
@@ -134,11 +148,31 @@ def networks():
                           if torch else "; PyTorch is not installed"), flush=True)
 
 
+def kernels():
+    """Compare steps with the kernels of oneDNN with steps with TensorFlow's own, each in processes of their own."""
+    for row in cases(*KINDS_OF_STEP):
+        taken = {"0": [], "1": []}
+        for value in 2 * [*taken]:
+            done = subprocess.run([sys.executable, __file__, "step", *map(str, row)], check=True, capture_output=True,
+                                  text=True, env={**os.environ, KERNELS: value})
+            taken[value].append(float(done.stdout))
+        own, onednn = (1e3 * statistics.mean(times) for times in taken.values())
+        name, network, batch_size, count, *_ = row
+        print(f"{count} of {network} batch {batch_size} on {name}: a step of {onednn:.2f} ms with oneDNN, "
+              f"{own / onednn:.2f} times as fast as without", flush=True)
+
+
+def step(name, network, batch_size, count, steps, jit_compile):
+    """Print the median seconds of a step; one process of `kernels`."""
+    chunk = ours(data.load(name), network, int(batch_size), int(steps), jit_compile == "True", seeds=range(int(count)))
+    print(medians(chunk)[0] / int(steps))
+
+
 def precision():
     """Compare steps in bfloat16, of which XLA compiles the updates, with float32 as --jit_compile=auto compiles it."""
     dataset = data.load("dsprites")
-    for network, batch_size in (("mlp_dsprites", 64), ("mlp_dsprites", 256), ("mlp_dsprites", 2048),
-                                ("conv_locatello", 64), ("conv_locatello", 256)):
+    for network, batch_size in cases(("mlp_dsprites", 64), ("mlp_dsprites", 256), ("mlp_dsprites", 2048),
+                                     ("conv_locatello", 64), ("conv_locatello", 256)):
         compiled = network == "mlp_dsprites"
         steps = max(2560 // batch_size, 2)
         chunks = [ours(dataset, network, batch_size, steps, jit_compile, same_batch=True, dtype=dtype)
@@ -150,9 +184,9 @@ def precision():
 
 def xla():
     """Measure what --jit_compile=auto rests on: the time of a step without XLA over that with XLA."""
-    for name, network, steps in (("dsprites", "mlp_dsprites", 20), ("dsprites", "conv_locatello", 20),
-                                 ("dsprites", "mlp_mnist", 100), ("synthetic_linear", "mlp_synthetic", 1_000),
-                                 ("synthetic_linear", "linear", 1_000), ("synthetic_linear", "mlp_tcl", 1_000)):
+    for name, network, steps in cases(("dsprites", "mlp_dsprites", 20), ("dsprites", "conv_locatello", 20),
+                                      ("dsprites", "mlp_mnist", 100), ("synthetic_linear", "mlp_synthetic", 1_000),
+                                      ("synthetic_linear", "linear", 1_000), ("synthetic_linear", "mlp_tcl", 1_000)):
         dataset = data.load(name)
         plain, compiled = medians(*(ours(dataset, network, 64, steps, jit) for jit in (False, True)))
         print(f"{network} batch 64 on {name}: XLA {plain / compiled:.2f} times as fast", flush=True)
@@ -160,9 +194,9 @@ def xla():
 
 def pipeline():
     """Measure what waiting for data costs: the time of a step over that of a step on a batch already in memory."""
-    for name, network, jit_compile, steps in (("dsprites", "mlp_dsprites", True, 40),
-                                              ("dsprites", "conv_locatello", False, 40),
-                                              ("synthetic_linear", "mlp_synthetic", False, 1_000)):
+    for name, network, jit_compile, steps in cases(("dsprites", "mlp_dsprites", True, 40),
+                                                   ("dsprites", "conv_locatello", False, 40),
+                                                   ("synthetic_linear", "mlp_synthetic", False, 1_000)):
         dataset = data.load(name)
         fed, waiting = medians(*(ours(dataset, network, 64, steps, jit_compile, same_batch=same)
                                  for same in (False, True)))
@@ -171,7 +205,7 @@ def pipeline():
 
 def loops():
     """Compare the steps/s of a loop in the graph with one call per step and with keras.Model.fit."""
-    for name, network, steps in (("synthetic_linear", "mlp_synthetic", 500), ("dsprites", "conv_locatello", 20)):
+    for name, network, steps in cases(("synthetic_linear", "mlp_synthetic", 500), ("dsprites", "conv_locatello", 20)):
         dataset = data.load(name)
         in_graph = ours(dataset, network, 64, steps)
         one = ours(dataset, network, 64, 1)
@@ -210,9 +244,9 @@ def _keras_fit(dataset, network, steps, steps_per_execution):
 
 def replicas_of(count=20, steps=200):
     """Compare replicas trained as one program with models trained one after another in one process."""
-    for name, network, number, done in (("synthetic_linear", "mlp_synthetic", count, steps),
-                                        ("synthetic_linear", "linear", count, steps),
-                                        ("dsprites", "conv_locatello", 3, 10)):
+    for name, network, number, done in cases(("synthetic_linear", "mlp_synthetic", count, steps),
+                                             ("synthetic_linear", "linear", count, steps),
+                                             ("dsprites", "conv_locatello", 3, 10)):
         dataset = data.load(name)
         together = ours(dataset, network, 64, done, seeds=range(number))
         alone = ours(dataset, network, 64, done)
@@ -223,6 +257,8 @@ def replicas_of(count=20, steps=200):
 
 def processes(count=20, steps=2_000):
     """Compare train.py --replicas with a train.py per seed, from the command line (3 of the seeds are timed)."""
+    if not cases(("mlp_synthetic",)):
+        return
     with tempfile.TemporaryDirectory() as folder:
         def train(*flags):
             started = time.perf_counter()
@@ -239,6 +275,8 @@ def processes(count=20, steps=2_000):
 
 def dataset_size():
     """Measure the time per step as the dataset grows."""
+    if not cases(("mlp_synthetic",)):
+        return
     chunks, sizes = [], (1_000, 100_000, 10_000_000)
     for size in sizes:
         rows = np.zeros((1_000, 3), np.float32)
@@ -249,10 +287,25 @@ def dataset_size():
         f"{size:,}: {taken / base:.2f} times" for size, taken in zip(sizes[1:], others, strict=True)), flush=True)
 
 
-BENCHMARKS = {"networks": networks, "precision": precision, "xla": xla, "pipeline": pipeline, "loops": loops,
-              "replicas": replicas_of, "processes": processes, "dataset_size": dataset_size}
+# Arguments of `step`: dataset, network, batch size, replicas, steps, jit_compile.
+KINDS_OF_STEP = (
+    ("dsprites", "conv_locatello", 64, 1, 10, False), ("dsprites", "conv_locatello", 256, 1, 3, False),
+    ("dsprites", "mlp_dsprites", 64, 1, 10, True), ("dsprites", "mlp_dsprites", 64, 1, 10, False),
+    ("dsprites", "mlp_mnist", 64, 1, 30, True), ("dsprites", "mlp_mixture", 64, 1, 30, False),
+    ("synthetic_nonlinear", "mlp_synthetic", 64, 1, 400, False),
+    ("synthetic_nonlinear", "mlp_synthetic", 64, 20, 100, False),
+    ("synthetic_linear", "linear", 64, 1, 400, False), ("synthetic_linear", "linear", 64, 20, 100, False))
+BENCHMARKS = {"networks": compare_networks, "kernels": kernels, "precision": precision, "xla": xla,
+              "pipeline": pipeline, "loops": loops, "replicas": replicas_of, "processes": processes,
+              "dataset_size": dataset_size}
 
 if __name__ == "__main__":
     tf.get_logger().setLevel("ERROR")
-    for name in sys.argv[1:] or BENCHMARKS:
-        BENCHMARKS[name]()
+    if sys.argv[1:2] == ["step"]:
+        step(*sys.argv[2:])
+    elif PART in os.environ:
+        BENCHMARKS[sys.argv[1]]()
+    else:
+        for name in sys.argv[1:] or BENCHMARKS:
+            for part, chosen in (("wide", {KERNELS: "1"}), ("narrow", {})):
+                subprocess.run([sys.executable, __file__, name], check=True, env={**os.environ, **chosen, PART: part})
