@@ -1,9 +1,27 @@
 """The memory that a program may take."""
 
+import platform
+import resource
+import subprocess
+import sys
+
 import pytest
 
 from vae_tf import memory
 from vae_tf.errors import InputError
+
+# Prints how often the system gave out a page while arrays came and went.
+COUNTING = """
+import resource
+import numpy as np
+from vae_tf import memory
+if {keeps}:
+    memory.keep_freed()
+for _ in range(20):
+    arrays = [np.ones(2**20, np.float32) for _ in range(4)]
+    del arrays
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)
+"""
 
 
 @pytest.fixture
@@ -40,3 +58,11 @@ def test_a_limit_counts_instead_of_what_the_machine_has(limited):
         memory.check_fits("latents", 3 * 2**30, "the model", "ask for fewer")
     assert str(error.value) == ("latents: the model takes about 3.0 GiB of memory, more than the 1.0 GiB that there "
                                 "are; ask for fewer")
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do as they like")
+def test_memory_of_freed_arrays_is_kept():
+    returned, kept = (int(subprocess.run([sys.executable, "-c", COUNTING.format(keeps=keeps)], check=True,
+                                         capture_output=True, text=True).stdout) for keeps in (False, True))
+    pages = 4 * 2**22 / resource.getpagesize()
+    assert kept < returned - 10 * pages     # of the 20 times that arrays came

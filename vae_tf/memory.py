@@ -1,6 +1,7 @@
 """The memory that a program may take: what the machine leaves, or what --memory_limit allows."""
 
 import contextlib
+import ctypes
 import pathlib
 from collections.abc import Iterator
 
@@ -10,6 +11,9 @@ from vae_tf.errors import InputError
 
 with contextlib.suppress(ImportError):      # Windows limits the memory of no process by itself
     import resource
+
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3     # of the C library's mallopt
+LARGEST_KEPT = 2**25                            # bytes; glibc takes no more
 
 _limit: list[float] = []        # bytes; empty, or the one limit of this process, as the operating system has its own
 
@@ -76,3 +80,16 @@ def _find_left_in_control_groups(process: str = "/proc/self/cgroup", mounted: st
                 continue
             if total != "max":
                 yield max(int(total) - used + int(stat.get(cache, 0)), 0)      # the file cache can be reclaimed
+
+
+def keep_freed() -> None:
+    """Have this process keep the memory of freed arrays for its next ones.
+
+    By itself glibc returns memory to the system whenever enough of it is free in one piece, and the system clears each
+    page before it gives it out again, which was a third of the time of boosted trees. From now on up to 64 MiB are
+    kept; arrays above 32 MiB are still returned. Other C libraries do as they like.
+    """
+    with contextlib.suppress(AttributeError, OSError, TypeError):       # not of glibc, or Windows, as in `workers`
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
+        mallopt(M_TRIM_THRESHOLD, 2 * LARGEST_KEPT)

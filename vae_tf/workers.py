@@ -15,7 +15,7 @@ import psutil
 from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-from vae_tf import console, extensions
+from vae_tf import console, extensions, memory
 
 SECONDS = 0.5               # time between two checks that the parent process is still there
 PR_SET_PDEATHSIG = 1        # of Linux' prctl
@@ -120,6 +120,7 @@ def prepare() -> None:
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    memory.keep_freed()
     if extensions.are_named():          # they import TensorFlow, whose native code would print
         console.import_tensorflow()
         extensions.load()
