@@ -12,6 +12,7 @@ from vae_tf.typing import Floats, Integers
 
 ROUNDS, RATE, DEPTH = 100, 0.1, 3       # scikit-learn's defaults, which disentanglement_lib takes
 BINS = 255                              # of a latent
+BLOCK, LONG = 15, 32                    # bins in a block, and the shortest long row, see `_accumulate`
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
 
 
@@ -159,7 +160,7 @@ def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Int
         sums, counts: of residuals and of examples, [d, BINS, S, nodes]; counts may have S = 1.
         order: of the latents, which decides between equal gains.
     """
-    sums, counts = np.cumsum(sums, 1), np.cumsum(counts, 1)
+    sums, counts = _accumulate(sums), _accumulate(counts)
     number = counts[:1, -1:]
     # What a split takes from the squared error is n1 n2 / n (mean1 - mean2)^2. Of centred residuals, whose sum is 0,
     # that is n / (n1 n2) sum1^2.
@@ -168,14 +169,31 @@ def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Int
     gains *= gains
     weight = number - counts
     weight *= counts
-    np.divide(gains, weight, out=gains, where=weight > 0)
-    gains *= weight > 0
+    splits = weight > 0
+    gains /= np.maximum(weight, 1, out=weight)      # a masked division would be far slower
+    gains *= splits
     best = gains.max(1)
     latents = order[best[order].argmax(0)]
     found = np.take_along_axis(gains, latents[np.newaxis, np.newaxis], 0)[0]
     largest = found.max(0) * number[0, 0]
     thresholds = np.where(largest > 0, found.argmax(0), BINS - 1).astype(np.uint8)
     return latents, thresholds, largest
+
+
+def _accumulate(values: Floats) -> Floats:
+    """Return the sums of values [d, BINS, ...] over the bins up to each.
+
+    np.cumsum goes from bin to bin for each of the last indices. Where these are many, adding up whole rows of them is
+    four times as fast.
+    """
+    if values[0, 0].size < LONG:
+        return np.cumsum(values, 1)
+    blocks = values.reshape(len(values), -1, BLOCK, *values.shape[2:]).copy()
+    for i in range(1, BLOCK):
+        blocks[:, :, i] += blocks[:, :, i - 1]
+    for i in range(1, blocks.shape[1]):
+        blocks[:, i] += blocks[:, i - 1, -1:]
+    return blocks.reshape(values.shape)
 
 
 def _descend(binned: Integers, nodes: Integers, latents: Integers, thresholds: Integers) -> Integers:
