@@ -149,7 +149,7 @@ def compare_networks():
 
 
 def kernels():
-    """Compare steps with the kernels of oneDNN with steps with TensorFlow's own, each in processes of their own."""
+    """Compare steps without XLA with oneDNN's kernels and with TensorFlow's own, each in processes of their own."""
     for row in cases(*KINDS_OF_STEP):
         taken = {"0": [], "1": []}
         for value in 2 * [*taken]:
@@ -157,14 +157,14 @@ def kernels():
                                   text=True, env={**os.environ, KERNELS: value})
             taken[value].append(float(done.stdout))
         own, onednn = (1e3 * statistics.mean(times) for times in taken.values())
-        name, network, batch_size, count, *_ = row
+        name, network, batch_size, count, _ = row
         print(f"{count} of {network} batch {batch_size} on {name}: a step of {onednn:.2f} ms with oneDNN, "
               f"{own / onednn:.2f} times as fast as without", flush=True)
 
 
-def step(name, network, batch_size, count, steps, jit_compile):
-    """Print the median seconds of a step; one process of `kernels`."""
-    chunk = ours(data.load(name), network, int(batch_size), int(steps), jit_compile == "True", seeds=range(int(count)))
+def step(name, network, batch_size, count, steps):
+    """Print the median seconds of a step without XLA; one process of `kernels`."""
+    chunk = ours(data.load(name), network, int(batch_size), int(steps), seeds=range(int(count)))
     print(medians(chunk)[0] / int(steps))
 
 
@@ -287,14 +287,12 @@ def dataset_size():
         f"{size:,}: {taken / base:.2f} times" for size, taken in zip(sizes[1:], others, strict=True)), flush=True)
 
 
-# Arguments of `step`: dataset, network, batch size, replicas, steps, jit_compile.
+# Arguments of `step`: dataset, network, batch size, replicas, steps.
 KINDS_OF_STEP = (
-    ("dsprites", "conv_locatello", 64, 1, 10, False), ("dsprites", "conv_locatello", 256, 1, 3, False),
-    ("dsprites", "mlp_dsprites", 64, 1, 10, True), ("dsprites", "mlp_dsprites", 64, 1, 10, False),
-    ("dsprites", "mlp_mnist", 64, 1, 30, True), ("dsprites", "mlp_mixture", 64, 1, 30, False),
-    ("synthetic_nonlinear", "mlp_synthetic", 64, 1, 400, False),
-    ("synthetic_nonlinear", "mlp_synthetic", 64, 20, 100, False),
-    ("synthetic_linear", "linear", 64, 1, 400, False), ("synthetic_linear", "linear", 64, 20, 100, False))
+    ("dsprites", "conv_locatello", 64, 1, 10), ("dsprites", "conv_locatello", 256, 1, 3),
+    ("dsprites", "mlp_dsprites", 64, 1, 10), ("dsprites", "mlp_mixture", 64, 1, 30),
+    ("synthetic_nonlinear", "mlp_synthetic", 64, 1, 400), ("synthetic_nonlinear", "mlp_synthetic", 64, 20, 100),
+    ("synthetic_linear", "linear", 64, 1, 400), ("synthetic_linear", "linear", 64, 20, 100))
 BENCHMARKS = {"networks": compare_networks, "kernels": kernels, "precision": precision, "xla": xla,
               "pipeline": pipeline, "loops": loops, "replicas": replicas_of, "processes": processes,
               "dataset_size": dataset_size}
