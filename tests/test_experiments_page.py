@@ -182,6 +182,15 @@ def test_a_score_without_meaning_says_why(places):
     assert two.startswith("no score: it was not measured<br>")
 
 
+def test_a_claim_about_what_the_models_lack_cannot_be_told(places):
+    path = places[0] / "some_table.toml"
+    table(places[0], CELLS[:1], more='\n[[checks]]\nsays = "It is below 1."\nmetric = "dto"\nhigh = 1\n')
+    assert "| It is below 1. |  | not run |" in written(places)
+    path.write_text(path.read_text().replace("metrics.dto.score", "polarised_regime.passive.score"))
+    lacking = {**result(1, 0, 0.2), "polarised_regime": {"passive": {"skipped": "no latent is passive"}}}
+    assert "| It is below 1. | DtO:<br>no score (no latent is passive) | cannot be told |" in written(places, [lacking])
+
+
 def test_a_printed_number_that_changes_shows_on_the_page(places):
     table(places[0], CELLS[:1], more="")
     before = written(places, [result(1, 0, 0.2)])

@@ -7,7 +7,18 @@ from collections.abc import Sequence
 
 from vae_tf import files
 from vae_tf.experiments import figures, recipes, results, tables
-from vae_tf.experiments.summaries import ALONE, FAILS, HOLDS, INSIDE, NEITHER, ORDER, SO_FAR, Summary, format_value
+from vae_tf.experiments.summaries import (
+    ALONE,
+    FAILS,
+    HOLDS,
+    INSIDE,
+    NEITHER,
+    NO_SCORE,
+    ORDER,
+    SO_FAR,
+    Summary,
+    format_value,
+)
 
 PAGE = pathlib.Path("docs/results.md")
 VERDICTS = INSIDE, ORDER, NEITHER, ALONE
@@ -34,7 +45,8 @@ paper's number is a verdict:
 A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats. Its scores mean
 nothing, and are left out of the mean; what a dead model has none the less, such as its KL, stands with the word "dead".
 *Not run* is just that. What the papers claim in words stands under "Claims", with the measured numbers: it {HOLDS}, it
-{FAILS}, or it {SO_FAR}, as far as cells are measured.
+{FAILS}, or it {SO_FAR}, as far as cells are measured. It {NO_SCORE} where the models lack what it
+is about.
 """
 
 

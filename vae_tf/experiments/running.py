@@ -167,7 +167,9 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
                    for name in left}
         whole["metrics"].update({" ".join([name, *given]): slim(entry) for name, entry in entries.items()})
         whole.setdefault("verdict", slim(told["verdict"] or {}))
-        whole.setdefault("polarised_regime", {name: slim(entry) for name, entry in told["polarised_regime"].items()})
+        absent = {name: {"skipped": why} for name, why in told["skipped"].items() if name not in left}
+        whole.setdefault("polarised_regime", {name: slim(entry) for name, entry in told["polarised_regime"].items()}
+                         | absent)
         whole.setdefault("scored_on", settings)
     return whole
 

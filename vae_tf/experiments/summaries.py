@@ -10,7 +10,8 @@ from typing import Any
 from vae_tf.experiments import claims, listing, results, tables
 
 INSIDE, ORDER, NEITHER, ALONE = "inside", "same order", "neither", "outside, order not known"
-HOLDS, FAILS, SO_FAR, UNKNOWN = "holds", "does not hold", "holds so far", "not run"
+HOLDS, FAILS, SO_FAR = "holds", "does not hold", "holds so far"
+NO_SCORE, UNKNOWN = "cannot be told", "not run"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,9 +79,12 @@ class Summary:
 
     def explain_none(self, cell: tables.Cell, name: str) -> str:
         """Say why the runs of a cell have no value of a metric."""
-        key = results.find_key(self.table.get_metric(cell, name))
-        entries = [result["metrics"].get(key) or {} for result in self.of[cell.row, cell.column]]
-        told = [why for entry in entries if (why := entry.get("no_meaning") or entry.get("skipped"))]
+        metric = self.table.get_metric(cell, name)
+        key, (head, *path) = results.find_key(metric), metric.read.split(".")
+        entries = [result["metrics"].get(key) if key else result.get(head, {}).get(path[0]) if path else None
+                   for result in self.of[cell.row, cell.column]]
+        told = [why for entry in entries if isinstance(entry, dict)
+                and (why := entry.get("no_meaning") or entry.get("skipped"))]
         return told[0] if told else "it was not measured"
 
     def judge(self, cell: tables.Cell, name: str) -> str | None:
@@ -107,14 +111,14 @@ class Summary:
                 for each in row or [each for each in others if each.column == cell.column]]
 
     def check(self, check: claims.Check) -> tuple[str, list[str]]:
-        """Say whether a claim holds (HOLDS, FAILS, SO_FAR or UNKNOWN), with a line for each cell or row measured."""
+        """Return HOLDS, FAILS, SO_FAR, NO_SCORE or UNKNOWN for a claim, with a line for each cell or row."""
         cells = self.list_cells(check)
         judged = [self._check_order(check, row) for row in dict.fromkeys(cell.row for cell in cells)
                   ] if check.rising else [self._check_bounds(check, cell) for cell in cells]
-        states = [holds for holds, _, _ in judged]
-        state = (FAILS if False in states else UNKNOWN if True not in states
+        states, lines = [holds for holds, _, _ in judged], [line for _, _, line in judged if line]
+        state = (FAILS if False in states else (NO_SCORE if lines else UNKNOWN) if True not in states
                  else HOLDS if all(complete for _, complete, _ in judged) else SO_FAR)
-        return state, [line for _, _, line in judged if line]
+        return state, lines
 
     def list_cells(self, check: claims.Check) -> list[tables.Cell]:
         """List the cells that a claim is about."""
@@ -123,13 +127,13 @@ class Summary:
                 if (not check.rows or cell.row in check.rows) and (not columns or cell.column in columns)]
 
     def _check_bounds(self, check: claims.Check, cell: tables.Cell) -> tuple[bool | None, bool, str]:
-        """Return whether a number is within bounds (None if not measured), whether it was measured, and a line."""
-        mean = self.get_number(cell, check.metric).mean
-        if mean is None:
-            return None, False, ""
+        """Return whether a number is within bounds (None without one), whether it was measured, and a line of runs."""
+        number = self.get_number(cell, check.metric)
+        place = "" if len(self.table.cells) == 1 else f"{cell.row}, {cell.column}: "
+        if (mean := number.mean) is None:
+            return None, False, f"{place}no score ({self.explain_none(cell, check.metric)})" if number.runs else ""
         inside = (-math.inf if check.low is None else check.low) <= mean <= (
             math.inf if check.high is None else check.high)
-        place = "" if len(self.table.cells) == 1 else f"{cell.row}, {cell.column}: "
         return inside, True, place + format_value(mean, self.table.metrics[check.metric].decimals)
 
     def _check_order(self, check: claims.Check, row: str) -> tuple[bool | None, bool, str]:
