@@ -170,7 +170,7 @@ def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Int
     weight = number - counts
     weight *= counts
     splits = weight > 0
-    gains /= np.maximum(weight, 1, out=weight)      # a masked division would be far slower
+    gains /= np.maximum(weight, 1, out=weight)      # faster than a division with a mask
     gains *= splits
     best = gains.max(1)
     latents = order[best[order].argmax(0)]
