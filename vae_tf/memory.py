@@ -85,9 +85,9 @@ def _find_left_in_control_groups(process: str = "/proc/self/cgroup", mounted: st
 def keep_freed() -> None:
     """Have this process keep the memory of freed arrays for its next ones.
 
-    By itself glibc returns memory to the system whenever enough of it is free in one piece, and the system clears each
-    page before it gives it out again, which was a third of the time of boosted trees. From now on up to 64 MiB are
-    kept; arrays above 32 MiB are still returned. Other C libraries do as they like.
+    By itself glibc returns memory to the system whenever enough of it is free in one piece. The system clears each page
+    before it gives it out again, and a program whose arrays come and go waits for that. After this call, glibc keeps up
+    to 64 MiB of free memory, but still returns arrays above 32 MiB. Other C libraries are left as they are.
     """
     with contextlib.suppress(AttributeError, OSError, TypeError):       # not of glibc, or Windows, as in `workers`
         mallopt = ctypes.CDLL(None).mallopt

@@ -64,9 +64,9 @@ def settle(environment: MutableMapping[str, str] = os.environ) -> None:
 def choose_kernels(narrow: bool, environment: MutableMapping[str, str] = os.environ) -> None:
     """Have TensorFlow multiply and convolve with oneDNN, unless networks are narrow or the environment has a say.
 
-    By itself TensorFlow takes oneDNN's kernels on processors since AVX-512's VNNI. On those before, too, convolutions
-    train 1.5 to 1.8 times as fast with them (docs/performance.md). But a call of such a kernel takes longer, which
-    narrow networks feel. TensorFlow reads the variable once, while it is imported.
+    By itself TensorFlow takes the kernels of oneDNN only on processors with AVX-512's VNNI or later instructions.
+    Convolutions train faster with them on older processors, too (docs/performance.md). Narrow networks do not, because
+    each call of such a kernel takes longer. TensorFlow reads the variable once, while it is imported.
     """
     if not narrow and platform.machine().lower() in ("x86_64", "amd64"):
         environment.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

@@ -63,13 +63,13 @@ def start() -> None:
 def import_tensorflow(narrow: bool = False) -> None:
     """Import TensorFlow without what its native code prints, unless the environment asks for it.
 
-    Args:
-        narrow: whether nothing but narrow networks will be trained or scored, see `environment.choose_kernels`.
-
     TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
     TF_CPP_MIN_LOG_LEVEL below 3 lets everything through. The garbage collector, which would find nothing, leaves alone
     what is imported: it costs a fifth of the time. Advice to trace fewer functions is for who writes them, and is not
     printed either.
+
+    Args:
+        narrow: whether nothing but narrow networks will be trained or scored, see `environment.choose_kernels`.
     """
     silent = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
     environment.choose_kernels(narrow)

@@ -80,11 +80,11 @@ class Summary:
     def explain_none(self, cell: tables.Cell, name: str) -> str:
         """Say why the runs of a cell have no value of a metric."""
         metric = self.table.get_metric(cell, name)
-        key, (head, *path) = results.find_key(metric), metric.read.split(".")
-        entries = [result["metrics"].get(key) if key else result.get(head, {}).get(path[0]) if path else None
-                   for result in self.of[cell.row, cell.column]]
-        told = [why for entry in entries if isinstance(entry, dict)
-                and (why := entry.get("no_meaning") or entry.get("skipped"))]
+        section, *path = metric.read.split(".")
+        key = results.find_key(metric) or ".".join(path[:1])
+        entries = [result.get(section, {}).get(key) or {} for result in self.of[cell.row, cell.column]
+                   if section in ("metrics", "polarised_regime")]
+        told = [why for entry in entries if (why := entry.get("no_meaning") or entry.get("skipped"))]
         return told[0] if told else "it was not measured"
 
     def judge(self, cell: tables.Cell, name: str) -> str | None:

@@ -183,8 +183,8 @@ def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Int
 def _accumulate(values: Floats) -> Floats:
     """Return the sums of values [d, BINS, ...] over the bins up to each.
 
-    np.cumsum goes from bin to bin for each of the last indices. Where these are many, adding up whole rows of them is
-    four times as fast.
+    np.cumsum goes from bin to bin for each of the last indices. Where these are many, it is faster to add up whole rows
+    of them.
     """
     if values[0, 0].size < LONG:
         return np.cumsum(values, 1)
