@@ -2,7 +2,7 @@
 
     pip install torch                         (optional; without it the comparison with PyTorch is left out)
     python benchmarks/training.py             (some minutes on an idle machine)
-    python benchmarks/training.py networks kernels precision xla pipeline loops replicas processes dataset_size   (some)
+    python benchmarks/training.py networks precision xla pipeline loops replicas processes dataset_size   (some)
 
 As in train.py, wide networks are measured with the kernels of oneDNN, and narrow ones in another process, with those
 that TensorFlow takes by itself.
@@ -148,26 +148,6 @@ def compare_networks():
                           if torch else "; PyTorch is not installed"), flush=True)
 
 
-def kernels():
-    """Compare steps without XLA with oneDNN's kernels and with TensorFlow's own, each in processes of their own."""
-    for row in cases(*KINDS_OF_STEP):
-        taken = {"0": [], "1": []}
-        for value in 2 * [*taken]:
-            done = subprocess.run([sys.executable, __file__, "step", *map(str, row)], check=True, capture_output=True,
-                                  text=True, env={**os.environ, KERNELS: value})
-            taken[value].append(float(done.stdout))
-        own, onednn = (1e3 * statistics.mean(times) for times in taken.values())
-        name, network, batch_size, count, _ = row
-        print(f"{count} of {network} batch {batch_size} on {name}: a step of {onednn:.2f} ms with oneDNN, "
-              f"{own / onednn:.2f} times as fast as without", flush=True)
-
-
-def step(name, network, batch_size, count, steps):
-    """Print the median seconds of a step without XLA; one process of `kernels`."""
-    chunk = ours(data.load(name), network, int(batch_size), int(steps), seeds=range(int(count)))
-    print(medians(chunk)[0] / int(steps))
-
-
 def precision():
     """Compare steps in bfloat16, of which XLA compiles the updates, with float32 as --jit_compile=auto compiles it."""
     dataset = data.load("dsprites")
@@ -287,21 +267,14 @@ def dataset_size():
         f"{size:,}: {taken / base:.2f} times" for size, taken in zip(sizes[1:], others, strict=True)), flush=True)
 
 
-# Arguments of `step`: dataset, network, batch size, replicas, steps.
-KINDS_OF_STEP = (
-    ("dsprites", "conv_locatello", 64, 1, 10), ("dsprites", "conv_locatello", 256, 1, 3),
-    ("dsprites", "mlp_dsprites", 64, 1, 10), ("dsprites", "mlp_mixture", 64, 1, 30),
-    ("synthetic_nonlinear", "mlp_synthetic", 64, 1, 400), ("synthetic_nonlinear", "mlp_synthetic", 64, 20, 100),
-    ("synthetic_linear", "linear", 64, 1, 400), ("synthetic_linear", "linear", 64, 20, 100))
-BENCHMARKS = {"networks": compare_networks, "kernels": kernels, "precision": precision, "xla": xla,
-              "pipeline": pipeline, "loops": loops, "replicas": replicas_of, "processes": processes,
-              "dataset_size": dataset_size}
+BENCHMARKS = {"networks": compare_networks, "precision": precision, "xla": xla, "pipeline": pipeline, "loops": loops,
+              "replicas": replicas_of, "processes": processes, "dataset_size": dataset_size}
 
 if __name__ == "__main__":
     tf.get_logger().setLevel("ERROR")
-    if sys.argv[1:2] == ["step"]:
-        step(*sys.argv[2:])
-    elif PART in os.environ:
+    if unknown := {*sys.argv[1:]} - {*BENCHMARKS}:
+        sys.exit(f"parts: expected names of {', '.join(BENCHMARKS)}; got {', '.join(sorted(unknown))}")
+    if PART in os.environ:
         BENCHMARKS[sys.argv[1]]()
     else:
         for name in sys.argv[1:] or BENCHMARKS:

@@ -5,9 +5,9 @@ import pytest
 from cases import build, dataset
 from sklearn.decomposition import PCA
 
-from vae_tf import evaluation, export, jacobians, metrics
+from vae_tf import evaluation, export, jacobians, metrics, report, verdicts
 from vae_tf.errors import InputError
-from vae_tf.metrics import local_decoder, principal_axes
+from vae_tf.metrics import derivatives, local_decoder, principal_axes
 
 GEOMETRY = metrics.list_names("geometry")
 STOCHASTIC = [name for name in GEOMETRY if {"widths", "narrow", "local_decoders"} & {*metrics.METRICS[name].needs}]
@@ -51,6 +51,25 @@ def test_an_autoencoder_is_scored_on_its_jacobian_alone(tmp_path):
     assert {*after.skipped} == {*STOCHASTIC}
     assert {*after.results} - {*scored.results} == {*GEOMETRY} - {*STOCHASTIC}
     assert evaluation.measure_around(scored, model, data, ()) is scored
+
+
+def test_a_report_does_not_compute_the_jacobians_of_the_metrics_again(tmp_path, monkeypatch):
+    model, data = exported(tmp_path, "vae"), dataset((3,))
+    scored = evaluation.evaluate(model, data, (), examples=20)
+    scored = scored._replace(verdict=verdicts.Verdict(np.ones(3), np.ones(3, bool)))
+    around = {examples: evaluation.measure_around(scored, model, data, ("dto",), examples=examples)
+              for examples in (8, 16, 20)}
+    assert [len(each.gram) for each in around.values()] == [8, 16, 20]
+    assert evaluation.measure_around(around[8], model, data, ("loss_split",)).gram is around[8].gram
+    anew = report.examine_columns(model, scored)
+    np.testing.assert_allclose(report.examine_columns(model, around[8]).squared_norms, anew.squared_norms)
+    monkeypatch.setattr(derivatives, "compute_grams", None)         # a call of it would raise
+    for examples in (16, 20):
+        columns = report.examine_columns(model, around[examples])
+        for of_metrics, of_report in zip(columns, anew, strict=True):
+            np.testing.assert_allclose(of_metrics, of_report, rtol=1e-5)    # float32, in batches of other sizes
+    with pytest.raises(TypeError):
+        report.examine_columns(model, around[8])
 
 
 def test_nan_weights_leave_no_score(tmp_path):

@@ -37,6 +37,7 @@ class Evaluation(NamedTuple):
     latents: the indices of the latents that the other metrics looked at.
     verdict: how many latents carry information; None if the posterior is not finite.
     factors: the names of the factors that the codes were scored against; None if there are none.
+    gram: J^T J [M, d, d] of the decoder's Jacobian J around the first M examples; None if no metric needed it.
     """
 
     codes: np.ndarray
@@ -52,6 +53,7 @@ class Evaluation(NamedTuple):
     latents: np.ndarray
     verdict: verdicts.Verdict | None
     factors: tuple[str, ...] | None
+    gram: np.ndarray | None = None
 
     def explain_no_meaning(self, name: str) -> str | None:
         """Return why a score means nothing for this model, or None."""
@@ -127,7 +129,9 @@ def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequ
             [name for name in names if name not in found], context, progress,
             finished=lambda name, result: kept.add(name, AROUND, Outcome(result, [], 0.0, len(context.codes))))
     results = {name: {**found, **results}[name] for name in names if name not in skipped}
-    return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped})
+    gram = context.computed.get("gram")
+    return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped},
+                               gram=gram if isinstance(gram, np.ndarray) else evaluation.gram)
 
 
 def _identify(model: Any) -> list[str]:

@@ -27,12 +27,18 @@ class Columns(NamedTuple):
 
 
 def examine_columns(model: Any, evaluation: Evaluation, seed: int = 0) -> Columns | None:
-    """Examine the decoder of an export.Exported around the codes of the first examples of its evaluation."""
-    from vae_tf import jacobians  # imports TensorFlow, which scoring codes does not need
+    """Examine the decoder of an export.Exported around the codes of the first examples of its evaluation.
+
+    What the evaluation's metrics computed is not computed again.
+    """
+    from vae_tf.metrics import derivatives  # imports TensorFlow, which scoring codes does not need
 
     if evaluation.verdict is None or evaluation.verdict.count < 2:
         return None
-    grams = np.asarray(jacobians.gram(model.decoder, evaluation.codes[:EXAMPLES].astype(np.float32)))
+    wanted = evaluation.codes[:EXAMPLES]
+    grams = evaluation.gram[:EXAMPLES] if evaluation.gram is not None else None
+    if grams is None or len(grams) < len(wanted):
+        grams = derivatives.compute_grams(model.decoder, wanted)
     return compare_with_rotations(grams, evaluation.verdict.informative, seed) if np.isfinite(grams).all() else None
 
 
