@@ -224,14 +224,15 @@ def _keras_fit(dataset, network, steps, steps_per_execution):
 
 def replicas_of(count=20, steps=200):
     """Compare replicas trained as one program with models trained one after another in one process."""
-    for name, network, number, done in cases(("synthetic_linear", "mlp_synthetic", count, steps),
-                                             ("synthetic_linear", "linear", count, steps),
-                                             ("dsprites", "conv_locatello", 3, 10)):
+    for name, network, number, done, compiled in cases(     # by XLA, as --jit_compile=auto does it
+            ("synthetic_linear", "mlp_synthetic", count, steps, False),
+            ("synthetic_linear", "mlp_synthetic", count, steps, True),
+            ("synthetic_linear", "linear", count, steps, False), ("dsprites", "conv_locatello", 3, 10, False)):
         dataset = data.load(name)
-        together = ours(dataset, network, 64, done, seeds=range(number))
+        together = ours(dataset, network, 64, done, compiled, seeds=range(number))
         alone = ours(dataset, network, 64, done)
         one, single = medians(together, alone)
-        print(f"{number} replicas of {network}: {one / single:.1f} times the time of one run, "
+        print(f"{number} replicas of {network}{', XLA' * compiled}: {one / single:.1f} times the time of one run, "
               f"{number * single / one:.1f} times as fast as {number} runs in a graph loop", flush=True)
 
 

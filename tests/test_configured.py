@@ -143,3 +143,12 @@ def test_what_is_said_at_the_end_of_training():
     ("dsprites", (*WIDE, "--jit_compile=false"), False)])
 def test_xla_compiles_wide_dense_networks(folder, dataset, flags, compiled):
     assert fitting.choose_compiled(*configure(*flags, dataset=dataset)) == compiled
+
+
+@pytest.mark.parametrize(("count", "flags", "compiled"), [
+    (10, (), True), (9, (), False), (10, ("--jit_compile=false",), False), (2, ("--jit_compile=true",), True),
+    (10, ("--network=linear",), False), (10, ("--network=mlp_mixture",), False),
+    (10, ("--jacobian_penalty=l1", "--jacobian_weight=1"), False), (10, ("--precision=mixed_bfloat16",), False)])
+def test_xla_compiles_many_replicas_of_narrow_networks(folder, count, flags, compiled):
+    config, loaded = configure("--network=mlp_synthetic", *flags, dataset="circles")
+    assert fitting.choose_compiled(config, loaded, count) == compiled

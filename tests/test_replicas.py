@@ -7,7 +7,8 @@ import rounding
 import tensorflow as tf
 from cases import build, dataset
 
-from vae_tf import runs, training
+from vae_tf import replicas, runs, train_step, training
+from vae_tf.data import batches
 from vae_tf.errors import InputError
 
 DENSE = [(name, "mlp_synthetic" if name in ("vae", "ivae") else "linear", (3,), "gaussian", {}) for name in
@@ -35,6 +36,27 @@ def test_replica_i_is_the_single_run_with_its_seed(case):
     assert rounding.apart(weights[2], alone) <= rounding.tolerance(case, 5, alone)
     assert_same_history(histories[2], history)
     assert rounding.apart(weights[0], weights[2]) > 0.1
+
+
+@pytest.mark.parametrize("case", DENSE[:2], ids=[case[0] for case in DENSE[:2]])
+def test_what_xla_compiles_is_the_single_run_with_its_seed(case):
+    """XLA draws other noise from a seed than TensorFlow, and must not draw any."""
+    alone, history = rounding.train(case, 5)
+    compiled, (_, of_replica) = train([build(*case, seed) for seed in (0, 5)], [0, 5], jit_compile=True)
+    assert rounding.apart(compiled[1], alone) <= rounding.tolerance(case, 5, alone)
+    assert_same_history(of_replica, history)
+    assert rounding.apart(rounding.train(case, 5, jit_compile=True)[0], alone) <= rounding.tolerance(case, 5, alone)
+
+
+def test_xla_need_not_compile_replicas_anew_for_each_batch():
+    """A gradient of a function within what XLA compiles would make arrays part of the program that is compiled."""
+    models = [build(*DENSE[0], seed) for seed in (0, 1)]
+    program = replicas.Stacked(models, keras.optimizers.Adam(1e-3), [0, 1])
+    iterator = iter(batches.make_batches(dataset((3,)), 4, [0, 1], 0, 1))
+    steps, names = train_step.make_train_steps(program, iterator.element_spec, jit_compile=True)
+    graph = steps.get_concrete_function(iterator, tf.constant(1, tf.int64), {name: tf.zeros(2) for name in names}).graph
+    functions = [each.signature.name for each in graph.as_graph_def().library.function]
+    assert functions and not [name for name in functions if "backward" in name], functions
 
 
 @pytest.mark.parametrize("case", [("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}),

@@ -39,7 +39,8 @@ def test_a_step_changes_every_weight_and_nothing_is_lost(case):
     model, rows = build(*case), dataset(case[2])
     before, i = [w.copy() for w in model.get_weights()], np.arange(8)
     program = Single(model, keras.optimizers.Adam(1e-2), 0)
-    terms = program.train_step(tf.constant(0, tf.int64), models.scale_to_unit_range(tf.constant(rows.images_at(i))),
+    x = tf.constant(rows.images_at(i))
+    terms = program.train_step(program.draw_noise(tf.constant(0, tf.int64), x), models.scale_to_unit_range(x),
                                tf.constant(rows.u_at(i)) if model.u_size else None, 1.0)
     after = model.get_weights()
     assert all(np.isfinite(array).all() for array in (*after, *terms.values()))

@@ -27,17 +27,28 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
     """
     strategy = tf.distribute.get_strategy()
 
-    def train_step(step: Tensor, x: Tensor, u: Tensor | None = None) -> Terms:
+    def update(step: Tensor, noise: Tensor, x: Tensor, u: Tensor | None = None) -> Terms:
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
-        return program.train_step(step, models.scale_to_unit_range(x), u, warmup, clip_gradients,
+        return program.train_step(noise, models.scale_to_unit_range(x), u, warmup, clip_gradients,
                                   compile_updates=jit_compile == "updates" and not tf.distribute.has_strategy())
+
+    def train_step(step: Tensor, x: Tensor, *u: Tensor) -> Terms:
+        return compiled(step, program.draw_noise(step, x), x, *u)
 
     def everywhere(*batch: Tensor) -> Terms:
         return {name: strategy.reduce("MEAN", term, axis=None)
                 for name, term in strategy.run(train_step, args=batch).items()}
 
-    one_step = (graphs.trace(everywhere, program.models) if tf.distribute.has_strategy()
-                else graphs.trace(train_step, program.models, jit_compile=jit_compile is True))
+    compiled = update
+    if jit_compile is True and not tf.distribute.has_strategy():
+        # XLA draws other noise from a seed, so it does not draw any. It is given a graph that was made without it:
+        # otherwise `tf.vectorized_map` would make a function of its own, whose gradient XLA would compile at each step.
+        plain = graphs.trace(update, program.models)
+        step_spec, x_spec, *u_spec = batch_spec
+        noise_spec = tf.TensorSpec((x_spec.shape[0], program.models[0].noise_size))
+        plain.get_concrete_function(step_spec, noise_spec, x_spec, *u_spec)
+        compiled = tf.function(lambda *given: plain(*given), autograph=False, jit_compile=True)
+    one_step = graphs.trace(everywhere if tf.distribute.has_strategy() else train_step, program.models)
     names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)

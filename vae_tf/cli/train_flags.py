@@ -92,9 +92,9 @@ def _define_run_flags(group: FlagGroups, known: Choices) -> None:
     group.add_enum("precision", "float32", known.precisions,
                    "Number format in which layers compute; weights and results stay float32.")
     group.add_enum("jit_compile", "auto", ("auto", "true", "false"),
-                   "Whether XLA compiles the training step; auto compiles it for wide dense networks on images, where "
-                   "XLA is faster; where a CPU computes in 16 bits, or with a penalty on the Jacobian, the optimizer's "
-                   "update alone.")
+                   "Whether XLA compiles the training step; auto compiles it where XLA is faster: for wide dense "
+                   "networks on images, and for ten or more replicas of narrow networks; where a CPU computes in 16 "
+                   "bits, or with a penalty on the Jacobian, the optimizer's update of a single model alone.")
     group.add_integer("seed", 0, "Seed for the initial weights, the order of examples and the noise.",
                       lower_bound=0, upper_bound=2_000_000)
     group.add_path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "

@@ -17,6 +17,8 @@ from vae_tf.models import Autoencoder
 from vae_tf.train_step import Compiled
 from vae_tf.typing import Tensor
 
+MANY = 10       # replicas of a narrow network, from which on XLA trains them faster on a CPU
+
 
 def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset: data.Dataset,
         run_dirs: Sequence[pathlib.Path | None], settings: Settings,
@@ -51,7 +53,7 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
                           stacklevel=2)
         return training.fit_replicas(built, dataset, optimizer, seeds=[each.seed for each in configs],
                                      run_dirs=run_dirs, configs=[each.as_json() for each in configs],
-                                     jit_compile=config.jit_compile == "true", **options)
+                                     jit_compile=choose_compiled(config, dataset, len(configs)), **options)
     history = training.fit(model, dataset, optimizer, seed=config.seed, run_dir=run_dirs[0],
                            config=config.as_json(), callbacks=_make_callbacks(config, run_dirs[0], strategy),
                            jit_compile=choose_compiled(config, dataset), **options)
@@ -60,16 +62,21 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
     return [history]
 
 
-def choose_compiled(config: Configuration, dataset: data.Dataset) -> Compiled:
-    """Return what of the training step of a model that is trained alone XLA compiles."""
+def choose_compiled(config: Configuration, dataset: data.Dataset, count: int = 1) -> Compiled:
+    """Return what of the training step of a number of models that are trained as one program XLA compiles."""
     if config.jit_compile != "auto":
         return config.jit_compile == "true"
-    if not (networks.NETWORKS[config.network].faster_compiled and dataset.is_image):
+    network = networks.NETWORKS[config.network]
+    faster = (network.faster_compiled and dataset.is_image if count == 1 else
+              count >= MANY and network.narrow and not network.linear)
+    if not faster:
         return False
     # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32, and takes more than fifty times as long
     # as TensorFlow's own kernels for the gradient of a penalty on the Jacobian.
-    slow = config.precision != "float32" or config.jacobian_penalty != "none"
-    return "updates" if slow and not tf.config.list_physical_devices("GPU") else True
+    if (config.precision != "float32" or config.jacobian_penalty != "none") and not tf.config.list_physical_devices(
+            "GPU"):
+        return "updates" if count == 1 else False
+    return True
 
 
 def _make_callbacks(config: Configuration, run_dir: pathlib.Path | None,

@@ -32,16 +32,31 @@ class Program:
     optimizer: Optimizer
     updates: tuple[Update, ...]
 
-    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
-                      training: bool = True) -> Terms:
-        """Return the means of the objective's terms {name: [S]} over this device's examples.
+    def draw_noise(self, step: Tensor, x: Tensor, training: bool = True) -> Tensor:
+        """Return the noise of a step's batches, as Keras' loops draw it in training and in evaluation.
 
         Args:
             step: number of the step, from 0.
             x: [S B, ...], the batches of one replica after another.
+            training: whether the noise is for training; evaluation has another one.
+
+        Returns:
+            [S B, noise_size], as the rows of x.
+        """
+        examples = (x.shape[0] or tf.shape(x)[0]) // len(self.models)
+        return tf.concat([distributions.draw_noise(_derive_seed(seed if training else -1 - seed, step), examples,
+                                                   self.models[0].noise_size) for seed in self.seeds], 0)
+
+    def compute_terms(self, noise: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+                      training: bool = True) -> Terms:
+        """Return the means of the objective's terms {name: [S]} over this device's examples.
+
+        Args:
+            noise: [S B, noise_size], see `draw_noise`.
+            x: [S B, ...], the batches of one replica after another.
             u: [S B, |u|], or None.
             warmup: 0 to 1, which scales beta.
-            training: whether layers behave as in training; the noise is another one if they do not.
+            training: whether layers behave as in training.
         """
         raise NotImplementedError
 
@@ -49,17 +64,17 @@ class Program:
         """Return the gradients; a replica's are scaled down to the limit if their global norm is above it."""
         raise NotImplementedError
 
-    def train_step(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+    def train_step(self, noise: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
                    clip_gradients: float = 0, compile_updates: bool = False) -> Terms:
         """Make the updates of one step, all from gradients at the same weights; returns what `compute_terms` does.
 
         Args:
-            step, x, u, warmup: the arguments of `compute_terms`.
+            noise, x, u, warmup: the arguments of `compute_terms`.
             clip_gradients: the largest norm of each update's gradient, see `clip`; 0 for any.
             compile_updates: whether XLA compiles what the optimizers do with the gradients.
         """
         with tf.GradientTape(persistent=len(self.updates) > 1) as tape:
-            terms = self.compute_terms(step, x, u, warmup)
+            terms = self.compute_terms(noise, x, u, warmup)
             losses = [update.optimizer.scale_loss(tf.reduce_sum(terms[update.term]) / _count_devices())
                       for update in self.updates]
         gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self.updates, strict=True)]
@@ -78,11 +93,6 @@ class Program:
             gradients = [gradient / _count_devices() for gradient in total]
         # The optimizer undoes the loss scale; the sum over all devices undoes the division.
         return self.clip(gradients, optimizer.scale_loss(limit / _count_devices()))
-
-    def _draw_noise(self, seed: int, step: Tensor, examples: int | Tensor, training: bool) -> Tensor:
-        """Return the noise of a batch, as Keras' loops draw it in training and in evaluation."""
-        return distributions.draw_noise(_derive_seed(seed if training else -1 - seed, step), examples,
-                                        self.models[0].noise_size)
 
     def watch(self, function: Watch, x: Tensor, u: Tensor | None) -> dict[str, Tensor]:
         """Return {name: [S, ...]}, what `function(model, x, u)` gives for each model on examples of its own.
@@ -161,11 +171,10 @@ class Single(Program):
         self.updates = model.updates(optimizer)
         build_optimizers(self.updates)
 
-    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+    def compute_terms(self, noise: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
                       training: bool = True) -> Terms:
         """Return the means of the objective's terms {name: [1]}."""
         model, = self.models
-        noise = self._draw_noise(self.seeds[0], step, tf.shape(x)[0], training)
         terms = model.compute_terms(x, u, noise=noise, beta=warmup * model.beta, training=training)
         return {name: tf.reduce_mean(term)[tf.newaxis] for name, term in terms.items()}
 

@@ -39,12 +39,12 @@ class Stacked(Program):
         self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
         build_optimizers(self.updates)
 
-    def compute_terms(self, step: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
+    def compute_terms(self, noise: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
                       training: bool = True) -> Terms:
         """Return the means of the objective's terms {name: [S]}."""
         count = len(self.models)
         x = tf.reshape(x, (count, -1, *x.shape[1:]))
-        noise = tf.stack([self._draw_noise(seed, step, x.shape[1], training) for seed in self.seeds])
+        noise = tf.reshape(noise, (count, -1, noise.shape[1]))
         given = {"x": x, "noise": noise, "beta": warmup * tf.constant(self.betas)}
         if u is not None:
             given["u"] = tf.reshape(u, (count, -1, u.shape[1]))

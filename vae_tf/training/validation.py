@@ -127,7 +127,8 @@ def _make_measure(program: replicas.Program, dataset: data.Dataset, batch_size: 
 
     def measure_batch(first: Tensor, x: Tensor, u: Tensor = None) -> dict[str, Tensor]:
         x, u = (None if each is None else tf.concat([each] * replicas_in_all, 0) for each in (x, u))
-        return program.compute_terms(first, models.scale_to_unit_range(x), u, 1.0, training=False)
+        noise = program.draw_noise(first, x, training=False)
+        return program.compute_terms(noise, models.scale_to_unit_range(x), u, 1.0, training=False)
 
     traced = graphs.trace(measure_batch, program.models)
     names = traced.get_concrete_function(tf.constant(0), *(column[0] for column in stacked)).structured_outputs
