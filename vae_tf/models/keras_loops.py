@@ -30,7 +30,7 @@ class KerasLoops(Trainable):
             optimizer: a Keras optimizer, or its name.
             seed: the seed for the noise, and for the order of examples where `fit` is given a data.Dataset.
             jit_compile: whether XLA compiles the steps. Keras would do so by default, which makes convolutional
-                networks slower on processors.
+                networks slower on processors. XLA draws other noise from the seed.
             options: run_eagerly, steps_per_execution and auto_scale_loss of keras.Model.compile.
 
         Raises:
