@@ -10,11 +10,14 @@ import pytest
 from hypothesis import strategies
 
 from vae_tf import data, evaluation
+from vae_tf.evaluation import computing
 
 DATASET = data.dataset.from_arrays("mine", np.zeros((60, 3), np.float32), np.zeros((60, 2)),
                                    [data.Factor(name, 3, "ordinal") for name in ("a", "b")])
-SETTINGS = {"dataset": "mine", "data_seed": 0, "split": "grid", "trained_on": None}
-WHOLE = {**SETTINGS, "examples": 60, "latents": [0, 1], "factors": ["a", "b"], "passive_kl": 0.01,
+SETTINGS = {"dataset": "mine", "data_seed": 0, "split": "grid", "trained_on": None,
+            "data_fingerprint": "ab12"}
+WHOLE = {**SETTINGS, "examples": 60, "seed": 0, "geometry_examples": 60, "latents": [0, 1], "factors": ["a", "b"],
+         "passive_kl": 0.01,
          "metrics": {"mig": {"score": 0.5}}, "skipped": {"dto": "no decoder"}}
 OPTIONS = evaluation.Options(("mig", "dto"), examples=100)
 
@@ -26,12 +29,20 @@ def explain(folder, numbers, options=OPTIONS):
 
 @pytest.mark.parametrize(("change", "why"), [
     ({}, None), ({"examples": 59}, "59 examples, and 60 are asked for"), ({"examples": 90}, None),
-    ({"dataset": "other"}, "of other data"), ({"metrics": {}}, "lack mig"), ({"latents": [1]}, "some latents"),
+    ({"dataset": "other"}, "of other data"), ({"data_fingerprint": "cd34"}, "of other data"),
+    ({"geometry_examples": 20}, "fewer than the 60 examples"), ({"seed": 3}, "another --seed"),
+    ({"skipped": {"dto": str(computing.KILLED.result)}}, "lack dto"), ({"metrics": {}}, "lack mig"),
+    ({"latents": [1]}, "some latents"),
     ({"factors": ["a"]}, "some factors"), ({"passive_kl": 1}, "--passive_kl"), ({"metrics": 3}, "damaged"),
 ])
 def test_scores_count_if_they_are_those_that_would_be_written(tmp_path, change, why):
     said = explain(tmp_path, {**WHOLE, **change})
     assert said is None if why is None else why in said
+
+
+def test_a_file_of_an_older_version_is_scored_anew(tmp_path):
+    assert "older version" in explain(tmp_path, {name: value for name, value in WHOLE.items()
+                                                 if name != "data_fingerprint"})
 
 
 def test_a_model_without_scores_is_scored(tmp_path):

@@ -12,8 +12,8 @@ from vae_tf.data.dataset import Dataset, Part
 class Scored(NamedTuple):
     """The part of a dataset that a model is scored on.
 
-    settings are dataset, data_seed, split and trained_on: how many examples of the part were in the training part,
-    None where that cannot be told. words say it after "scored on N".
+    settings are dataset, data_seed, split, data_fingerprint of the whole, and trained_on: how many examples of the part
+    were in the training part, None where that cannot be told. words say it after "scored on N".
     """
 
     dataset: Dataset
@@ -65,7 +65,8 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
     if same and recipe["split"]:
         trained = whole.find_indices("train", recipe["split"], recipe["data_seed"])
         trained_on = int(np.isin(_find_part(dataset).indices, trained).sum())
-    settings = {"dataset": whole.name, "data_seed": seed, "split": how, "trained_on": trained_on}
+    settings = {"dataset": whole.name, "data_seed": seed, "split": how, "trained_on": trained_on,
+                "data_fingerprint": whole.fingerprint}
     seen = ("of which training may have seen any: the model's card does not say what it was trained on"
             if not recipe["dataset"] or (same and not recipe["split"]) else _describe_seen(dataset, settings, recipe))
     return Scored(dataset, settings, f"{_describe_examples(dataset)}, {seen}")

@@ -6,11 +6,13 @@ from typing import Any
 
 from vae_tf import schemas
 from vae_tf.errors import InputError
+from vae_tf.evaluation.computing import KILLED
 from vae_tf.evaluation.options import Options
 from vae_tf.evaluation.scoring import count_examples
 
-SCHEMA = {"metrics": schemas.OBJECT, "skipped": schemas.OBJECT, "examples": schemas.COUNT,
+SCHEMA = {"metrics": schemas.OBJECT, "skipped": schemas.OBJECT, "examples": schemas.COUNT, "seed": schemas.COUNT,
           "latents": schemas.list_of(schemas.COUNT, "indices")}
+MAY_HOLD = {**SCHEMA, "geometry_examples": schemas.COUNT}       # which older files lack
 
 
 def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings: Mapping[str, Any],
@@ -25,17 +27,24 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
         latents: the number of the model's latents.
     """
     try:
-        numbers = schemas.read_json(path, SCHEMA, SCHEMA, "it is written anew")
+        numbers = schemas.read_json(path, MAY_HOLD, SCHEMA, "it is written anew")
     except FileNotFoundError:
         return "it has not been scored"
     except InputError:
         return "its metrics.json is damaged"
     wanted = min(count_examples(options.list_metrics_of_codes(), options.examples), len(dataset))
-    lacking = [name for name in options.names or () if name not in {*numbers["metrics"], *numbers["skipped"]}]
-    if any(numbers.get(name) != value for name, value in settings.items()):
+    wanted_around = min(options.around, wanted) if options.list_metrics_of_model() else 0
+    # What failed for lack of memory may not fail again.
+    told = {*numbers["metrics"], *(name for name, why in numbers["skipped"].items() if why != str(KILLED.result))}
+    lacking = [name for name in options.names or () if name not in told]
+    if not settings.keys() <= numbers.keys():
+        return "its metrics.json is of an older version, which does not say all of what was scored"
+    if any(numbers[name] != value for name, value in settings.items()):
         return "its scores are of other data"
     if numbers["examples"] < wanted:
         return f"its scores are of {numbers['examples']:,} examples, and {wanted:,} are asked for"
+    if numbers.get("geometry_examples", 0) < wanted_around:
+        return f"its scores of the decoder are of fewer than the {wanted_around:,} examples that are asked for"
     if lacking:
         return f"its scores lack {', '.join(lacking[:5])}{', ...' if len(lacking) > 5 else ''}"
     if numbers["latents"] != list(range(latents)) or numbers.get("factors") != (list(dataset.factor_names or ())
@@ -43,4 +52,6 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
         return "its scores are of some latents or some factors alone"
     if numbers.get("passive_kl") != options.passive_kl:
         return "its scores are for another --passive_kl"
+    if numbers["seed"] != options.seed:
+        return "its scores are for another --seed"
     return None

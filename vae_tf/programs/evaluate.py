@@ -87,8 +87,9 @@ def draw_pictures(scored: evaluation.Evaluation, model: export.Exported, dataset
 def write_numbers(scored: evaluation.Evaluation, model: export.Exported, settings: Mapping[str, Any],
                   options: evaluation.Options) -> None:
     """Write metrics.json beside a model, and the scores that mean something into its card."""
+    around = min(options.around, len(scored.codes)) if options.list_metrics_of_model() else 0
     text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
-                              **settings)
+                              geometry_examples=around, **settings)
     files.write_text(model.path / "metrics.json", text)
     export.update_card(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
                                          if "no_meaning" not in score},
