@@ -1,7 +1,10 @@
+import warnings
+
 import numpy as np
 import pytest
 
 from vae_tf import data
+from vae_tf.data import arrays
 from vae_tf.errors import InputError
 
 
@@ -27,6 +30,20 @@ def test_npz_of_vectors_with_u(tmp_path):
     ds = data.load(save(tmp_path, data=x, u=u, factors=v))
     assert not ds.is_image and ds.u_size == 4 and ds.factors == (data.Factor("v1", None, "continuous"),)
     np.testing.assert_array_equal(ds.u_at(np.array([2])), [[0, 0, 1, 0]])
+
+
+@pytest.mark.parametrize("values", [np.arange(20_240_101, 20_240_121), 1_700_000_000 + np.arange(4) * 30.0,
+                                    np.array([1, 1 + 1e-9])])
+def test_classes_stay_apart_that_float32_would_merge(values):
+    given = np.repeat(values.astype(np.float64), 3)
+    x = np.zeros((len(given), 2), np.float32)
+    for factors in (given, np.r_[np.nan, given[1:]]):
+        with warnings.catch_warnings(action="ignore", category=UserWarning):       # of the missing value
+            made = arrays.make_dataset("mine", {"data": x, "factors": factors[:, np.newaxis],
+                                                "factor_kinds": np.array(["ordinal"])})
+        assert made.factors[0].size == len(values)
+        np.testing.assert_array_equal(made.factors_at(np.arange(1, len(x)))[:, 0],
+                                      np.repeat(np.arange(len(values)), 3)[1:])
 
 
 def test_npz_images_come_as_bits_floats_or_without_channel(tmp_path):

@@ -2,6 +2,8 @@
 
 import json
 import os
+import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -59,6 +61,20 @@ def test_modes_become_grey_or_colour(tmp_path):
     np.testing.assert_array_equal(images[1], grey[..., :1].repeat(3, -1))
     words = " ".join(str(warning.message) for warning in said)
     assert "the alpha channel of 2 images is dropped, 1.png first" in words and "all are taken as colour" in words
+
+
+@pytest.mark.parametrize(("kind", "channels"), [(0, 1), (2, 3), (4, 2), (6, 4)])
+def test_images_of_16_bits_are_refused(tmp_path, kind, channels):
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    rows = b"".join(b"\0" + bytes(8 * channels * 2) for _ in range(8))
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "1.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 16, kind, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+    with pytest.raises(InputError, match=r"1\.png is of the kind .*16.*; expected 8 bits for each channel"):
+        data.load(str(tmp_path / "deep"))
 
 
 def test_names_in_any_script_are_matched(tmp_path):

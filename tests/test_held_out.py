@@ -77,6 +77,14 @@ def test_combinations_of_factors_are_held_out():
     assert held_out.take_test_part(sprites, trained, "grid").settings["trained_on"] == len(train)
 
 
+@pytest.mark.parametrize(("given", "written"), [
+    ("t>=1700000005001", "t>=1700000005001"), ("t<0.3333333333333333", "t<0.3333333333333333"), ("t=1e3", "t=1000"),
+    ("t>1e300", "t>1e+300"), ("t!=-0.0", "t!=0")])
+def test_conditions_keep_every_digit(given, written):
+    assert data.dataset.check_split(f"hold_out:{given}") == f"hold_out:{written}"
+    assert data.dataset.check_split(f"hold_out:{written}") == f"hold_out:{written}"
+
+
 @pytest.mark.parametrize(("how", "said"), [
     ("hold_out:", "hold_out: and conditions .* got ''"), ("hold_out:x", "got 'x'"), ("hold_out:x>nan", "got 'x>nan'"),
     ("hold_out:x>1,", "got ''"), ("hold_out:=3", "got '=3'"), ("hold_out:x>big", "got 'x>big'"),

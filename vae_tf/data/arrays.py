@@ -65,12 +65,15 @@ def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
 
 
 def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, list[dataset.Factor]]:
-    """Return the factors [N, K] as they are given and with classes numbered from 0, and what each of them is."""
+    """Return the factors [N, K] as they are given and with classes numbered from 0, and what each of them is.
+
+    Floats come as float32, as the fingerprint of the data has them, unless distinct classes would become one.
+    """
     if "factors" not in arrays:
         return None, None, []
     missing = _find_missing(arrays["factors"])
     raw = _match_rows(path, "factors", arrays["factors"] if missing is None else
-                      np.where(missing, 0, arrays["factors"]), examples)
+                      np.where(missing, 0, arrays["factors"]), examples, np.float64)
     if missing is not None:
         raw[missing.reshape(raw.shape)] = np.nan
     given = arrays.get("factor_names", [f"v{k + 1}" for k in range(raw.shape[1])])
@@ -78,16 +81,18 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
     if len(names) != raw.shape[1]:
         raise InputError(f"dataset: {path}: expected {raw.shape[1]} factor_names, got {len(names)}")
     given, factors = arrays.get("factor_kinds"), []
-    values = raw.astype(np.int64 if np.issubdtype(raw.dtype, np.integer) else np.float32)       # makes a copy
+    values = raw.astype(np.int64 if np.issubdtype(raw.dtype, np.integer) else np.float64)       # makes a copy
+    single = raw.astype(np.float32) if raw.dtype.kind == "f" else raw
     for k, (name, kind) in enumerate(zip(names, kinds.decide(values, given), strict=True)):
         size = None
         if kind != "continuous":
             rows = slice(None) if missing is None else ~missing.reshape(raw.shape)[:, k]
             known, values[rows, k] = np.unique(values[rows, k], return_inverse=True)
             size, kind = len(known), "ordinal" if given is None else kind
+            single = single if len(np.unique(single[rows, k])) == size else raw
         factors.append(dataset.Factor(name, size, kind))
     whole = missing is None and all(factor.size for factor in factors)
-    return raw, values.astype(np.int64) if whole else values, factors
+    return single, values.astype(np.int64) if whole else values.astype(np.float32, copy=False), factors
 
 
 def _find_missing(factors: Array) -> Any:
@@ -170,8 +175,11 @@ def convert_images(path: str, images: Any, masks: bool | None = None) -> Integer
     return np.rint(images, out=images).astype(np.uint8)
 
 
-def _convert_floats(path: str, name: str, array: Any, rank: int) -> Any:
-    """Return real numbers as an array of this rank: integers unchanged, truth values as 0 and 1, floats as float32."""
+def _convert_floats(path: str, name: str, array: Any, rank: int, kind: type = np.float32) -> Any:
+    """Return real numbers as an array of this rank: integers unchanged, truth values as 0 and 1, floats as `kind`.
+
+    They must all be within the range of float32.
+    """
     array = array.astype(np.uint8) if array.dtype == bool else array
     if array.dtype.kind not in "uif" or array.ndim != rank:
         raise InputError(f"dataset: {path}: expected {name} as real numbers of rank {rank}, "
@@ -189,7 +197,7 @@ def _convert_floats(path: str, name: str, array: Any, rank: int) -> Any:
         rows = _list_rows(bad.reshape(len(bad), -1).any(1))
         raise InputError(f"dataset: {path}: expected finite {name}, got {np.count_nonzero(bad)} {what}{columns}, "
                          f"in {rows}")
-    return kept
+    return kept if kind is np.float32 else array.astype(kind)
 
 
 def _check_size(path: str, name: str, array: Any) -> None:
@@ -207,10 +215,10 @@ def _find_largest(array: Any) -> float:
     return max(abs(float(array.max())), abs(float(array.min()))) if array.size else 0.0
 
 
-def _match_rows(path: str, name: str, array: Array, examples: int) -> Any:
+def _match_rows(path: str, name: str, array: Array, examples: int, kind: type = np.float32) -> Any:
     """Return an array with a row for each example, [N, ...]; one of rank 1 becomes a column."""
     array = array[:, np.newaxis] if array.ndim == 1 else array
-    array = _convert_floats(path, name, array, 2)
+    array = _convert_floats(path, name, array, 2, kind)
     if not array.shape[1]:
         raise InputError(f"dataset: {path}: expected {name} of at least one column, got shape {array.shape}")
     _check_size(path, name, array)

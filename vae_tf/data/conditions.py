@@ -15,6 +15,7 @@ from vae_tf.typing import Array, Booleans
 PREFIX = "hold_out:"
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt}
+EXACT = 1e16        # whole numbers below are written without an exponent
 FORM = f"{PREFIX} and conditions NAME{{=,!=,<,<=,>,>=}}NUMBER on factors, such as {PREFIX}shape=2,x>16"
 
 
@@ -26,7 +27,8 @@ class Condition(NamedTuple):
     number: float
 
     def __str__(self) -> str:
-        return f"{self.factor}{self.comparison}{self.number:.12g}"
+        whole = self.number.is_integer() and abs(self.number) < EXACT
+        return f"{self.factor}{self.comparison}{int(self.number) if whole else self.number!r}"
 
 
 def read(split: str) -> tuple[Condition, ...]:

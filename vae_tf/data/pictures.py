@@ -130,6 +130,8 @@ def _read_head(where: str | os.PathLike, name: str, source: Source) -> tuple[tup
     try:
         with source() as file, _quietly(), Image.open(file, formats=FORMATS) as image:
             size, mode, frames = image.size, image.mode, getattr(image, "n_frames", 1)
+            if mode in MODES and any(";16" in str(tile[3]) for tile in image.tile):     # Pillow drops the lower 8 bits
+                mode += " with 16 bits for each channel"
     except Exception as error:      # Pillow raises anything for a file from outside
         raise InputError(f"dataset: {where}: {name} is not a readable image ({_explain(error)})") from None
     if frames > 1:
