@@ -60,6 +60,7 @@ def test_every_table_of_the_package_is_read_with_its_recipes_and_metrics():
     ('title = "A title"', "title = ", "expected a table in TOML"),
     ('where = "Table 1"', 'where = "Table 1"\nextra = 1', "extra: there is no such entry"),
     ('better = "lower"', 'better = "low"', "metrics.dto.better: expected one of higher, lower, neither; got 'low'"),
+    ('better = "lower"', 'better = "lower"\ndecimals = -1', "metrics.dto.decimals: expected 0 to 15; got -1"),
     ("dto = [0.5, 0.1]", "mig = 0.5", "cells[0].printed: expected names of dto; got 'mig'"),
     ("dto = [0.5, 0.1]", "dto = [1, 2, 3]", "cells[0].printed.dto: expected a number, or [number, spread]"),
     ("epochs = 2", "epochs = 0", "cells[0].quick: expected epochs above 0"),
@@ -211,6 +212,29 @@ def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
                            ('better = "lower"', 'better = "lower"\nevaluate = ["--nothing=1"]', "nothing")):
         with pytest.raises(InputError, match=said):
             planning.plan(table(tmp_path, TABLE.replace(old, new)), [], QUICK, 1, tasks.Places())
+
+
+def test_cells_of_one_length_alone_are_told_apart(tmp_path):
+    other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column")
+    text = TABLE.replace("quick =", 'flags = ["--steps=20"]\nquick =') + other
+    for budget, said in (("full", "another column differs from a row, a column in its length alone"), ("quick", None)):
+        made = table(tmp_path, text)
+        if said:
+            with pytest.raises(InputError, match=said):
+                planning.plan(made, [], planning.Asked(budget), 1, tasks.Places())
+        else:       # both are then trained for two epochs
+            assert planning.plan(made, [], planning.Asked(budget), 1, tasks.Places(tmp_path)).tasks
+
+
+@pytest.mark.parametrize(("function", "said"), [
+    (":f", "there is no module"), ("vae_tf.nothing:f", "there is no module vae_tf.nothing"),
+    ("vae_tf.kinds:nothing", "vae_tf.kinds has no function nothing"),
+    ("vae_tf.kinds:KINDS", "vae_tf.kinds has no function KINDS")])
+def test_a_function_that_is_not_there_is_refused_before_anything_is_run(tmp_path, function, said):
+    made = table(tmp_path, f'measure = "{function}"' + TABLE.replace('recipe = "rolinek2018/synthetic_linear_beta_vae"',
+                                                                     ""))
+    with pytest.raises(InputError, match=said):
+        planning.plan(made, [], QUICK, 1, tasks.Places())
 
 
 def test_a_cell_whose_data_are_missing_says_what_it_needs(tmp_path):

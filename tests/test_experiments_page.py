@@ -5,7 +5,7 @@ import re
 import pytest
 
 from vae_tf.errors import InputError
-from vae_tf.experiments import figures, listing, page, recipes, results, tables
+from vae_tf.experiments import figures, listing, page, recipes, results, summaries, tables
 from vae_tf.experiments.summaries import Summary
 
 RECIPE = "sikka2019/linear_mixture"         # 15,625 steps
@@ -170,6 +170,28 @@ def test_the_terminal_says_what_became_of_a_number(places):
     assert shown["three", "DtO"] == ["0.80", "1", "100 epochs"]
     assert shown["three", "Curve"] == ["drawn", "1", "100 epochs"]
     assert shown["four", "DtO"] == ["not run"]
+
+
+def test_the_terminal_names_an_entry_that_results_lack_and_says_which_claims_hold(places):
+    path = places[0] / "some_table.toml"
+    table(places[0], CELLS)
+    path.write_text(path.read_text().replace("metrics.score.score", "metrics.score.scores"))
+    found = [result(1, 0, 0.7), result(2, 0, 0.5), result(3, 0, 2.0)]
+    made = tables.read(path)
+    assert sum("no entry scores" in line for line in listing.list_numbers(made, found)) == 3
+    assert summaries.list_claims(Summary(made, found)) == [
+        "does not hold: One is below the others. DtO: Data: one 0.70, then two 0.50, three 2.00",
+        "does not hold: All are below 1. DtO: Data, one: 0.70; Data, two: 0.50; Data, three: 2.00"]
+
+
+def test_a_table_of_ones_own_comes_after_those_of_the_papers(places, tmp_path):
+    table(places[0], CELLS[:1], more="")
+    own = tmp_path / "own.toml"
+    own.write_text((places[0] / "some_table.toml").read_text().replace("A title", "My title"))
+    results.write(places[1], result(1, 0, 0.2))
+    page.write(places[1], places[2], also=[tables.read(own)])
+    text = places[2].read_text()
+    assert text.index("## Somebody Table 1: A title") < text.index("## Somebody Table 1: My title")
 
 
 def test_a_score_without_meaning_says_why(places):

@@ -12,7 +12,7 @@ import sys
 
 from vae_tf import console, extensions
 from vae_tf.errors import InputError, shorten
-from vae_tf.experiments import listing, progress, results, scheduling, tables, tasks
+from vae_tf.experiments import listing, progress, results, scheduling, summaries, tables, tasks
 
 
 def read_positive(text: str) -> int:
@@ -70,7 +70,9 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
             print("Stopped; checkpoints are written. The same command goes on from there.", file=sys.stderr)
             raise
         shown.end()
-    print("\n".join(listing.list_numbers(table, results.read_all(asked.results))))
+    measured = results.read_all(asked.results)
+    print("\n".join([*listing.list_numbers(table, measured),
+                     *summaries.list_claims(summaries.Summary(table, measured))]))
     failed = sum(state != "done" for state, _ in outcomes.values())
     if failed:
         failures = f"{failed} of {len(outcomes)} tasks failed, see above; the same command tries them again"
@@ -88,7 +90,8 @@ def main() -> None:
         done = [run(table, asked) for table in chosen]
         if asked.page:
             from vae_tf.experiments import page  # Matplotlib takes a second
-            print(f"Written: {page.write(asked.results)}")
+            own = [table for table in chosen if table.name not in tables.list_names()]
+            print(f"Written: {page.write(asked.results, also=own)}")
         if not all(done):
             sys.exit(1)
     except (InputError, OSError) as error:

@@ -93,8 +93,11 @@ def list_numbers(table: tables.Table, found: Sequence[results.Result]) -> list[s
         metric = table.metrics[name]
         values = [value for value in read_values(table, cell, name, found) if value is not None]
         of, shown = [value for value in values if isinstance(value, int | float)], find_of_cell(table, cell, found)
+        missing = next(filter(None, (results.find_missing_entry(result, table.get_metric(cell, name))
+                                     for result in shown)), None)
         ours = (format_spread(compute_mean(of), metric.decimals) if of else "drawn" if values else "not run"
-                if not shown else "dead" if all(map(results.is_dead, shown)) else "no score")
+                if not shown else "dead" if all(map(results.is_dead, shown)) else f"no entry {missing}" if missing
+                else "no score")
         length = f"{shown[0]['epochs']:g} epochs" if shown and "epochs" in shown[0] else ""
         rows.append((cell.row, cell.column, metric.label, format_spread(cell.printed.get(name), metric.decimals),
                      ours, str(len(of) or len(shown) or ""), length))

@@ -50,15 +50,17 @@ is about.
 """
 
 
-def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAGE) -> pathlib.Path:
+def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAGE,
+          also: Sequence[tables.Table] = ()) -> pathlib.Path:
     """Write the page, and its figures into a folder of the same name beside it; return the path of the page.
 
     Args:
         folder: the folder of results.
         path: the path of the page.
+        also: tables that come after those of the papers.
     """
     path, found = pathlib.Path(path), results.read_all(folder)
-    summaries = [Summary(tables.load(name), found) for name in tables.list_names()]
+    summaries = [Summary(table, found) for table in (*map(tables.load, tables.list_names()), *also)]
     drawn = {summary.table.name: figures.draw(summary, path.with_suffix("")) for summary in summaries}
     for old in set(path.with_suffix("").glob("*.svg")) - {file for pictures in drawn.values() for _, file in pictures}:
         old.unlink()

@@ -7,6 +7,7 @@ the data, so planning needs the data, and TensorFlow.
 import dataclasses
 import functools
 import hashlib
+import importlib
 import importlib.util
 import json
 import math
@@ -60,8 +61,8 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
     places = places.make_absolute()
     if table.measure:
         task = Task(name=table.name, function=table.measure, places=places)
-        there = [result for result in results.find_of_experiment(found, table.name)
-                 if result["source"] == digest_source(table.measure)]
+        source = digest_source(table.measure)
+        there = [result for result in results.find_of_experiment(found, table.name) if result["source"] == source]
         return Plan([] if there else [task], len(there), [])
     check_metrics(table)
     cells = _choose_cells(table, asked)
@@ -102,12 +103,21 @@ def _describe_problem(cells: Sequence[str], reason: str) -> str:
 
 
 def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, int]]:
-    """Return (cell, length as a flag, number of seeds) of the cells to run; cells that share their runs count once."""
+    """Return (cell, length as a flag, number of seeds) of the cells to run; cells that share their runs count once.
+
+    Raises:
+        InputError: two cells differ in their length alone.
+    """
     cells: dict[str, tuple[tables.Cell, str, int]] = {}
     for cell in table.cells:
         if chosen := table.choose_length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
-            flags = recipes.read(cell.recipe, cell.flags).flags
-            cells.setdefault(json.dumps([flags, chosen[0]]), (cell, *chosen))
+            recipe = recipes.read(cell.recipe, cell.flags)
+            other, *_ = cells.setdefault(json.dumps([recipe.flags, chosen[0]]), (cell, *chosen))
+            own = recipes.read(other.recipe, other.flags)
+            if not chosen[0] and (recipe.steps, recipe.epochs) != (own.steps, own.epochs):
+                raise InputError(f"{table.name}: {cell.row}, {cell.column} differs from {other.row}, {other.column} in "
+                                 "its length alone; expected cells of other flags, as a table shows the longest "
+                                 "training of each")
     return list(cells.values())
 
 
@@ -122,15 +132,17 @@ def digest_source(function: str) -> str:
     """Return a digest of the file that holds a function "module:function".
 
     Raises:
-        InputError: there is no such module.
+        InputError: there is no such module, or it has no such function.
     """
-    module = function.partition(":")[0]
+    module, _, name = function.partition(":")
     try:
-        spec = importlib.util.find_spec(module)
+        spec = importlib.util.find_spec(module) if module else None
     except ModuleNotFoundError:
         spec = None
     if not spec or not spec.origin:
         raise InputError(f"measure: expected module:function; got {function!r}, and there is no module {module}")
+    if not callable(getattr(importlib.import_module(module), name, None)):
+        raise InputError(f"measure: expected module:function; got {function!r}, and {module} has no function {name}")
     return hashlib.sha256(pathlib.Path(spec.origin).read_bytes()).hexdigest()
 
 

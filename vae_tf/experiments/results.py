@@ -129,6 +129,13 @@ def find_key(metric: Metric) -> str | None:
     return " ".join([rest.partition(".")[0], *sorted(metric.evaluate)]) if head == "metrics" else None
 
 
+def find_missing_entry(result: Result, metric: Metric) -> str | None:
+    """Return the name in metric.read that a result lacks although the metric was measured, or None."""
+    names, key = metric.read.split("."), find_key(metric)
+    entry = result["metrics"].get(key, {}) if key else {}
+    return names[2] if len(names) > 2 and "score" in entry and names[2] not in entry else None
+
+
 def read_value(result: Result, metric: Metric) -> Any:
     """Return what a metric reads in a result: a number, a list of numbers, or None where it was not measured.
 

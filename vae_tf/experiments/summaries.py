@@ -152,6 +152,16 @@ class Summary:
             ", ".join(f"{column} {format_value(mean, decimals)}" for column, mean in group) for group in groups)
 
 
+def list_claims(summary: Summary) -> list[str]:
+    """Return a line for each claim of a table: whether it holds, what it says, and what was measured."""
+    lines = []
+    for check in summary.table.checks:
+        state, measured = summary.check(check)
+        lines.append(f"{state}: {check.says}" + (f" {summary.table.metrics[check.metric].label}: "
+                                                 f"{'; '.join(measured)}" if measured else ""))
+    return lines
+
+
 def format_value(value: float, decimals: int = 2) -> str:
     """Write a number with so many decimals, or with two significant digits where decimals would hide it."""
     if value and (abs(value) < 10.0 ** -decimals or abs(value) >= 1e5):

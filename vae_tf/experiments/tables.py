@@ -17,6 +17,7 @@ from vae_tf.experiments.entries import Entries, is_a, take_positive
 
 FOLDER = pathlib.Path(__file__).parent / "tables"
 LARGEST = 2**24         # bytes of a table's file
+MOST_DECIMALS = 15      # that a float64 has
 BETTER = ("higher", "lower", "neither")
 SHORTENED = ("quick", "standard")       # budgets that cells describe; "full" is the recipe as it stands
 BUDGETS = (*SHORTENED, "full")
@@ -226,9 +227,11 @@ def _read_metric(name: str, data: Any) -> Metric:
     better = entries.take("better", str)
     if better not in BETTER:
         raise InputError(f"metrics.{name}.better: expected one of {', '.join(BETTER)}; got {better!r}")
+    decimals = entries.take("decimals", int, 2)
+    if not 0 <= decimals <= MOST_DECIMALS:
+        raise InputError(f"metrics.{name}.decimals: expected 0 to {MOST_DECIMALS}; got {decimals}")
     metric = Metric(name, entries.take("label", str), better, entries.take("read", str),
-                    entries.take_flags("evaluate"), entries.take("decimals", int, 2),
-                    entries.take_texts("over_largest"))
+                    entries.take_flags("evaluate"), decimals, entries.take_texts("over_largest"))
     entries.refuse_others()
     return metric
 
