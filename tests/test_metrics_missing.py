@@ -57,6 +57,16 @@ def test_other_metrics_use_the_examples_that_lack_no_factor(name):
     assert found.meaning.endswith("(of the 180 of 300 examples that lack no factor)") and "\n" not in found.meaning
 
 
+def test_a_part_that_no_factor_has_is_nan_without_a_warning():
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 3, (300, 2)).astype(float)
+    factors[0, 0] = np.nan
+    context = metrics.Context(codes=rng.normal(size=(300, 3)), factors=factors, kinds=("ordinal", "ordinal"))
+    with warnings.catch_warnings(action="error"):       # efficiency needs 10,000 labels
+        result = metrics.METRICS["downstream_logistic"].measure(context)
+    assert np.isnan(result.parts["efficiency"]) and np.isfinite(result.score)
+
+
 def test_a_factor_of_too_few_values_is_left_out_and_named():
     factors = lacking()
     factors[3:, 1] = np.nan

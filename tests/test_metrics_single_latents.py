@@ -27,6 +27,13 @@ def test_sap_of_continuous_factors_is_a_gap_of_squared_correlations():
     assert metrics.sap(codes, factors, kinds="continuous").score == pytest.approx((top[-1] - top[-2]).mean(), abs=1e-12)
 
 
+def test_the_unit_of_a_continuous_factor_does_not_count_for_sap():
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    scores = [metrics.sap(x, x * scale).score for scale in (1.0, 1e-9, 1e9)]
+    np.testing.assert_allclose(scores, scores[0], rtol=1e-9)        # up to rounding
+    assert scores[0] > 0.9
+
+
 @pytest.mark.parametrize("regression", [False, True])
 def test_disentanglement_score_against_loops(regression):
     codes, factors = noisy(200)

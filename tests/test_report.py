@@ -9,6 +9,7 @@ from cases import build
 
 from vae_tf import data, evaluation, export, metrics, report, verdicts
 from vae_tf.metrics import Result, information
+from vae_tf.report import pictures
 
 N = 400
 
@@ -159,6 +160,43 @@ def test_noise_is_rarely_said_to_know_a_factor():
     assert information.find_best_known_factors(noise, factors).count(None) >= 39
 
 
+def test_factors_are_named_by_their_kinds():
+    """A continuous factor that is stored as integers hides no other."""
+    rng = np.random.default_rng(0)
+    factors = np.stack([rng.integers(0, 4, N), rng.permutation(N)], -1)
+    mean = np.stack([factors[:, 0] + 0.01 * rng.standard_normal(N), rng.standard_normal(N)], -1)
+    found = evaluation.score(evaluation.Codes(mean, factors, ("ordinal", "continuous"), np.full((N, 2), 0.1),
+                                              factor_names=("a", "b")), ())
+    labels = pictures.label_latents(found, None)
+    assert labels[0].endswith("\na 100%") and "%" not in labels[1]
+
+
+@pytest.mark.parametrize(("kind", "codes", "first", "last"), [
+    ("ivae", {"prior_mean": [[5.0, 0.0]], "prior_stddev": [[0.1, 1.0]]}, 4.8, 5.2), ("vae", {}, -2, 2),
+    ("ae", {}, 4, 10)])
+def test_latents_move_where_the_prior_or_the_codes_are(kind, codes, first, last):
+    class Model:
+        def __init__(self):
+            self.card = {"model": kind, "recipe": {}}
+
+        def u_at(self, dataset, i):
+            return None
+
+        def encode(self, x, u=None):
+            return {"mean": np.ones((len(x), 2)), **{name: np.array(value) for name, value in codes.items()}}
+
+        def decode(self, z):
+            return {"mean": z}
+
+    class Found:
+        indices, codes = np.arange(2), np.array([[5.5, 0.0], [8.5, 0.0]])      # mean 7, standard deviation 1.5
+
+    dataset = data.dataset.from_arrays("mine", np.zeros((2, 3), np.float32))
+    moved, = pictures.move_latents(Model(), dataset, Found, np.array([0]), np.linspace(-2, 2, 5))
+    np.testing.assert_allclose(moved[[0, -1], 0], [first, last], atol=1e-12)
+    np.testing.assert_array_equal(moved[:, 1], 1)
+
+
 @pytest.mark.parametrize("channels", [2, 7])
 def test_a_picture_of_any_number_of_channels(tmp_path, channels, monkeypatch):
     rng = np.random.default_rng(0)
@@ -184,4 +222,4 @@ def test_a_picture_of_any_number_of_channels(tmp_path, channels, monkeypatch):
     assert [said for said in texts if said.startswith("z0") and "$si_$ze 100%" in said]
     assert not [said for said in texts if said.startswith(("z1", "z2")) and "%" in said]
     assert texts[-1].startswith("vae on mine, 3 latents, 0 steps") and "tmpabc" not in texts[-1]
-    assert {1: "prior standard deviations", 2: "channel 1 of 2", 7: "channels 1 to 3 of 7"}[channels] in texts[-1]
+    assert {2: "channel 1 of 2", 7: "channels 1 to 3 of 7"}[channels] in texts[-1]

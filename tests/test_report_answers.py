@@ -46,6 +46,23 @@ def test_a_model_is_described_and_judged_against_chance():
     assert noise.verdict == "no" and noise.short.startswith("No better than chance: MIG 0.0")
 
 
+def test_a_score_that_may_exceed_1_is_judged_by_its_part_that_may_not():
+    """Of classes, the disentanglement score of a weak code is far above what its bounded part is."""
+    rng = np.random.default_rng(0)
+    factors = rng.integers(0, 10, (600, 2))
+    mean = np.where(rng.random((600, 2)) < 0.25, factors, rng.integers(0, 10, (600, 2))) + 0.01 * rng.normal(
+        size=(600, 2))
+    codes = evaluation.Codes(mean, factors, ("categorical",) * 2, np.full((600, 2), 0.2))
+    scored = evaluation.score(codes, ["disentanglement_score"])
+    result = scored.results["disentanglement_score"]
+    bounded, chance = result.parts["bounded"], result.parts["bounded_chance_level"]
+    assert result.score > 4 * bounded and 0 <= chance < bounded
+    low, high = result.parts["bounded_interval"]
+    assert low < bounded < high
+    found = answers_of(report.Facts(scored))["Disentangled"]
+    assert found.verdict != "yes" and f"score {bounded:.2f} (chance {chance:.2f})" in found.short
+
+
 def test_a_dead_model_is_not_called_disentangled_and_is_told_what_to_do():
     found = answers_of(facts_of(scored_codes(width=0.9999)))
     assert found["Latents"].verdict == found["Disentangled"].verdict == "no"

@@ -25,6 +25,7 @@ from vae_tf.evaluation.options import Options
 from vae_tf.evaluation.regime import judge
 from vae_tf.evaluation.scored import explain_missing
 from vae_tf.evaluation.scoring import (
+    BOUNDED,
     Evaluation,
     check_dataset,
     count_examples,
@@ -34,6 +35,7 @@ from vae_tf.evaluation.scoring import (
 )
 
 __all__ = [
+    "BOUNDED",
     "FEWEST_FOR_INTERVAL",
     "FILE",
     "LATENTS",

@@ -1,6 +1,7 @@
 """Compute every metric with its chance level and interval, for Codes (in parallel) and for exported models."""
 
 import contextlib
+import dataclasses
 import hashlib
 import math
 import pathlib
@@ -23,6 +24,7 @@ from vae_tf.evaluation.regime import find_not_passive, judge, measure_regime
 from vae_tf.evaluation.sizes import check_memory
 
 BATCH = 500
+BOUNDED = "bounded"     # the part of a score that is within 0 and 1 where the score is not
 
 
 class Evaluation(NamedTuple):
@@ -209,16 +211,27 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, Outcome], seed:
         return
     for message in warned:
         warnings.warn(message, stacklevel=3)
+    drawn = {draw: outcome.result for draw, outcome in outcomes.items() if isinstance(outcome.result, metrics.Result)}
+    chance, interval = _summarise({draw: each.score for draw, each in drawn.items()})
+    if chance is not None:
+        evaluation.chance_level[name] = chance
+    if interval is not None:
+        evaluation.interval[name] = interval
+    if np.ndim(result.parts.get(BOUNDED, ())) == 0:
+        bounded = _summarise({draw: float(each.parts[BOUNDED]) for draw, each in drawn.items()})
+        more = {f"{BOUNDED}_{of}": np.array(found)
+                for of, found in zip(("chance_level", "interval"), bounded, strict=True) if found is not None}
+        result = dataclasses.replace(result, parts={**result.parts, **more})
     evaluation.results[name] = result
-    found = {draw: outcome.result.score for draw, outcome in outcomes.items()
-             if isinstance(outcome.result, metrics.Result)}
+    evaluation.measured[name] = {"examples": rows, "resamples": sum(isinstance(draw, int) for draw in drawn),
+                                 "seed": seed, "seconds": round(seconds, 3)}
+
+
+def _summarise(found: dict[Draw, float]) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the chance level and the interval of a score by draw; None for one that was not drawn."""
     halves = [found[draw] for draw in sorted(draw for draw in found if isinstance(draw, int))]
-    if "shuffled" in found:
-        evaluation.chance_level[name] = found["shuffled"]
-    if len(halves) > 1 and np.isfinite([result.score, *halves]).all():
-        evaluation.interval[name] = estimate_interval(result.score, halves)
-    evaluation.measured[name] = {"examples": rows, "resamples": len(halves), "seed": seed,
-                                 "seconds": round(seconds, 3)}
+    finite = len(halves) > 1 and np.isfinite([found["score"], *halves]).all()
+    return found.get("shuffled"), estimate_interval(found["score"], halves) if finite else None
 
 
 def check_dataset(model: Any, dataset: Any) -> None:

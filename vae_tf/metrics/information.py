@@ -166,7 +166,8 @@ def modularity(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
 
 @arguments.check
 def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: Count = 20, least: Share = 0.01,
-                       seed: Seed = 0) -> list[tuple[int, float] | None]:
+                            seed: Seed = 0, kinds: tuple[str, ...] | str | None = None,
+                            ) -> list[tuple[int, float] | None]:
     """Return the factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
 
     The share is I(z_j; v_k) / H(v_k), as in `mig`. A latent's entry is None if no share of it is above 1 % and more
@@ -178,12 +179,13 @@ def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: Co
         shuffles: number of times that the codes are shuffled.
         least: smallest share that is worth a name.
         seed: seed of the shuffles.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
 
     Raises:
         InputError: shapes that disagree, or NaN. A constant factor is none: nothing can be known of it.
     """
     codes, factors = check_arrays(codes, factors)
-    z, v = (np.stack([discretise(column) for column in codes.T]), find_classes(factors).T)
+    z, v = (np.stack([discretise(column) for column in codes.T]), find_classes(factors, kinds=kinds).T)
     of_factor, rng = np.array([scipy.stats.entropy(np.bincount(b)) for b in v]), np.random.default_rng(seed)
 
     def shares(rows: slice | np.ndarray) -> np.ndarray:

@@ -106,7 +106,7 @@ def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Cou
                   f"count, whose standard deviation is at least {threshold:g}; chance is 1 in {len(np.unique(factor))}")
 
 
-@register(needs=("sampler",), extremes=True, active="is_moving", range=(0, 1),
+@register(needs=("sampler",), extremes=True, active="is_moving", range=(-1, 1),
           unchanged_by=("permutation", "sign", "relabelling"),
           meaning="whether each latent stays put while all factors but its own vary")
 def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins: Bins | None = 20, seed: Seed = 0,
@@ -116,8 +116,9 @@ def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins:
     For latent j and factor k, the 0.99 quantile of |z_j - E[z_j|v_k]| within a value of v_k is averaged over the values
     of v_k and divided by the largest |z_j - E z_j| of all examples. A latent's robustness is 1 less this ratio, for the
     factor at which it is best. The score is the mean over latents, weighted by that largest deviation, as in
-    disentanglement_lib. It is in [0, 1]. It is 1 if each latent is a function of one factor, and 0 if no factor says
-    anything about a latent. Constant latents have no weight; if all are constant, the score is 0. One outlier makes
+    disentanglement_lib. It is at most 1. It is 1 if each latent is a function of one factor, and near 0 if no factor
+    says anything about a latent. It may fall below 0, because codes may be farther from the mean of their group than
+    any is from the mean of all. Constant latents have no weight; if all are constant, the score is 0. One outlier makes
     its latent look robust. The weights grow with the scale of each latent.
 
     Args:

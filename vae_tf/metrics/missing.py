@@ -89,5 +89,5 @@ def _join(parts: Sequence[np.ndarray | None]) -> np.ndarray:
     like = next(part for part in parts if part is not None)
     filled = [np.full_like(like, FILLED.get(like.dtype.kind, "")) if part is None else part for part in parts]
     if like.ndim == 0:
-        return np.array(np.nanmean(filled))
+        return np.array(np.nan if np.isnan(filled).all() else np.nanmean(filled))
     return np.concatenate(filled, -1) if like.shape[-1] == 1 else np.stack(filled, -1)

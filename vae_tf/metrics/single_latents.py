@@ -134,6 +134,6 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
 
 
 def _squared_correlation(z: np.ndarray, v: np.ndarray) -> float:
-    """Return r^2; it is 0 for a column whose variance is below 1e-12."""
+    """Return r^2; it is 0 for codes z whose variance is below 1e-12."""
     (zz, zv), (_, vv) = np.cov(z, v, ddof=0)
-    return zv**2 / (zz * vv) if min(zz, vv) > 1e-12 else 0.0
+    return zv**2 / (zz * vv) if zz > 1e-12 and vv > 0 else 0.0

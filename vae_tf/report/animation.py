@@ -86,7 +86,7 @@ def plot_latents(images: Sequence[np.ndarray], labels: Sequence[str], place: flo
         axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=1)
         axis.set_title(label, fontsize=7, fontweight="normal", loc="center", pad=3, parse_math=False)
     figure.suptitle(title, fontsize=8, y=1 - 0.1 / (1.5 * rows + 0.75), parse_math=False)
-    figure.text(0.5, 0.08 / (1.5 * rows + 0.75), f"every latent at {place:+.1f} prior standard deviations",
+    figure.text(0.5, 0.08 / (1.5 * rows + 0.75), f"every latent at {place:+.1f} standard deviations",
                 ha="center", fontsize=8)
     return figure
 

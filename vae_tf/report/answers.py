@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import activity, metrics, verdicts
+from vae_tf import activity, evaluation, verdicts
 from vae_tf.report.convergence import Convergence
 from vae_tf.report.facts import Facts
 from vae_tf.report.numbers import format_number, format_share
@@ -84,18 +84,21 @@ def answer_latents(facts: Facts) -> Answer:
 def answer_disentangled(facts: Facts) -> Answer:
     """Say whether latents and factors match, against chance and against what is usual."""
     question, scored = "Is it disentangled?", facts.scored
-    names = [name for name in HEADLINES if name in scored.results and scored.chance_level.get(name, 0) < HIGH_CHANCE]
+    names = [name for name in HEADLINES
+             if name in scored.results and (_take_bounded(scored, name)[1] or 0) < HIGH_CHANCE]
     if scored.factors is None:
         return Answer("Disentangled", question, "unknown", "The data have no factors to tell by.")
     if not names:
         return Answer("Disentangled", question, "unknown", f"None of {', '.join(HEADLINES)} was measured.")
     if why := scored.explain_no_meaning(names[0]):
         return Answer("Disentangled", question, "no", f"The scores have no meaning: {why}.")
-    said = [f"{HEADLINES[name]} {_take_bounded(scored.results[name]):.2f}" + (
-        f" (chance {scored.chance_level[name]:.2f})" if name in scored.chance_level else "") for name in names[:3]]
-    first, chance = scored.results[names[0]].score, scored.chance_level.get(names[0], 0.0)
+    said = []
+    for name in names[:3]:
+        found, by_chance, _ = _take_bounded(scored, name)
+        said.append(f"{HEADLINES[name]} {found:.2f}" + (f" (chance {by_chance:.2f})" if by_chance is not None else ""))
+    first, by_chance, low = _take_bounded(scored, names[0])
+    chance = by_chance or 0.0
     share = (first - chance) / max(1 - chance, 1e-9)
-    low = scored.interval.get(names[0], (first, first))[0]
     verdict, words = (("no", "no better than chance") if low <= chance else ("no", "hardly") if share < SOME else
                       ("partly", "partly") if share < MOST else ("yes", "mostly"))
     short = f"{words[0].upper()}{words[1:]}: {', '.join(said)}; 1 is perfect."
@@ -107,12 +110,19 @@ def _judge_usual_score(facts: Facts) -> str:
     if facts.card is None or result is None:
         return ""
     usual = find_usual(facts.card, "disentanglement_score")
-    return compare_with_usual(_take_bounded(result), usual)
+    return compare_with_usual(_take_bounded(facts.scored, "disentanglement_score")[0], usual)
 
 
-def _take_bounded(result: metrics.Result) -> float:
-    """Return a score, or its part within 0 and 1 if it has one: the disentanglement score may exceed 1."""
-    return float(result.parts.get("bounded", result.score))
+def _take_bounded(scored: evaluation.Evaluation, name: str) -> tuple[float, float | None, float]:
+    """Return a score, its chance level and the lower end of its interval, or its own where it has none.
+
+    If the score has a part within 0 and 1, these are of that part: the disentanglement score may exceed 1.
+    """
+    result, bounded = scored.results[name], evaluation.BOUNDED
+    if bounded not in result.parts:
+        return result.score, scored.chance_level.get(name), scored.interval.get(name, (result.score,))[0]
+    score, chance = float(result.parts[bounded]), result.parts.get(f"{bounded}_chance_level")
+    return score, None if chance is None else float(chance), float(result.parts.get(f"{bounded}_interval", [score])[0])
 
 
 def answer_orthogonal(facts: Facts) -> Answer:

@@ -185,7 +185,7 @@ def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str])
         axis.plot(np.asarray(values), moved[:, :30], linewidth=1.2, color=COLOURS["active"], alpha=0.8)
         axis.set_title(label, fontsize=8)
         axis.grid(linewidth=0.5)
-    figure.supxlabel("place of the latent, prior standard deviations", fontsize=9)
+    figure.supxlabel("place of the latent, standard deviations", fontsize=9)
     figure.supylabel("entries of x", fontsize=9)
     return figure
 

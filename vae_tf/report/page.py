@@ -123,8 +123,9 @@ def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple
         Figure("reconstructions", "Does x come back?", "Each point is an entry of a data vector. On the line it comes "
                "back from the latents unchanged.", f"Data against reconstructions. The mean squared error is "
                f"{error:.3g}.", draw_svg("reconstructions", figures.plot_reconstructed_vectors, x, reconstructed)),
-        Figure("responses", "What each latent does", "Each panel moves one latent from -2 to 2 prior standard "
-               "deviations, the latent of the largest KL first. Flat lines are a latent that does nothing.",
+        Figure("responses", "What each latent does", "Each panel moves one latent from -2 to 2 standard "
+               "deviations of its prior, or of the codes of a model without a prior. The latent of the largest KL "
+               "comes first. Flat lines are a latent that does nothing.",
                f"Responses of the decoder to {len(order)} latents.",
                draw_svg("responses", figures.plot_responses, places, moved,
                         [labels[j].replace("\n", ", ") for j in order]))]

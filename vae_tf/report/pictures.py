@@ -17,9 +17,10 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
                   reach: float = 2.0) -> None:
     """Draw an image model to a PNG: data, reconstructions, and one row per latent as it moves.
 
-    A row moves its latent from -reach to reach prior standard deviations; all other latents stay as encoded from the
-    first example. The latent that says most about x comes first, and a row names the factor that its latent knows best,
-    if it knows more of it than chance would. Of images with other than 1 or 3 channels the first 1 or 3 are shown.
+    A row moves its latent from -reach to reach standard deviations around the prior's mean; all other latents stay as
+    encoded from the first example. The latent that says most about x comes first, and a row names the factor that its
+    latent knows best, if it knows more of it than chance would. Of images with other than 1 or 3 channels the first 1
+    or 3 are shown.
 
     Args:
         path: path of the PNG.
@@ -35,7 +36,7 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
     moved = move_latents(model, dataset, evaluation, order, np.linspace(-reach, reach, columns))
     labels = label_latents(evaluation, dataset)
     rows = ["data", "reconstruction", *(labels[j] for j in order)]
-    title = f"{make_title(model.card)}: each latent from {-reach:g} to {reach:g} prior standard deviations"
+    title = f"{make_title(model.card)}: each latent from {-reach:g} to {reach:g} standard deviations"
     channels = dataset.shape[-1]
     if channels not in (1, 3):
         title += "; channel 1 of 2" if channels == 2 else f"; channels 1 to 3 of {channels}"
@@ -91,19 +92,21 @@ def move_latents(model: Any, dataset: Any, evaluation: Evaluation, latents: np.n
         dataset: a `data.Dataset` of the model's shape.
         evaluation: the Evaluation of the model on the dataset.
         latents: the indices of the latents that move.
-        places: [T], in prior standard deviations, or in standard deviations of the codes for an autoencoder.
+        places: [T], in standard deviations of the prior around its mean, or in those of the codes for an autoencoder.
     """
     from vae_tf import models  # imports TensorFlow, which scoring codes does not need
 
     first = evaluation.indices[:1]
     codes = model.encode(dataset.images_at(first), u=model.u_at(dataset, first))
-    stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
-    if not models.find_declared(model.card).has_prior:       # latents move as far as the codes vary
-        stddev = evaluation.codes.std(0)
+    if models.find_declared(model.card).has_prior:
+        centre = codes.get("prior_mean", np.zeros_like(codes["mean"]))[0]
+        stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
+    else:       # latents move where the codes are
+        centre, stddev = evaluation.codes.mean(0), evaluation.codes.std(0)
     moved = []
     for j in latents:
         z = np.repeat(codes["mean"][:1], len(places), 0)
-        z[:, j] = places * stddev[j]
+        z[:, j] = centre[j] + places * stddev[j]
         moved.append(model.decode(z)["mean"])
     return moved
 
@@ -122,7 +125,8 @@ def label_latents(evaluation: Evaluation, dataset: Any) -> list[str]:
     try:
         if codes.factors is not None:
             complete = ~np.isnan(codes.factors).any(1)
-            known = information.find_best_known_factors(codes.mean[complete], codes.factors[complete])
+            known = information.find_best_known_factors(codes.mean[complete], codes.factors[complete],
+                                                        kinds=codes.kinds)
     except InputError:          # some factors cannot be put into classes
         pass
     for j, best in enumerate(known):

@@ -33,9 +33,10 @@ def draw_pictures(model: Autoencoder, x: Tensor, u: Tensor | None) -> dict[str, 
 def _move_latents(model: Autoencoder, mean: Tensor, u: Tensor | None) -> Tensor:
     """Return codes [L, PLACES, d]: latent l of the first example moves in row l, at most MOST_LATENTS of them."""
     prior = model.prior(None if u is None else u[:1])
-    width = tf.math.reduce_std(mean, 0) if prior is None else tf.reshape(prior.stddev(), (-1, model.latents))[0]
+    centre, width = ((tf.reduce_mean(mean, 0), tf.math.reduce_std(mean, 0)) if prior is None else
+                     (tf.reshape(each, (-1, model.latents))[0] for each in (prior.mean(), prior.stddev())))
     moves = tf.eye(model.latents)[:MOST_LATENTS, tf.newaxis]                        # [L, 1, d]
-    places = tf.linspace(-REACH, REACH, PLACES)[:, tf.newaxis] * width              # [PLACES, d]
+    places = centre + tf.linspace(-REACH, REACH, PLACES)[:, tf.newaxis] * width     # [PLACES, d]
     return (1 - moves) * mean[0] + moves * places
 
 
