@@ -10,7 +10,7 @@ import rounding
 import tensorflow as tf
 from cases import NARROW, build, dataset
 
-from vae_tf import devices, distributions, training
+from vae_tf import data, devices, distributions, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
 from vae_tf.runs import checkpoints
@@ -37,6 +37,27 @@ def test_two_devices_give_the_result_of_one(mirrored, name, more):
     assert rounding.apart(one, two) <= rounding.tolerance(case, 0, one)
     for name in history[-1].keys() - {"step", "examples_per_second"}:
         assert history[-1][name] == pytest.approx(shared[-1][name], rel=1e-5, abs=1e-5)
+
+
+def test_devices_leave_out_a_step_together_if_the_gradient_of_one_is_not_finite(mirrored):
+    """With float16 the loss is scaled, and a step whose gradients overflow is left out."""
+    case = ("vae", "linear", (3,), "gaussian", {"dtype": "mixed_float16"})
+    ds = dataset((3,))
+    x = ds.images_at(np.arange(40)).copy()
+    x[20] = 6e3     # of the second device alone
+    for loop in ("training", "keras"):
+        with mirrored.scope():
+            model = build(*case)
+            optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1e-9), initial_scale=2.0**15)
+        if loop == "training":
+            heavy = data.dataset.from_arrays("heavy", x)
+            with contextlib.suppress(training.NonFiniteError):      # of the loss of that example
+                training.fit(model, heavy, optimizer, steps=4, batch_size=40)
+        else:
+            with mirrored.scope():
+                model.compile(optimizer)
+            model.fit(x, batch_size=40, epochs=4, shuffle=False, verbose=0)
+        assert all(np.isfinite(weights).all() for weights in model.get_weights()), loop
 
 
 @pytest.mark.parametrize(("precision", "limit", "onednn", "refused"), [

@@ -214,7 +214,9 @@ REFUSED = [
     ("loss", "vae", lambda model: model.compile("adam", loss="mse")),
     ("metrics", "vae", lambda model: model.compile("adam", metrics=["mae"])),
     ("loss_weights", "vae", lambda model: model.compile("adam", loss_weights=[1])),
+    ("loss", "vae", lambda model: model.compile("adam", "mse")),
     ("seed", "vae", lambda model: model.compile("adam", seed=-1)),
+    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_generator(lambda: [X], tf.float32))),
     ("y", "vae", lambda model: model.fit(X, X)),
     ("y", "vae", lambda model: model.evaluate(X, X)),
     ("y", "vae", lambda model: model.train_on_batch(X, X)),
@@ -243,6 +245,66 @@ def test_what_keras_users_try_is_refused_in_one_line(argument, name, call):
         call(model)
     for a, b in zip(before, model.get_weights(), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_a_model_before_compile_says_so():
+    model = build("vae", "mlp_synthetic", (3,), "gaussian", {})
+    for given in (X, dataset((3,))):
+        with pytest.raises(InputError, match="fit: expected a compiled model; call compile"):
+            model.fit(given)
+
+
+def test_arguments_by_place_are_those_of_keras():
+    ds = dataset((3,))
+    one, other = compiled(DENSE[1]), compiled(DENSE[1])
+    assert len(one.fit(inputs(one, ds), None, 8, 2, 0).epoch) == 2
+    other.fit(inputs(other, ds), batch_size=8, epochs=2, verbose=0)
+
+
+@pytest.mark.parametrize("dtype", [tf.float64, tf.float16])
+def test_batches_of_any_precision_train(dtype):
+    model, x = compiled(DENSE[1]), dataset((3,)).images_at(np.arange(40))
+    batches = tf.data.Dataset.from_tensor_slices(tf.cast(x, dtype)).batch(8)
+    assert np.isfinite(model.fit(batches, verbose=0).history["loss"]).all()
+
+
+def test_the_last_batch_of_an_epoch_may_be_one_example():
+    model = compiled(("beta_tcvae", "mlp_synthetic", (3,), "gaussian", {"tc_estimator": "stratified"}))
+    history = model.fit(dataset((3,)).images_at(np.arange(33)), batch_size=8, verbose=0).history
+    assert np.isfinite([values[-1] for values in history.values()]).all()
+
+
+def test_a_regularizer_is_a_term_of_the_loss():
+    model = compiled(DENSE[1])
+    kernel = model.decoder.trainable_variables[0]
+    plain = model.evaluate(X, verbose=0, return_dict=True)
+    kernel.regularizer = keras.regularizers.L2(2.0)
+    model.compile(keras.optimizers.Adam(1e-3))
+    found = model.evaluate(X, verbose=0, return_dict=True)
+    assert found["regularization"] == pytest.approx(2 * np.sum(kernel.numpy()**2), rel=1e-5)
+    assert found["loss"] == pytest.approx(plain["loss"] + found["regularization"], rel=1e-5)
+
+
+def test_outputs_by_name_are_refused():
+    x = keras.Input((3,))
+    encoder = keras.Model(x, {"mean": keras.layers.Dense(2)(x), "log_variance": keras.layers.Dense(2)(x)})
+    z = keras.Input((2,))
+    with pytest.raises(InputError, match=r"encoder: expected a list of outputs, .* got a dict of "):
+        models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
+
+
+def test_steps_are_counted_over_several_trainings():
+    ds = dataset((3,))
+    model = build(*DENSE[1])
+    for steps in (5, 7):
+        training.fit(model, ds, keras.optimizers.Adam(1e-3), steps=steps, batch_size=8)
+    assert model.describe_origin()["steps"] == 12
+    other = compiled(DENSE[1])
+    other.fit(inputs(other, ds), batch_size=8, epochs=1, verbose=0)
+    training.fit(other, ds, other.optimizer, steps=3, batch_size=8)
+    assert other.describe_origin()["steps"] == 8
+    other.fit(inputs(other, ds), batch_size=8, epochs=1, verbose=0)
+    assert other.describe_origin()["steps"] == 13
 
 
 @pytest.mark.parametrize("x, fault", [(IMAGES + np.float32(200), "200"), (IMAGES - np.float32(1), "-1")])

@@ -69,6 +69,18 @@ def test_stratified_rows_sum_to_one_with_the_own_weight_on_the_diagonal():
     assert (weights[1:, 0] > 0.1).all()
 
 
+@pytest.mark.parametrize("estimator", objectives.TC_ESTIMATORS)
+def test_a_batch_of_one_is_its_own_estimate_of_the_aggregate_posterior(estimator):
+    """The last batch of an epoch may be one example."""
+    q = distributions.diagonal_normal(draws(0, 1, 3), draws(1, 1, 3))
+    z, prior = q.sample(seed=(0, 1)), distributions.standard_normal(3)
+    parts = tf.function(lambda size: objectives.TC_ESTIMATORS[estimator](size, 40))(tf.constant(1))
+    assert np.isfinite(parts).all()
+    found = objectives.kl_decomposition(q, prior, z, 40, estimator)
+    np.testing.assert_allclose(sum(found.values()), q.log_prob(z) - prior.log_prob(z), atol=1e-5)
+    assert all(np.isfinite(part).all() for part in found.values())
+
+
 def test_total_correlation_vanishes_when_one_posterior_is_all_there_is():
     # B = N = 1: q(z) = q(z|x), a product of its marginals.
     q = distributions.diagonal_normal(draws(0, 1, 3), draws(1, 1, 3))

@@ -81,6 +81,28 @@ def test_batch_statistics_are_each_replica_s_own():
     assert max(moved) > 0.01
 
 
+def test_constraints_which_replicas_would_drop_are_refused():
+    models = [build(*DENSE[0], seed) for seed in (0, 1)]
+    models[1].decoder.trainable_variables[0].constraint = keras.constraints.NonNeg()
+    with pytest.raises(InputError, match=r"models: expected weights without constraints.* got some with a constraint"):
+        train(models, [0, 1])
+
+
+def test_regularizers_are_a_term_of_each_replica_s_loss():
+    case = DENSE[0]
+    models = [build(*case, seed) for seed in (0, 1)]
+    alone = build(*case, 1)
+    for model in (*models, alone):
+        model.decoder.trainable_variables[0].regularizer = keras.regularizers.L2(3.0)
+    weights, histories = train(models, [0, 1])
+    single, history = rounding.train(case, 1, model=alone)
+    assert rounding.apart(weights[1], single) <= rounding.tolerance(case, 1, single)
+    assert_same_history(histories[1], history)
+    plain, _ = rounding.train(case, 1)
+    kernel = [variable.path for variable in alone.variables].index(alone.decoder.trainable_variables[0].path)
+    assert np.linalg.norm(single[kernel]) < np.linalg.norm(plain[kernel])
+
+
 def test_values_of_beta_train_as_one():
     case = ("beta_vae", "mlp_synthetic", (3,), "gaussian", {})
     models = [build(*case[:4], {"beta": beta}) for beta in (0.0, 1.0, 8.0)]

@@ -125,7 +125,8 @@ def test_a_run_that_stops_early_exports_its_best_weights(folder, capsys, monkeyp
     path = folder / "exported/vae_synthetic_linear/1"
     assert seen == [("vae", "vae_synthetic_linear", row["step"]) for row in history]
     card = export.read_card(path)
-    assert card["final_terms"]["step"] == best and card["recipe"]["early_stopping"] == 2
+    assert card["final_terms"]["step"] == card["steps"] == best
+    assert card["recipe"]["early_stopping"] == 2 and card["recipe"]["steps"] == 200
     values = parse(cli.define_train_flags, *base, "--steps=200", f"--init_from={path}")
     dataset = data.load("synthetic_linear").split("random", "train")
     exported = configured.build_model(cli.configure(values, dataset), dataset)

@@ -10,7 +10,7 @@ from cases import build, dataset
 
 from vae_tf import runs, training
 from vae_tf.errors import InputError
-from vae_tf.training.validation import count_since_best
+from vae_tf.training.validation import choose_size, count_since_best
 
 WHOLE = dataset((3,))
 TRAINED_ON, HELD_OUT = WHOLE.take(np.arange(24)), WHOLE.take(np.arange(24, 40))
@@ -45,6 +45,13 @@ def stopped(tmp_path_factory):
     """A run that was stopped early, and was never interrupted: its model, history and folder."""
     model, folder = small(), tmp_path_factory.mktemp("stopped")
     return model, fit(model, folder), folder
+
+
+@pytest.mark.parametrize(("examples", "batch_size", "size"), [
+    (5_000, 64, 64), (101, 2, 2), (4_999, 2, 2), (100, 64, 50), (7, 64, 7), (1, 1, 1), (5_000, 16, 16)])
+def test_batches_of_a_validation_leave_out_few_examples(examples, batch_size, size):
+    assert choose_size(examples, batch_size) == size
+    assert examples % size < batch_size
 
 
 def test_training_stops_after_so_many_validations_without_improvement(stopped):

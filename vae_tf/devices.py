@@ -7,8 +7,10 @@ batch are those of the whole, so the result does not depend on how many devices 
 import functools
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from vae_tf.errors import InputError, shorten
@@ -110,6 +112,17 @@ def locate_device() -> tuple[int, int]:
 def gather_batch(x: Tensor) -> Tensor:
     """Return x [B, ...] of all devices, one after another; gradients flow back to the device of each row."""
     return x if locate_device()[1] == 1 else tf.distribute.get_replica_context().all_gather(x, axis=0)
+
+
+def share_scaled_gradients(gradients: Sequence[tf.Tensor], optimizer: keras.optimizers.Optimizer) -> list[tf.Tensor]:
+    """Return gradients with the same sum over all devices as these, and alike on each if the optimizer scales its loss.
+
+    Such an optimizer leaves out a step whose gradients are not finite, which it tells from those of one device.
+    """
+    _, count = locate_device()
+    if count == 1 or not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+        return list(gradients)
+    return [total / count for total in tf.distribute.get_replica_context().all_reduce("SUM", list(gradients))]
 
 
 def _read_cluster() -> dict[str, Any] | None:

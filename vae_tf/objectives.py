@@ -88,18 +88,19 @@ def stratified_sampling(batch_size: Count, examples: arguments.Size) -> tf.Tenso
     """Return log weights [B, B] of minibatch-stratified sampling (Chen 2018, appendix C.2); each row sums to 1.
 
     With M = B - 1, an example weighs 1/N for itself, (N - M) / (N M) for one other example, and 1/M for each of the
-    rest. The weight for itself stands on the diagonal, where the public code put it in column 0. The batch needs at
-    least two examples.
+    rest. The weight for itself stands on the diagonal, where the public code put it in column 0. A number of examples
+    is at least two; a batch whose size is a tensor may have one, such as the last of an epoch, which weighs 1.
     """
     if not tf.is_tensor(batch_size):
         checks.check_whole("batch_size", batch_size, 2, examples)
-    others = tf.cast(batch_size - 1, tf.float32)
+    others = tf.cast(tf.maximum(batch_size - 1, 1), tf.float32)
     own = tf.fill([batch_size], 1.0 / examples)
     stratum = tf.fill([batch_size], (examples - others) / (examples * others))
     weights = tf.linalg.set_diag(tf.fill([batch_size, batch_size], 1.0 / others), own)
     index = tf.range(batch_size)
     other = tf.stack([index, (index + 1) % batch_size], axis=1)
-    return tf.math.log(tf.tensor_scatter_nd_update(weights, other, stratum))
+    log_weights = tf.math.log(tf.tensor_scatter_nd_update(weights, other, stratum))
+    return tf.where(tf.equal(batch_size, 1), tf.zeros_like(log_weights), log_weights)
 
 
 TC_ESTIMATORS = {"weighted": weighted_sampling, "stratified": stratified_sampling}

@@ -125,4 +125,8 @@ def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
     except InputError as error:
         raise InputError(f"--init_from: {error}") from None
     recipe = export.read_card(given["init_from"], export.TRAINED_FURTHER)["recipe"]
+    if recipe["network"] not in networks.NETWORKS:
+        raise InputError(f"--init_from: expected an export with a network of {', '.join(networks.NETWORKS)}; "
+                         f"{given['init_from']} has {recipe['network']!r}; go on with it in Python, or name the "
+                         "extension that it is of")
     return {name: recipe[name] for name in ("network", "latents", "likelihood")}

@@ -15,12 +15,13 @@ def make_card(config: Configuration, model: Autoencoder, dataset: data.Dataset, 
               settings: Settings) -> dict[str, Any]:
     """Return what an export says of itself: model, data, factors, recipe, scores of its history and versions."""
     best = _find_exported(config, settings, history)
+    row = best or (history[-1] if history else {})
     if data.is_path(config.dataset):      # absolute, because the card is read from other folders
         config = dataclasses.replace(config, dataset=str(pathlib.Path(config.dataset).absolute()))
     polarised = metrics.polarised_fraction(history)
     return {
-        **export.describe_model(model, dataset), "steps": config.steps,
-        "final_terms": best or (history[-1] if history else {}), "recipe": config.as_json(),
+        **export.describe_model(model, dataset), "steps": row.get("step", config.steps),
+        "final_terms": row, "recipe": config.as_json(),
         "history": {polarised.name: dataclasses.asdict(polarised)} if polarised else {},
     }
 

@@ -138,6 +138,9 @@ class Autoencoder(KerasLoops):
         if others or len(z.shape) != 2 or not z.shape[1]:
             raise InputError(f"decoder: expected a network that takes z [B, d] alone; got inputs of the shapes "
                              f"{', '.join(str(each.shape) for each in decoder.inputs)}")
+        if isinstance(named := getattr(encoder, "_outputs_struct", None), dict):
+            raise InputError("encoder: expected a list of outputs, the mean first; got a dict of "
+                             f"{', '.join(map(str, named))}, whose order is that of the names")
         heads, expected = [each.shape[-1] for each in encoder.outputs], list(cls.list_heads(z.shape[1]))
         if heads != expected:
             raise InputError(f"encoder: expected outputs of the sizes {expected}, for the decoder's {z.shape[1]} "
@@ -198,8 +201,14 @@ class Autoencoder(KerasLoops):
         """Return the terms of `objective`, whose arguments these are; with a penalty, `loss` includes it.
 
         The penalty is a term of its own, too: `jacobian_penalty`, the mean over the examples at which it is computed.
+        So are the regularizers of layers, `regularization`, if there are any.
         """
         terms = self.objective(x, u, noise=noise, beta=beta, training=training)
+        regularized = [variable for variable in self.trainable_variables if variable.regularizer is not None]
+        if regularized:
+            value = tf.add_n([variable.regularizer(variable) for variable in regularized])
+            value *= tf.ones_like(terms["loss"])
+            terms = {**terms, "loss": terms["loss"] + value, "regularization": value}
         if self.penalty is None:
             return terms
         value = self._average_penalty(self.penalty, x, u, noise) * tf.ones_like(terms["loss"])

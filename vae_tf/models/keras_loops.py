@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import checks, distributions, graphs
+from vae_tf import checks, devices, distributions, graphs
 from vae_tf.errors import InputError
 from vae_tf.models.trainable import Trainable, scale_to_unit_range
 from vae_tf.typing import Tensor
@@ -23,11 +23,13 @@ BATCH_SIZE = 32     # Keras' own default
 class KerasLoops(Trainable):
     """The part of `Autoencoder` that Keras' loops call."""
 
-    def compile(self, optimizer: Any = "adam", *, seed: int = 0, jit_compile: bool = False, **options: Any) -> None:
+    def compile(self, optimizer: Any = "adam", *refused: Any, seed: int = 0, jit_compile: bool = False,
+                **options: Any) -> None:
         """Compile as Keras does, without a loss and metrics: the model's own objective and its terms take their place.
 
         Args:
             optimizer: a Keras optimizer, or its name.
+            refused: what Keras takes for a loss, and for metrics.
             seed: the seed for the noise, and for the order of examples where `fit` is given a data.Dataset.
             jit_compile: whether XLA compiles the steps. Keras would do so by default, which makes convolutional
                 networks slower on processors. XLA draws other noise from the seed.
@@ -36,6 +38,7 @@ class KerasLoops(Trainable):
         Raises:
             InputError: a loss or metrics, or a number that is no seed.
         """
+        options.update(zip(REFUSED, refused, strict=False))
         for name in REFUSED:
             if options.get(name):
                 raise InputError(f"{name}: {type(self).__name__} has an objective of its own, and its terms are the "
@@ -79,6 +82,7 @@ class KerasLoops(Trainable):
                       for update in self._updates]
         gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self._updates, strict=True)]
         for gradient, update in zip(gradients, self._updates, strict=True):
+            gradient = devices.share_scaled_gradients(gradient, update.optimizer)
             update.optimizer.apply_gradients(zip(gradient, update.variables, strict=True))
         return self._collect(terms)
 
@@ -107,10 +111,13 @@ class KerasLoops(Trainable):
         x, u, _ = keras.utils.unpack_x_y_sample_weight(data)
         if isinstance(x, tuple | list):
             x, u = (*x, None)[:2]
-        return scale_to_unit_range(x), u if self.u_size else None
+        # Keras hands on tensors of any precision as they are.
+        x, *u = (tf.cast(each, wanted.dtype) for each, wanted in zip((scale_to_unit_range(x), u), self.encoder.inputs,
+                                                                     strict=False))
+        return x, u[0] if u else None
 
-    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, **options: Any
-            ) -> keras.callbacks.History:
+    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 1, verbose: Any = "auto",
+            **options: Any) -> keras.callbacks.History:
         """Train as keras.Model.fit does, by the model's own objective.
 
         Args:
@@ -118,16 +125,19 @@ class KerasLoops(Trainable):
                 [x, u]; a tf.data.Dataset of the same, in batches; or a data.Dataset.
             y: nothing; for a model that sees u, y may hold u.
             batch_size: the size of batches of arrays or of a data.Dataset, 32 by default.
+            epochs, verbose: as in keras.Model.fit.
             options: the other arguments of keras.Model.fit. validation_data takes what x does.
 
         Raises:
-            InputError: data that the model cannot take, labels, or weights of examples.
+            InputError: data that the model cannot take, labels, weights of examples, or a model before `compile`.
         """
+        if not self.compiled:
+            raise InputError("fit: expected a compiled model; call compile(optimizer) first")
         if options.get("validation_data") is not None:
             options["validation_data"] = self._accept_validation(options["validation_data"], batch_size)
         given, (x, y, batch_size) = x, self._accept(x, y, batch_size, options, shuffle=True)
         self._note(given)
-        return super().fit(x, y, batch_size=batch_size, **options)
+        return super().fit(x, y, batch_size=batch_size, epochs=epochs, verbose=verbose, **options)
 
     def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, **options: Any) -> Any:
         """Return the means of the objective's terms as keras.Model.evaluate does; `fit` has the arguments."""
@@ -215,6 +225,9 @@ class KerasLoops(Trainable):
             raise InputError(f"x: expected {' and '.join(named)} without labels, which is what {type(self).__name__} "
                              f"takes; arrays got: {len(parts)}")
         for (name, wanted), part in zip(named.items(), parts, strict=True):
+            if getattr(part.shape, "rank", 0) is None:
+                raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got some of unknown rank; "
+                                 "give tf.data.Dataset.from_generator an output_signature")
             shape, dtype = tuple(part.shape), tf.as_dtype(part.dtype)
             if not wanted.shape[1:] == shape[1:]:
                 raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got {shape}")

@@ -71,6 +71,12 @@ class Trainable(keras.Model):
         # The dictionary is set past Keras, which would take what is in it for parts of the model.
         self.__dict__.setdefault("_origin", {}).update(known)
 
+    def note_steps(self, steps: int) -> None:
+        """Record that the model has made this number of steps in all."""
+        optimizer = vars(self).get("optimizer")
+        self.note_origin(steps=steps, counted=0 if optimizer is None else
+                         int(keras.ops.convert_to_numpy(optimizer.iterations)))
+
     def describe_origin(self) -> dict[str, Any]:
         """Return what `note_origin` has recorded, with the steps up to now; values are as JSON has them."""
         known: Mapping[str, Any] = vars(self).get("_origin", {})

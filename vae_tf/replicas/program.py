@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import arguments, array_names, distributions
+from vae_tf import arguments, array_names, devices, distributions
 from vae_tf.errors import InputError
 from vae_tf.models import Autoencoder, Update
 from vae_tf.typing import Array, Optimizer, Tensor
@@ -81,6 +81,8 @@ class Program:
         for gradient, (_, variables, optimizer) in zip(gradients, self.updates, strict=True):
             if clip_gradients:
                 gradient = self._clip_over_devices(gradient, optimizer, clip_gradients)
+            else:
+                gradient = devices.share_scaled_gradients(gradient, optimizer)
             # Keras sums the gradients of all devices.
             apply = functools.partial(_apply, optimizer, variables)
             (tf.function(apply, autograph=False, jit_compile=True) if compile_updates else apply)(gradient)

@@ -28,6 +28,9 @@ class Stacked(Program):
         if len({_describe_kind(model) for model in models}) > 1:
             raise InputError("models: expected models that differ in weights and beta alone; got "
                              + ", ".join(type(model).__name__ for model in models) + " of different make")
+        if any(variable.constraint is not None for model in models for variable in model.variables):
+            raise InputError("models: expected weights without constraints, which replicas do not keep; got some with "
+                             "a constraint; train each model alone")
         columns = zip(*(model.variables for model in models), strict=True)
         self.stacks = [keras.Variable(np.stack([variable.numpy() for variable in column]),
                                       trainable=column[0].trainable) for column in columns]

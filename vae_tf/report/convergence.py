@@ -39,7 +39,7 @@ def find_history(path: pathlib.Path, card: Mapping[str, Any]) -> list[dict[str, 
             config = runs.read_config(run)
             if config and all(recipe.get(key) == value for key, value in config.items()
                               if key in recipe and key not in ("steps", "dataset")):
-                return runs.read_history(run, card["steps"])
+                return runs.read_history(run, recipe.get("steps", card["steps"]))     # it may have stopped early
         except (InputError, OSError):       # a damaged run says nothing of the model
             continue
     return []

@@ -55,8 +55,9 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         configs = None if config is None else [config]
         loop = Loop(program, dataset, strategy, [run_dir], Schedule(**options), configs)
         model.note_data(data.describe(dataset), seed)
+        before = _count_steps_before(model, run_dir)
         history = loop.run(callbacks)[0]
-        model.note_origin(steps=loop.step)
+        model.note_steps(before + loop.step)
         return history
 
 
@@ -93,13 +94,19 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
         raise InputError("strategy: replicas train on one device; call fit_replicas outside of a strategy's scope")
     program = replicas.Stacked(models, optimizer, seeds)
     strategy = tf.distribute.get_strategy()
+    before = [_count_steps_before(model, folder) for model, folder in zip(models, folders, strict=True)]
     with _hold(folders, strategy):
         loop = Loop(program, dataset, strategy, folders, Schedule(**options), configs)
         histories = loop.run()
-    for model, seed in zip(models, seeds, strict=True):
+    for model, seed, steps in zip(models, seeds, before, strict=True):
         model.note_data(data.describe(dataset), seed)
-        model.note_origin(steps=loop.step)
+        model.note_steps(steps + loop.step)
     return histories
+
+
+def _count_steps_before(model: Autoencoder, run_dir: PathLike | None) -> int:
+    """Return how many steps a model has made that a training will not count: none in a folder, which counts all."""
+    return 0 if run_dir else model.describe_origin()["steps"]
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from vae_tf.errors import InputError
 from vae_tf.typing import Array, Tensor
 
 MOST_EXAMPLES = 5_000
+MANY_BATCHES = 10
 PREFIX = "validation_"          # of the terms in a row of history
 LOSS = "validation_loss"
 BEST = "best "                  # of the names of the best weights in a checkpoint
@@ -108,16 +109,26 @@ class Validation:
         self.program.assign_weights({i: weights for i, weights in enumerate(self.weights) if weights})
 
 
+def choose_size(examples: int, batch_size: int) -> int:
+    """Return the size of the batches of a validation: `batch_size`, which leaves out fewer examples than a batch.
+
+    Where there are few batches, that may be many: the examples are then divided evenly if that leaves out fewer.
+    """
+    largest = min(batch_size, examples)
+    if examples >= MANY_BATCHES * largest:
+        return largest
+    return max((largest, examples // -(-examples // largest)), key=lambda size: (examples // size * size, size))
+
+
 def _make_measure(program: replicas.Program, dataset: data.Dataset, batch_size: int
                   ) -> Callable[[], Mapping[str, Tensor]]:
     """Return a function that gives the means of the objective's terms over the validation part, {name: [S]}.
 
-    All batches are of one size, because terms such as a total correlation depend on it: the largest size up to
-    `batch_size` that leaves out fewest examples.
+    All batches are of one size, see `choose_size`, because terms such as a total correlation depend on it.
     """
     examples = min(len(dataset), MOST_EXAMPLES)
-    count = -(-examples // batch_size)
-    size = examples // count
+    size = choose_size(examples, batch_size)
+    count = examples // size
     indices = np.arange(count * size)
     columns = [dataset.images_at(indices)]
     if program.models[0].u_size and dataset.u_at:
