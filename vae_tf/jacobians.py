@@ -4,7 +4,8 @@ Forward mode costs about d decoder passes whatever n is, and reverse mode costs 
 A decoder is any function of z [B, d] that treats each row alone. It may return a tensor [B, ...], a distribution with
 batch shape [B] (`models.Autoencoder.likelihood`), or the dict of an exported `decode` (`export.Exported.decoder`).
 
-Everything here can be called inside `tf.function`, with XLA too. An eager call is traced anew each time.
+Everything here can be called inside `tf.function`, with XLA too, but in a training step XLA compiles the gradient of a
+Jacobian anew each time. An eager call is traced anew each time.
 """
 
 import math
