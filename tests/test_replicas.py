@@ -48,6 +48,32 @@ def test_what_xla_compiles_is_the_single_run_with_its_seed(case):
     assert rounding.apart(rounding.train(case, 5, jit_compile=True)[0], alone) <= rounding.tolerance(case, 5, alone)
 
 
+@pytest.mark.parametrize("kind", ["orthogonality", "l1"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_xla_is_given_no_functions_with_a_penalty_on_the_jacobian(kind, count):
+    """XLA would compile the gradient of one at every step."""
+    case = ("vae", "mlp_synthetic", (3,), "gaussian", {})
+    trained = {}
+    for compiled in (False, True):
+        models = [build(*case, seed) for seed in range(count)]
+        for model in models:
+            model.penalise_jacobian(kind, 0.1, 4)
+        program = (replicas.Single(models[0], keras.optimizers.SGD(1e-3), 0) if count == 1 else
+                   replicas.Stacked(models, keras.optimizers.SGD(1e-3), [0, 1]))
+        spec = (tf.TensorSpec((), tf.int64), tf.TensorSpec((count * 10, 3)))
+        steps, names = train_step.make_train_steps(program, spec, jit_compile=compiled)
+        rows = dataset((3,)).images_at(np.arange(10))
+        repeated = tf.data.Dataset.from_tensors((tf.constant(0, tf.int64), np.tile(rows, (count, 1)))).repeat()
+        given = iter(repeated), tf.constant(5, tf.int64), {name: tf.zeros(count) for name in names}
+        if compiled:
+            library = steps.get_concrete_function(*given).graph.as_graph_def().library.function
+            functions = [each.signature.name for each in library]
+            assert functions and not [name for name in functions if "backward" in name or "jvp" in name], functions
+        trained[compiled] = steps(*given)
+    for name, term in trained[True][1].items():
+        np.testing.assert_allclose(term, trained[False][1][name], rtol=1e-4, atol=1e-5)
+
+
 def test_xla_need_not_compile_replicas_anew_for_each_batch():
     """A gradient of a function within what XLA compiles would make arrays part of the program that is compiled."""
     models = [build(*DENSE[0], seed) for seed in (0, 1)]

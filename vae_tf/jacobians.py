@@ -4,12 +4,14 @@ Forward mode costs about d decoder passes whatever n is, and reverse mode costs 
 A decoder is any function of z [B, d] that treats each row alone. It may return a tensor [B, ...], a distribution with
 batch shape [B] (`models.Autoencoder.likelihood`), or the dict of an exported `decode` (`export.Exported.decoder`).
 
-Everything here can be called inside `tf.function`, with XLA too, but in a training step XLA compiles the gradient of a
-Jacobian anew each time. An eager call is traced anew each time.
+Everything here can be called inside `tf.function`, with XLA too; see `without_functions` for gradients of Jacobians. An
+eager call is traced anew each time.
 """
 
+import contextlib
+import contextvars
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import tensorflow as tf
@@ -27,6 +29,23 @@ Mode = Annotated[str, arguments.Choice(MODES)] | None
 
 # Examples whose Jacobians `gram` holds at a time: with d = 10 and n = 3 x 64 x 64 they take 16 MB.
 CHUNK = 32
+
+
+_WITHOUT_FUNCTIONS = contextvars.ContextVar("_WITHOUT_FUNCTIONS", default=False)
+
+
+@contextlib.contextmanager
+def without_functions() -> Iterator[None]:
+    """While entered, make Jacobians of operations alone, without functions of TensorFlow's.
+
+    Forward accumulators and `tf.vectorized_map` make such functions. In a training step that XLA compiles, the gradient
+    of one is compiled anew at every step, which takes seconds. Reverse mode over reverse mode makes none.
+    """
+    token = _WITHOUT_FUNCTIONS.set(True)
+    try:
+        yield
+    finally:
+        _WITHOUT_FUNCTIONS.reset(token)
 
 
 @arguments.check_arguments
@@ -139,6 +158,8 @@ def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward
 
 def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
     """d f / d z_j [d, B, n]: the decoder runs once, its linearisation on d tangents stacked in the batch."""
+    if _WITHOUT_FUNCTIONS.get():
+        return _compute_tangents_in_reverse(f, z)
     basis = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)          # [d, B, d]
 
     def tangent(direction: tf.Tensor) -> tf.Tensor:
@@ -147,3 +168,18 @@ def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.T
         return accumulator.jvp(x, unconnected_gradients=tf.UnconnectedGradients.ZERO)
 
     return tf.vectorized_map(tangent, basis)
+
+
+def _compute_tangents_in_reverse(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
+    """d f / d z_j [d, B, n], as gradients of J^T u, which is linear in u: that along z_j is the column j of J."""
+    zero = tf.UnconnectedGradients.ZERO
+    with tf.GradientTape(persistent=True) as outer:
+        with tf.GradientTape() as inner:
+            inner.watch(z)
+            x = f(z)
+        u = tf.zeros_like(x)
+        outer.watch(u)
+        pulled = inner.gradient(x, z, output_gradients=u, unconnected_gradients=zero)
+    basis = tf.eye(z.shape[1], dtype=z.dtype)
+    return tf.stack([outer.gradient(pulled, u, output_gradients=basis[j] * tf.ones_like(z), unconnected_gradients=zero)
+                     for j in range(z.shape[1])])

@@ -1,11 +1,12 @@
 """The training step of a program, repeated as often as asked inside one graph."""
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import tensorflow as tf
 
-from vae_tf import graphs, models
+from vae_tf import graphs, jacobians, models
 from vae_tf.replicas import Program, Terms
 from vae_tf.typing import Tensor
 
@@ -46,10 +47,14 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
         plain = graphs.trace(update, program.models)
         step_spec, x_spec, *u_spec = batch_spec
         noise_spec = tf.TensorSpec((x_spec.shape[0], program.models[0].noise_size))
-        plain.get_concrete_function(step_spec, noise_spec, x_spec, *u_spec)
+        with jacobians.without_functions():
+            plain.get_concrete_function(step_spec, noise_spec, x_spec, *u_spec)
         compiled = tf.function(lambda *given: plain(*given), autograph=False, jit_compile=True)
     one_step = graphs.trace(everywhere if tf.distribute.has_strategy() else train_step, program.models)
-    names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
+    # The gradient of a convolutional decoder's Jacobian takes less time this way, too.
+    convolutional = any(len(variable.shape) == 4 for variable in program.models[0].variables)
+    with jacobians.without_functions() if convolutional else contextlib.nullcontext():
+        names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)
     def train_steps(iterator: Any, count: Tensor, totals: Terms) -> tuple[Tensor, Terms, Terms]:

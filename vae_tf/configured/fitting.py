@@ -71,8 +71,8 @@ def choose_compiled(config: Configuration, dataset: data.Dataset, count: int = 1
               count >= MANY and network.narrow and not network.linear)
     if not faster:
         return False
-    # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32, and takes more than fifty times as long
-    # as TensorFlow's own kernels for the gradient of a penalty on the Jacobian.
+    # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32; with a penalty on the Jacobian it is faster
+    # for some networks and slower for others.
     if (config.precision != "float32" or config.jacobian_penalty != "none") and not tf.config.list_physical_devices(
             "GPU"):
         return "updates" if count == 1 else False

@@ -5,13 +5,14 @@ and so is the noise, which depends on the seed and on the number of the step alo
 exactly where a run was stopped; `fit` is for short trainings, notebooks and Keras' callbacks.
 """
 
+import contextlib
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import checks, devices, distributions, graphs
+from vae_tf import checks, devices, distributions, graphs, jacobians
 from vae_tf.errors import InputError
 from vae_tf.models.trainable import Trainable, scale_to_unit_range
 from vae_tf.typing import Tensor
@@ -76,7 +77,8 @@ class KerasLoops(Trainable):
         x, u = self._unpack(data)
         noise = self._draw_noise(self._seed, self.optimizer.iterations, x)
         with tf.GradientTape(persistent=len(self._updates) > 1) as tape:
-            terms = self.compute_terms(x, u, noise=noise, training=True)
+            with jacobians.without_functions() if self.jit_compile else contextlib.nullcontext():
+                terms = self.compute_terms(x, u, noise=noise, training=True)
             count = tf.distribute.get_strategy().num_replicas_in_sync
             losses = [update.optimizer.scale_loss(tf.reduce_mean(terms[update.term]) / count)
                       for update in self._updates]
