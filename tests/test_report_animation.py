@@ -22,7 +22,7 @@ def test_a_frame_shows_every_latent_at_its_place():
     first, second = figure.axes
     np.testing.assert_array_equal(first.images[0].get_array(), np.full((4, 4), 0.5))
     assert (first.get_title(), second.get_title(), figure.get_suptitle()) == ("z3  KL 2.1", "z$0$", "a title")
-    assert first.images[0].get_clim() == (0, 1) and figure.texts[-1].get_text().startswith("every latent at -1.5 standard")
+    assert first.images[0].get_clim() == (0, 1) and figure.texts[-1].get_text().startswith("every latent at -1.5 st")
 
 
 @pytest.mark.parametrize("kind", ["gif", "webp"])
