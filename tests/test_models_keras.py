@@ -7,6 +7,7 @@ import tensorflow as tf
 from cases import CASES, FACTORS, IDS, build, dataset
 
 from vae_tf import devices, distributions, models, networks, training
+from vae_tf.cli import training_request
 from vae_tf.errors import InputError
 
 DENSE = [case for case in CASES if case[1] == "mlp_synthetic"]
@@ -291,6 +292,14 @@ def test_outputs_by_name_are_refused():
     z = keras.Input((2,))
     with pytest.raises(InputError, match=r"encoder: expected a list of outputs, .* got a dict of "):
         models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
+
+
+def test_train_py_cannot_go_on_with_own_networks(tmp_path):
+    one = build(*DENSE[1])
+    own = models.VAE(one.encoder, one.decoder, one.likelihood_layer)
+    path = own.export(str(tmp_path / "own"), data=dataset((3,)))
+    with pytest.raises(InputError, match=r"--init_from: expected an export with a network of .* has 'own networks'"):
+        training_request._read_init_from({"init_from": path})
 
 
 def test_steps_are_counted_over_several_trainings():

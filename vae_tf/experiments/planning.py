@@ -112,9 +112,9 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
     for cell in table.cells:
         if chosen := table.choose_length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
             recipe = recipes.read(cell.recipe, cell.flags)
-            other, *_ = cells.setdefault(json.dumps([recipe.flags, chosen[0]]), (cell, *chosen))
+            other, length, _ = cells.setdefault(json.dumps(recipe.flags), (cell, *chosen))
             own = recipes.read(other.recipe, other.flags)
-            if not chosen[0] and (recipe.steps, recipe.epochs) != (own.steps, own.epochs):
+            if (chosen[0] or (recipe.steps, recipe.epochs)) != (length or (own.steps, own.epochs)):
                 raise InputError(f"{table.name}: {cell.row}, {cell.column} differs from {other.row}, {other.column} in "
                                  "its length alone; expected cells of other flags, as a table shows the longest "
                                  "training of each")
