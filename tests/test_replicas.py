@@ -162,11 +162,22 @@ def test_replicas_resume_bit_for_bit_and_a_run_is_like_any_other(tmp_path):
 
 def test_runs_at_different_steps_are_refused(tmp_path):
     seeds, folders = [0, 1], [tmp_path / "a", tmp_path / "b"]
-    train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
-    for path in runs.find_checkpoints(folders[1]).values():
-        path.unlink()
+    rounding.train(DENSE[0], 0, run_dir=folders[0])
     with pytest.raises(InputError, match="common step; got a: 10, b: none"):
         train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
+
+
+def test_replicas_killed_between_their_first_checkpoints_start_over(tmp_path):
+    seeds, folders = [0, 1], [tmp_path / "a", tmp_path / "b"]
+    whole, _ = train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
+    for path in runs.find_checkpoints(folders[1]).values():
+        path.unlink()
+    again, _ = train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
+    assert all(rounding.apart(one, other) == 0 for one, other in zip(whole, again, strict=True))
+    for path in runs.find_checkpoints(folders[1]).values():
+        path.unlink()
+    with pytest.raises(InputError, match="common step; got a: 10, b: none, c: none"):     # of other runs than then
+        train([build(*DENSE[0], seed) for seed in (0, 1, 2)], [0, 1, 2], run_dirs=[*folders, tmp_path / "c"])
 
 
 def test_a_replica_that_diverges_is_named(tmp_path):

@@ -18,6 +18,8 @@ from vae_tf.runs.history import REMEDY, HistoryRow, digest_history, read_history
 KEPT = 2
 # Names of the arrays of a checkpoint that say which run wrote it, in what format, at which step, after which history.
 RUN, FORMAT, STEP, HISTORY = "run", "format", "run step", "run history"
+# Which runs trained as one when it was written, by their digests: absent if the run trained alone.
+TOGETHER = "runs together"
 # Format 2 names arrays by the path of their variable; format 1, which held no format number, numbered them.
 NEWEST_FORMAT = 2
 DAMAGED, FOREIGN, MISPLACED, NO_FILE = ("is damaged", "is of a run with another configuration",
@@ -30,15 +32,25 @@ class _Unfit(Exception):
     """Raised for a checkpoint that cannot be used; the message is one of the problems above."""
 
 
-def save(run: pathlib.Path, step: int, state: Mapping[str, Any], history: Sequence[HistoryRow]) -> None:
+def save(run: pathlib.Path, step: int, state: Mapping[str, Any], history: Sequence[HistoryRow],
+         together: Sequence[pathlib.Path] = ()) -> None:
     """Write history.csv and checkpoints/STEP.npz, whose content is `state`: arrays by name.
 
     The newest two whole ones up to `step` stay. Once there are so many, older and damaged ones go; those of other runs
     are left alone, and so are whole ones beyond `step`, which this run will replace.
+
+    Args:
+        run: the folder of the run.
+        step: how many steps the run has made.
+        state: what the checkpoint holds, arrays by name.
+        history: the rows of history.csv up to this step.
+        together: the folders of all runs that train as one with this one, or nothing if it trains alone.
     """
     write_history(run, history)      # written before the checkpoint, so that a restored step always has its rows
     config = read_config(run)
     content = {**state, RUN: digest_config(config), FORMAT: NEWEST_FORMAT, STEP: step, HISTORY: digest_history(history)}
+    if len(together) > 1:
+        content[TOGETHER] = [digest_config(read_config(each)) for each in together]
     files.write_whole(run / "checkpoints" / f"{step:09d}.npz",
                       lambda file: np.savez(file, **content))       # type: ignore[arg-type]
     _prune(run, step, list_digests(config))
@@ -91,8 +103,8 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
             ) -> tuple[int, list[State] | None, list[list[HistoryRow]]]:
     """Return the newest step of which every run has a whole checkpoint: (step, their states, their histories up to it).
 
-    Step 0 and states None if there is no checkpoint at all. One that is damaged, or that another run wrote, is passed
-    over with a warning.
+    Step 0 and states None if there is no checkpoint at all, or if the runs were killed while they wrote their first
+    ones. A checkpoint that is damaged, or that another run wrote, is passed over with a warning.
 
     Args:
         runs: the folders of the runs.
@@ -115,7 +127,7 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
                 print(f"warning: {each[step]} {error}; going back to the one before", file=sys.stderr)
         if len(states) == len(runs):
             return step, states, [_read_history_of(run, step, state) for run, state in zip(runs, states, strict=True)]
-    if len(runs) > 1 and any(kept):
+    if len(runs) > 1 and any(kept) and not _were_killed_at_first(kept, digests):
         found = ", ".join(f"{run.name}: {' or '.join(map(str, each)) or 'none'}"
                           for run, each in zip(runs, kept, strict=True))
         raise InputError(f"runs that train as one need checkpoints of a common step; got {found}; "
@@ -126,10 +138,32 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
     return 0, None, [[] for _ in runs]
 
 
+def _were_killed_at_first(kept: Sequence[Mapping[int, pathlib.Path]], digests: Sequence[Sequence[str]]) -> bool:
+    """Return whether these runs, training as one, were killed between their first checkpoints: some have no other.
+
+    Args:
+        kept: the checkpoints of each run, {step: path}.
+        digests: what each run may be called.
+    """
+    if not all(len(each) <= 1 for each in kept) or len({step for each in kept for step in each}) > 1:
+        return False
+    for each, own in zip(kept, digests, strict=True):
+        for step, path in each.items():
+            try:
+                together = _read(path, step, own).get(TOGETHER)
+            except _Unfit:
+                return False
+            if together is None or together.shape != (len(kept),) or not all(
+                    one in names for one, names in zip(map(str, together), digests, strict=True)):
+                return False
+    return True
+
+
 def _read_history_of(run: pathlib.Path, step: int, state: State) -> list[HistoryRow]:
     """Return the rows of a run up to its checkpoint, which says whether they are still those of then."""
     rows, path = read_history(run, step), run / "history.csv"
     known = state.pop(HISTORY, None)
+    state.pop(TOGETHER, None)
     if known is None or str(known) == digest_history(rows):
         return rows
     if path.exists():

@@ -242,7 +242,7 @@ class Loop:
         failures.check_weights(self.program, self.step, terms, self.folders, states)
         for i, (run, state, history) in enumerate(zip(self.written, states, self.histories, strict=False)):
             best = self.validation.collect_state(i) if self.validation else {}
-            runs.save(run, self.step, {**state, **self.row.collect_state(i), **best}, history)
+            runs.save(run, self.step, {**state, **self.row.collect_state(i), **best}, history, self.folders)
 
 
 def _check_data(model: models.Autoencoder, dataset: data.Dataset) -> None:
