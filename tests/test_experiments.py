@@ -1,48 +1,16 @@
-"""Tables, recipes and results as files; what is left to do; the same configuration trains to the same numbers."""
+"""Tables, recipes and results as files; the same configuration trains to the same numbers."""
 
-import dataclasses
 import json
-import shutil
 import subprocess
 import sys
 
-import numpy as np
 import pytest
+from experiment_cases import TABLE, a_result, table
 
-from vae_tf import cli, configured, runs, training
-from vae_tf.configuration import SETTINGS, Configuration
+from vae_tf import cli, configured, training
+from vae_tf.configuration import SETTINGS
 from vae_tf.errors import InputError
-from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tables, tasks
-
-TABLE = """
-title = "A title"
-paper = "A paper"
-where = "Table 1"
-shows = "Something."
-[metrics.dto]
-label = "DtO"
-better = "lower"
-read = "metrics.dto.score"
-[[cells]]
-row = "a row"
-column = "a column"
-recipe = "rolinek2018/synthetic_linear_beta_vae"
-printed = { dto = [0.5, 0.1] }
-quick = { epochs = 2, seeds = 3 }
-"""
-QUICK = planning.Asked("quick")
-
-CONFIG = Configuration(
-    model="vae", network="linear", latents=2, likelihood="gaussian", likelihood_variance=0.01, beta=None,
-    beta_warmup_steps=0, dataset="synthetic_linear", data_seed=0, split="random", steps=5, batch_size=64,
-    optimizer="adam", learning_rate=1e-3, clip_gradients=0.0, precision="float32", jit_compile="auto", seed=0,
-    init_from=None, active_threshold=0.5, data_fingerprint="data", keras={})
-
-
-def table(tmp_path, text=TABLE):
-    path = tmp_path / "a_table.toml"
-    path.write_text(text)
-    return tables.read(path)
+from vae_tf.experiments import planning, recipes, results, tables
 
 
 def test_every_table_of_the_package_is_read_with_its_recipes_and_metrics():
@@ -110,16 +78,6 @@ def test_words_for_the_same_number_are_the_same_recipe():
     assert of[0] != recipes.read("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.002",)).flags
 
 
-def a_result(seed=0, steps=100, **more):
-    flags = dict(recipes.read("rolinek2018/synthetic_linear_beta_vae").flags)
-    return {"recipe": "rolinek2018/synthetic_linear_beta_vae", "flags": flags, "seed": seed, "steps": steps,
-            "epochs": 2.0, "configuration": {**flags, "seed": seed, "steps": steps}, "numerics": results.NUMERICS,
-            "command": "python train.py", "versions": {}, "machine": "a machine", "seconds": {"scoring": 1.0},
-            "metrics": {"dto": {"score": 0.25}, "mig --examples=5": {"score": 0.5},
-                        "od_score": {"score": 1.0, "no_meaning": "no latent says anything"}},
-            "history": {"step": [50, 100], "kl": [3.0, 2.0]}, **more}
-
-
 def test_results_are_written_read_and_found_by_flags_longest_first(tmp_path):
     for seed, steps in ((1, 100), (0, 100), (0, 50)):
         results.write(tmp_path, a_result(seed, steps))
@@ -160,144 +118,6 @@ def test_listing_tables_needs_no_tensorflow():
                           capture_output=True, text=True, cwd=recipes.CHECKOUT, check=True).stdout
     for name in tables.list_names():
         assert f"\n{name}  " in f"\n{said}"
-
-
-@pytest.mark.parametrize(("recipe", "flags", "seeds"), [
-    ("rolinek2018/synthetic_linear_ae", [], [(0, 1, 2)]), ("rolinek2018/synthetic_nonlinear_ae", [], [(0, 1, 2)]),
-    ("rolinek2018/synthetic_linear_ae", ["--network=mlp_mixture"], [(0,), (1,), (2,)]),
-    ("rolinek2018/dsprites_vae", [], [(0,), (1,), (2,)]), ("bhowal2024/dsprites_vae", [], [(0,), (1,), (2,)])])
-def test_seeds_of_small_networks_alone_train_as_one_program(tmp_path, recipe, flags, seeds):
-    made = table(tmp_path, TABLE.replace('"rolinek2018/synthetic_linear_beta_vae"', f'"{recipe}"\nflags = {flags}'))
-    assert [task.seeds for task in planning.plan(made, [], QUICK, 1, tasks.Places()).tasks] == seeds
-
-
-def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path):
-    made, places = table(tmp_path), tasks.Places(results=str(tmp_path / "results"))
-    task, = planning.plan(made, [], QUICK, 1, places).tasks
-    assert (task.seeds, task.steps, task.wanted) == ((0, 1, 2), 5000, (((), ("disentanglement_score", "dto")),))
-    assert tasks.Task.from_json(task.as_json()) == task
-    config = planning.make_configuration(task.recipe, task.flags, task.length)
-    complete = {"dto": {"score": 0.0}, "disentanglement_score": {"skipped": "there are no factors"}}
-
-    def left(**changed):
-        result = a_result(1, 5000, **{"metrics": complete, "configuration": {**config.as_json(), "seed": 1}, **changed})
-        return [task.seeds for task in planning.plan(made, [result], QUICK, 1, places).tasks]
-
-    assert left() == [(0, 2)]
-    assert left(configuration={**config.as_json(), "seed": 1, "steps": 6000}) == [(0, 2)]     # longer is as good
-    assert left(configuration={**config.as_json(), "seed": 1, "beta": None}) == [(0, 1, 2)]     # its model's beta is 4
-    assert left(configuration={**config.as_json(), "seed": 1, "steps": 4000}) == [(0, 1, 2)]
-    assert left(configuration={**config.as_json(), "seed": 1, "data_fingerprint": "other data"}) == [(0, 1, 2)]
-    assert left(numerics=results.NUMERICS - 1) == [(0, 1, 2)]
-    assert left(metrics={"dto": {"score": 0.0}}) == [(0, 2)]        # another table's metrics are not missed
-    assert left(metrics={"mig": {"score": 0.0}}) == [(0, 1, 2)]
-    assert not (tmp_path / "results").exists()
-    assert left(flags={"model": "of another recipe"}) == [(0, 2)]
-    assert results.read_all(tmp_path / "results")[0]["flags"] == recipes.read(task.recipe).flags
-
-
-def test_a_beta_that_is_left_open_is_that_of_the_model():
-    config = dataclasses.replace(CONFIG, model="full_covariance_vae", beta=4.0, steps=5)
-    entries = config.as_json()
-    assert tasks.is_same_run(config, {**entries, "beta": None, "steps": 9})
-    assert not tasks.is_same_run(dataclasses.replace(config, beta=1.0), {**entries, "beta": None})
-    assert not tasks.is_same_run(config, {**entries, "model": "vae"})
-    assert tasks.covers(config, {**entries, "steps": 9})
-    assert not tasks.covers(dataclasses.replace(config, steps=9), entries)
-    assert not tasks.covers(dataclasses.replace(config, steps=0), entries)     # an untrained model is no shorter run
-
-
-def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
-    for old, new, said in (("metrics.dto.score", "metrics.nothing.score", "expected metrics.NAME of"),
-                           ('better = "lower"', 'better = "lower"\nevaluate = ["--nothing=1"]', "nothing")):
-        with pytest.raises(InputError, match=said):
-            planning.plan(table(tmp_path, TABLE.replace(old, new)), [], QUICK, 1, tasks.Places())
-
-
-def test_cells_of_one_length_alone_are_told_apart(tmp_path):
-    other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column")
-    text = TABLE.replace("quick =", 'flags = ["--steps=20"]\nquick =') + other
-    said = "another column differs from a row, a column in its length alone"
-    with pytest.raises(InputError, match=said):
-        planning.plan(table(tmp_path, text), [], planning.Asked("full"), 1, tasks.Places())
-    # A budget may make their lengths the same, or others.
-    assert planning.plan(table(tmp_path, text), [], QUICK, 1, tasks.Places(tmp_path)).tasks
-    with pytest.raises(InputError, match=said):
-        planning.plan(table(tmp_path, TABLE + other.replace("epochs = 2", "epochs = 3")), [], QUICK, 1, tasks.Places())
-
-
-@pytest.mark.parametrize(("function", "said"), [
-    (":f", "there is no module"), ("vae_tf.nothing:f", "there is no module vae_tf.nothing"),
-    ("vae_tf.kinds:nothing", "vae_tf.kinds has no function nothing"),
-    ("vae_tf.kinds:KINDS", "vae_tf.kinds has no function KINDS")])
-def test_a_function_that_is_not_there_is_refused_before_anything_is_run(tmp_path, function, said):
-    made = table(tmp_path, f'measure = "{function}"' + TABLE.replace('recipe = "rolinek2018/synthetic_linear_beta_vae"',
-                                                                     ""))
-    with pytest.raises(InputError, match=said):
-        planning.plan(made, [], QUICK, 1, tasks.Places())
-
-
-def test_a_cell_whose_data_are_missing_says_what_it_needs(tmp_path):
-    made = table(tmp_path, TABLE.replace("quick =", f'flags = ["--dataset={tmp_path}/no.npz"]\nneeds = "no.npz: '
-                                                    'curl"\nquick ='))
-    plan = planning.plan(made, [], QUICK, 1, tasks.Places())
-    assert plan == planning.Plan([], 0, ["a row, a column is not run: no.npz: curl"])
-
-
-def test_cells_that_are_not_run_for_one_reason_are_one_line(tmp_path):
-    text = TABLE.replace("quick =", 'flags = ["--network=unheard_of"]\nquick =')
-    other = text[text.index("[[cells]]"):].replace("a column", "another column")
-    made = table(tmp_path, text + other.replace("unheard_of", 'unheard_of", "--beta=2'))
-    line, = planning.plan(made, [], QUICK, 1, tasks.Places()).problems
-    assert line.startswith("a row, a column and 1 more cell are not run: ")
-    assert "unheard_of" in line
-
-
-def test_seeds_train_side_by_side_from_a_common_step(tmp_path):
-    def folder(seed, *steps):
-        path = tmp_path / f"run-seed{seed}"
-        shutil.rmtree(path, ignore_errors=True)
-        (path / "checkpoints").mkdir(parents=True)
-        for step in steps:
-            (path / "checkpoints" / f"{step:09d}.npz").write_bytes(b"")
-        return path
-
-    assert running.group_seeds({seed: folder(seed) for seed in (0, 1, 3)}) == [[0, 1], [3]]
-    assert running.group_seeds({0: folder(0, 5, 10), 1: folder(1, 5)}) == [[0, 1]]
-    assert running.group_seeds({0: folder(0, 10), 1: folder(1), 2: folder(2)}) == [[1, 2], [0]]
-
-
-def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_path):
-    config = dataclasses.replace(CONFIG, seed=3, steps=20)
-    for name, stored, steps in (("theirs", config.as_json(), (10, 15, 25)),
-                                ("other", {**config.as_json(), "seed": 4}, (20,)),
-                                ("longer", {**config.as_json(), "steps": 99}, (12,))):
-        runs.write_config(tmp_path / "runs" / name, stored)
-        for step in steps:
-            runs.save(tmp_path / "runs" / name, step, {"weight": np.array([step])},
-                      [{"step": each} for each in steps if each <= step])
-    finding.bring(config, tmp_path / "mine", [tmp_path / "runs"])
-    assert max(runs.find_checkpoints(tmp_path / "mine")) == 15
-    step, states, _ = runs.restore([tmp_path / "mine"])
-    assert (step, states[0]["weight"].tolist()) == (15, [15])
-    assert sorted(runs.find_checkpoints(tmp_path / "runs" / "theirs")) == [15, 25]       # as it was
-
-
-def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_path):
-    seconds = {"training": 20.0, "replicas": 2, "scoring": 1.0}
-    places = tasks.Places()
-    known = tasks.Task("a", places, "rolinek2018/synthetic_linear_beta_vae", seeds=(0, 1), steps=100)
-    other = tasks.Task("b", places, "rolinek2018/synthetic_linear_ae", seeds=(0,), steps=100)
-    shown = progress.Progress([known, other], [a_result(seconds=seconds)])
-    assert shown.left({known.label: 0}, 0, 1) == "0:22 left"
-    assert shown.left({known.label: 50}, 0, 1) == "0:12 left"
-    assert shown.left({known.label: 0, other.label: 0}, 0, 2) == "at least 0:22 left"
-    assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
-    text = "step 50/1,000  loss 1\nstep 1,000/1,000  loss 1\nscoring"
-    (tmp_path / "log").write_text(text)
-    assert progress.read_steps(tmp_path / "log") == 1000
-    (tmp_path / "log").write_text(f"{text}\n{scheduling.STARTED}\n")
-    assert progress.read_steps(tmp_path / "log") == 0
 
 
 # The loss of the fifth step from seed 0. They hold results.NUMERICS to what it says: whoever changes the order of

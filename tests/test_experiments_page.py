@@ -189,8 +189,9 @@ def test_a_table_of_ones_own_comes_after_those_of_the_papers(places, tmp_path):
     own = tmp_path / "own.toml"
     own.write_text((places[0] / "some_table.toml").read_text().replace("A title", "My title"))
     results.write(places[1], result(1, 0, 0.2))
-    page.write(places[1], places[2], also=[tables.read(own)])
+    page.write(places[1], places[2], also={str(own): tables.read(own)})
     text = places[2].read_text()
+    assert f"\n    python -m vae_tf.experiments {own}\n" in text[text.index("My title"):]
     assert text.index("## Somebody Table 1: A title") < text.index("## Somebody Table 1: My title")
 
 

@@ -90,7 +90,8 @@ def main() -> None:
         done = [run(table, asked) for table in chosen]
         if asked.page:
             from vae_tf.experiments import page  # Matplotlib takes a second
-            own = [table for table in chosen if table.name not in tables.list_names()]
+            own = {name: table for name, table in zip(asked.names, chosen, strict=True)
+                   if table.name not in tables.list_names()}
             print(f"Written: {page.write(asked.results, also=own)}")
         if not all(done):
             sys.exit(1)

@@ -3,7 +3,8 @@
 import html
 import pathlib
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 
 from vae_tf import files
 from vae_tf.experiments import figures, recipes, results, tables
@@ -51,21 +52,23 @@ is about.
 
 
 def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAGE,
-          also: Sequence[tables.Table] = ()) -> pathlib.Path:
+          also: Mapping[str, tables.Table] | None = None) -> pathlib.Path:
     """Write the page, and its figures into a folder of the same name beside it; return the path of the page.
 
     Args:
         folder: the folder of results.
         path: the path of the page.
-        also: tables that come after those of the papers.
+        also: tables that come after those of the papers, by what is typed to run them, such as the path of a file.
     """
     path, found = pathlib.Path(path), results.read_all(folder)
-    summaries = [Summary(table, found) for table in (*map(tables.load, tables.list_names()), *also)]
+    typed = {**{name: tables.load(name) for name in tables.list_names()}, **(also or {})}
+    summaries = [Summary(table, found) for table in typed.values()]
     drawn = {summary.table.name: figures.draw(summary, path.with_suffix("")) for summary in summaries}
     for old in set(path.with_suffix("").glob("*.svg")) - {file for pictures in drawn.values() for _, file in pictures}:
         old.unlink()
     text = "\n".join([INTRODUCTION, write_overview(summaries), RULE,
-                      *(write_section(summary, drawn[summary.table.name]) for summary in summaries),
+                      *(write_section(summary, drawn[summary.table.name], name)
+                        for name, summary in zip(typed, summaries, strict=True)),
                       write_machines(summaries)])
     files.write_text(path, text)
     return path
@@ -102,13 +105,19 @@ def make_anchor(text: str) -> str:
     return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
-def write_section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]]) -> str:
-    """Return the section of one table."""
+def write_section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]], typed: str) -> str:
+    """Return the section of one table.
+
+    Args:
+        summary: the table, and what is measured of it.
+        drawn: (title, path) of each of its figures.
+        typed: what is typed to run it: its name, or the path of its file.
+    """
     table = summary.table
     lines = [f"## {write_heading(table)}\n", f"{table.paper}, {table.where}. {table.shows}"
              + (f" The paper's ±: {table.spread}." if table.spread else "") + "\n",
              *(f"- {note}" for note in table.notes), *([""] if table.notes else []),
-             f"    {COMMAND} {table.name}\n"]
+             f"    {COMMAND} {shlex.quote(typed)}\n"]
     for name, metric in table.metrics.items():
         if any(name in cell.printed for cell in table.cells) or (name not in list_shown_metrics(table) and any(
                 summary.get_number(cell, name).is_scalar for cell in table.cells)):

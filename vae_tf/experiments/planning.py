@@ -132,7 +132,7 @@ def digest_source(function: str) -> str:
     """Return a digest of the file that holds a function "module:function".
 
     Raises:
-        InputError: there is no such module, or it has no such function.
+        InputError: there is no such module, it cannot be imported, or it has no such function.
     """
     module, _, name = function.partition(":")
     try:
@@ -141,7 +141,12 @@ def digest_source(function: str) -> str:
         spec = None
     if not spec or not spec.origin:
         raise InputError(f"measure: expected module:function; got {function!r}, and there is no module {module}")
-    if not callable(getattr(importlib.import_module(module), name, None)):
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except Exception as error:
+        raise InputError(f"measure: expected module:function; got {function!r}, and importing {module} fails: "
+                         f"{type(error).__name__}: {error}") from error
+    if not callable(found):
         raise InputError(f"measure: expected module:function; got {function!r}, and {module} has no function {name}")
     return hashlib.sha256(pathlib.Path(spec.origin).read_bytes()).hexdigest()
 

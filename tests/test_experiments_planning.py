@@ -1,0 +1,159 @@
+"""What is left to do of a table, what is refused before anything is trained, and what running tasks tell."""
+
+import dataclasses
+import shutil
+
+import numpy as np
+import pytest
+from experiment_cases import CONFIG, QUICK, TABLE, a_result, table
+
+from vae_tf import runs
+from vae_tf.errors import InputError
+from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tasks
+
+
+@pytest.mark.parametrize(("recipe", "flags", "seeds"), [
+    ("rolinek2018/synthetic_linear_ae", [], [(0, 1, 2)]), ("rolinek2018/synthetic_nonlinear_ae", [], [(0, 1, 2)]),
+    ("rolinek2018/synthetic_linear_ae", ["--network=mlp_mixture"], [(0,), (1,), (2,)]),
+    ("rolinek2018/dsprites_vae", [], [(0,), (1,), (2,)]), ("bhowal2024/dsprites_vae", [], [(0,), (1,), (2,)])])
+def test_seeds_of_small_networks_alone_train_as_one_program(tmp_path, recipe, flags, seeds):
+    made = table(tmp_path, TABLE.replace('"rolinek2018/synthetic_linear_beta_vae"', f'"{recipe}"\nflags = {flags}'))
+    assert [task.seeds for task in planning.plan(made, [], QUICK, 1, tasks.Places()).tasks] == seeds
+
+
+def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path):
+    made, places = table(tmp_path), tasks.Places(results=str(tmp_path / "results"))
+    task, = planning.plan(made, [], QUICK, 1, places).tasks
+    assert (task.seeds, task.steps, task.wanted) == ((0, 1, 2), 5000, (((), ("disentanglement_score", "dto")),))
+    assert tasks.Task.from_json(task.as_json()) == task
+    config = planning.make_configuration(task.recipe, task.flags, task.length)
+    complete = {"dto": {"score": 0.0}, "disentanglement_score": {"skipped": "there are no factors"}}
+
+    def left(**changed):
+        result = a_result(1, 5000, **{"metrics": complete, "configuration": {**config.as_json(), "seed": 1}, **changed})
+        return [task.seeds for task in planning.plan(made, [result], QUICK, 1, places).tasks]
+
+    assert left() == [(0, 2)]
+    assert left(configuration={**config.as_json(), "seed": 1, "steps": 6000}) == [(0, 2)]     # longer is as good
+    assert left(configuration={**config.as_json(), "seed": 1, "beta": None}) == [(0, 1, 2)]     # its model's beta is 4
+    assert left(configuration={**config.as_json(), "seed": 1, "steps": 4000}) == [(0, 1, 2)]
+    assert left(configuration={**config.as_json(), "seed": 1, "data_fingerprint": "other data"}) == [(0, 1, 2)]
+    assert left(numerics=results.NUMERICS - 1) == [(0, 1, 2)]
+    assert left(metrics={"dto": {"score": 0.0}}) == [(0, 2)]        # another table's metrics are not missed
+    assert left(metrics={"mig": {"score": 0.0}}) == [(0, 1, 2)]
+    assert not (tmp_path / "results").exists()
+    assert left(flags={"model": "of another recipe"}) == [(0, 2)]
+    assert results.read_all(tmp_path / "results")[0]["flags"] == recipes.read(task.recipe).flags
+
+
+def test_a_beta_that_is_left_open_is_that_of_the_model():
+    config = dataclasses.replace(CONFIG, model="full_covariance_vae", beta=4.0, steps=5)
+    entries = config.as_json()
+    assert tasks.is_same_run(config, {**entries, "beta": None, "steps": 9})
+    assert not tasks.is_same_run(dataclasses.replace(config, beta=1.0), {**entries, "beta": None})
+    assert not tasks.is_same_run(config, {**entries, "model": "vae"})
+    assert tasks.covers(config, {**entries, "steps": 9})
+    assert not tasks.covers(dataclasses.replace(config, steps=9), entries)
+    assert not tasks.covers(dataclasses.replace(config, steps=0), entries)     # an untrained model is no shorter run
+
+
+def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
+    for old, new, said in (("metrics.dto.score", "metrics.nothing.score", "expected metrics.NAME of"),
+                           ('better = "lower"', 'better = "lower"\nevaluate = ["--nothing=1"]', "nothing")):
+        with pytest.raises(InputError, match=said):
+            planning.plan(table(tmp_path, TABLE.replace(old, new)), [], QUICK, 1, tasks.Places())
+
+
+def test_cells_of_one_length_alone_are_told_apart(tmp_path):
+    other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column")
+    text = TABLE.replace("quick =", 'flags = ["--steps=20"]\nquick =') + other
+    said = "another column differs from a row, a column in its length alone"
+    with pytest.raises(InputError, match=said):
+        planning.plan(table(tmp_path, text), [], planning.Asked("full"), 1, tasks.Places())
+    # A budget may make their lengths the same, or others.
+    assert planning.plan(table(tmp_path, text), [], QUICK, 1, tasks.Places(tmp_path)).tasks
+    with pytest.raises(InputError, match=said):
+        planning.plan(table(tmp_path, TABLE + other.replace("epochs = 2", "epochs = 3")), [], QUICK, 1, tasks.Places())
+
+
+@pytest.mark.parametrize(("function", "said"), [
+    (":f", "there is no module"), ("vae_tf.nothing:f", "there is no module vae_tf.nothing"),
+    ("vae_tf.kinds:nothing", "vae_tf.kinds has no function nothing"),
+    ("vae_tf.kinds:KINDS", "vae_tf.kinds has no function KINDS")])
+def test_a_function_that_is_not_there_is_refused_before_anything_is_run(tmp_path, function, said):
+    made = table(tmp_path, f'measure = "{function}"' + TABLE.replace('recipe = "rolinek2018/synthetic_linear_beta_vae"',
+                                                                     ""))
+    with pytest.raises(InputError, match=said):
+        planning.plan(made, [], QUICK, 1, tasks.Places())
+
+
+def test_a_module_that_cannot_be_imported_is_refused_in_one_line(tmp_path, monkeypatch):
+    (tmp_path / "module_with_a_mistake.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = table(tmp_path, 'measure = "module_with_a_mistake:f"'
+                 + TABLE.replace('recipe = "rolinek2018/synthetic_linear_beta_vae"', ""))
+    with pytest.raises(InputError, match="importing module_with_a_mistake fails: ZeroDivisionError: division by zero"):
+        planning.plan(made, [], QUICK, 1, tasks.Places())
+
+
+def test_a_cell_whose_data_are_missing_says_what_it_needs(tmp_path):
+    made = table(tmp_path, TABLE.replace("quick =", f'flags = ["--dataset={tmp_path}/no.npz"]\nneeds = "no.npz: '
+                                                    'curl"\nquick ='))
+    plan = planning.plan(made, [], QUICK, 1, tasks.Places())
+    assert plan == planning.Plan([], 0, ["a row, a column is not run: no.npz: curl"])
+
+
+def test_cells_that_are_not_run_for_one_reason_are_one_line(tmp_path):
+    text = TABLE.replace("quick =", 'flags = ["--network=unheard_of"]\nquick =')
+    other = text[text.index("[[cells]]"):].replace("a column", "another column")
+    made = table(tmp_path, text + other.replace("unheard_of", 'unheard_of", "--beta=2'))
+    line, = planning.plan(made, [], QUICK, 1, tasks.Places()).problems
+    assert line.startswith("a row, a column and 1 more cell are not run: ")
+    assert "unheard_of" in line
+
+
+def test_seeds_train_side_by_side_from_a_common_step(tmp_path):
+    def folder(seed, *steps):
+        path = tmp_path / f"run-seed{seed}"
+        shutil.rmtree(path, ignore_errors=True)
+        (path / "checkpoints").mkdir(parents=True)
+        for step in steps:
+            (path / "checkpoints" / f"{step:09d}.npz").write_bytes(b"")
+        return path
+
+    assert running.group_seeds({seed: folder(seed) for seed in (0, 1, 3)}) == [[0, 1], [3]]
+    assert running.group_seeds({0: folder(0, 5, 10), 1: folder(1, 5)}) == [[0, 1]]
+    assert running.group_seeds({0: folder(0, 10), 1: folder(1), 2: folder(2)}) == [[1, 2], [0]]
+
+
+def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_path):
+    config = dataclasses.replace(CONFIG, seed=3, steps=20)
+    for name, stored, steps in (("theirs", config.as_json(), (10, 15, 25)),
+                                ("other", {**config.as_json(), "seed": 4}, (20,)),
+                                ("longer", {**config.as_json(), "steps": 99}, (12,))):
+        runs.write_config(tmp_path / "runs" / name, stored)
+        for step in steps:
+            runs.save(tmp_path / "runs" / name, step, {"weight": np.array([step])},
+                      [{"step": each} for each in steps if each <= step])
+    finding.bring(config, tmp_path / "mine", [tmp_path / "runs"])
+    assert max(runs.find_checkpoints(tmp_path / "mine")) == 15
+    step, states, _ = runs.restore([tmp_path / "mine"])
+    assert (step, states[0]["weight"].tolist()) == (15, [15])
+    assert sorted(runs.find_checkpoints(tmp_path / "runs" / "theirs")) == [15, 25]       # as it was
+
+
+def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_path):
+    seconds = {"training": 20.0, "replicas": 2, "scoring": 1.0}
+    places = tasks.Places()
+    known = tasks.Task("a", places, "rolinek2018/synthetic_linear_beta_vae", seeds=(0, 1), steps=100)
+    other = tasks.Task("b", places, "rolinek2018/synthetic_linear_ae", seeds=(0,), steps=100)
+    shown = progress.Progress([known, other], [a_result(seconds=seconds)])
+    assert shown.left({known.label: 0}, 0, 1) == "0:22 left"
+    assert shown.left({known.label: 50}, 0, 1) == "0:12 left"
+    assert shown.left({known.label: 0, other.label: 0}, 0, 2) == "at least 0:22 left"
+    assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
+    text = "step 50/1,000  loss 1\nstep 1,000/1,000  loss 1\nscoring"
+    (tmp_path / "log").write_text(text)
+    assert progress.read_steps(tmp_path / "log") == 1000
+    (tmp_path / "log").write_text(f"{text}\n{scheduling.STARTED}\n")
+    assert progress.read_steps(tmp_path / "log") == 0
