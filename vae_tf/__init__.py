@@ -21,6 +21,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     console         the terminal of a program: streams, progress, requests to stop
     flagfiles       recipes, and files of flags that name others
     workers         worker processes
+    threads         one thread in the libraries of linear algebra
 
     Mathematics
     theory          closed forms in float64 NumPy: what the papers predict

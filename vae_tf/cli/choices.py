@@ -48,7 +48,7 @@ class Choices(NamedTuple):
 
 def find() -> Choices:
     """Return what the registries declare where they are imported or extended, and what the file holds elsewhere."""
-    return gather() if extensions.are_named() or "vae_tf.models" in sys.modules else read()
+    return gather() if "vae_tf.models" in sys.modules or extensions.are_named() else read()
 
 
 def gather() -> Choices:

@@ -5,9 +5,8 @@ import warnings
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from vae_tf import metrics, workers
+from vae_tf import metrics, threads, workers
 from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import Codes
 from vae_tf.evaluation.intervals import Draw, list_draws
@@ -78,7 +77,7 @@ def measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) ->
         try:
             # The worker processes use all processors; more threads would only wait. Metrics check their arrays, so that
             # scikit-learn need not look for NaN, which for small regressions takes a quarter of the time.
-            with threadpool_limits(1), sklearn.config_context(assume_finite=True):
+            with threads.limit_to_one(), sklearn.config_context(assume_finite=True):
                 result = metric.measure(codes.make_context(asked.seed, asked.samples_per_value,
                                                              score_alone=draw != "score"))
         except InputError as error:

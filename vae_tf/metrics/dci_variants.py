@@ -4,8 +4,8 @@ import warnings
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from vae_tf import threads
 from vae_tf.arguments import Bins, Seed
 from vae_tf.kinds import decide
 from vae_tf.metrics.importance import measure_dci, summarise
@@ -51,7 +51,7 @@ def dci_lasso(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
     penalty = np.full(len(varies), np.nan)
     for k in np.flatnonzero(varies):
-        with threadpool_limits(1), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        with threads.limit_to_one(), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             learner = LassoCV(cv=FOLDS).fit(z[train], v[train, k])
         importance[:, k], penalty[k] = np.abs(learner.coef_), learner.alpha_
         for i, rows in enumerate((test, train)):

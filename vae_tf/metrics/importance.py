@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import scipy
-from threadpoolctl import threadpool_limits
 
+from vae_tf import threads
 from vae_tf.arguments import Bins, Seed
 from vae_tf.kinds import decide
 from vae_tf.metrics.boosted_trees import BoostedTrees
@@ -111,7 +111,7 @@ def measure_dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, ki
     train, test = split_rows(len(codes), TEST_SHARE, seed)
     varies = find_varying(name, v[train])
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
-    with threadpool_limits(1):      # threads would only wait for each other
+    with threads.limit_to_one():      # threads would only wait for each other
         for k in np.flatnonzero(varies):
             learner, importance[:, k] = fit(codes[train], v[train, k], seed)
             if not score_alone:

@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import scipy
-from threadpoolctl import threadpool_limits
 
+from vae_tf import threads
 from vae_tf.arguments import Bins, Seed
 from vae_tf.errors import InputError
 from vae_tf.kinds import decide
@@ -59,7 +59,7 @@ def infomec(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tupl
     z = (codes - codes.mean(0)) / np.where(codes.std(0) > 0, codes.std(0), 1)
     known = np.zeros((codes.shape[1], len(varies)))
     explicitness = np.full(len(varies), np.nan)
-    with threadpool_limits(1):      # threads would only wait for each other
+    with threads.limit_to_one():      # threads would only wait for each other
         for k in np.flatnonzero(varies):
             known[active, k] = mutual_info_classif(z[:, active], v[:, k], discrete_features=False,
                                                    n_neighbors=NEIGHBOURS, random_state=seed)

@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from threadpoolctl import threadpool_limits
 
-from vae_tf import activity, arguments, checks
+from vae_tf import activity, arguments, checks, threads
 from vae_tf.errors import InputError
 from vae_tf.metrics.registry import NOT_OF_ONE_LATENT, register
 from vae_tf.metrics.result import Result
@@ -43,7 +42,7 @@ def align(gram: np.ndarray) -> Aligned:
     """
     norms = np.sqrt(np.diagonal(gram, axis1=1, axis2=2))
     right_angles = np.abs(gram) <= ROUNDING * norms[:, :, np.newaxis] * norms[:, np.newaxis]
-    with threadpool_limits(1):         # on matrices this small, several threads are slower than one
+    with threads.limit_to_one():         # on matrices this small, several threads are slower than one
         eigenvalues, V = np.linalg.eigh(np.where(right_angles, 0, gram))
     singular = np.sqrt(np.maximum(eigenvalues, 0))
     stretched = singular > ROUNDING * singular.max(1, keepdims=True)
@@ -122,7 +121,7 @@ def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """
     gram, active = check_gram(gram, active)
     cosine = _cosines(gram)
-    with threadpool_limits(1):
+    with threads.limit_to_one():
         eigenvalues = np.linalg.eigvalsh(cosine + np.eye(gram.shape[1]))
     dependent = eigenvalues[:, 0] <= gram.shape[1] * ROUNDING**2
     if dependent.all():
