@@ -136,6 +136,20 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
                      steps=1, batch_size=7)
 
 
+@pytest.mark.parametrize("asked", [True, "updates"])
+def test_xla_is_refused_under_a_strategy_which_it_would_not_compile(asked):
+    with tf.distribute.OneDeviceStrategy("CPU:0").scope(), pytest.raises(
+            InputError, match=r"^jit_compile: .* expected False under a OneDeviceStrategy; got"):
+        training.fit(build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)), keras.optimizers.Adam(),
+                     steps=1, batch_size=8, jit_compile=asked)
+
+
+def test_one_device_is_not_mirrored(monkeypatch):
+    """Under a strategy of one device, --jit_compile=true would compile nothing."""
+    monkeypatch.setattr(devices, "_name_logical", lambda kind: ["CPU:0"])
+    assert devices._make_mirrored.__wrapped__() is devices.choose_strategy("one_device")
+
+
 def test_a_process_has_one_strategy_of_a_kind(mirrored):
     assert devices.choose_strategy("mirrored") is mirrored      # collectives of two would meet
 

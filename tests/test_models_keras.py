@@ -211,6 +211,26 @@ def test_mixed_precision_trains(precision):
 
 X, U = np.zeros((8, 3), np.float32), np.zeros((8, FACTORS), np.float32)
 IMAGES = np.zeros((8, 16, 16, 1), np.uint8)
+
+
+class Batches(keras.utils.PyDataset):
+    """Two batches of four examples of some arrays, which Keras sees when it asks for them."""
+
+    def __init__(self, *arrays):
+        super().__init__()
+        self.arrays = arrays
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return tuple(array[4 * index:4 * index + 4] for array in self.arrays)
+
+
+def generate(*arrays):
+    yield from [Batches(*arrays)[0]] * 2
+
+
 REFUSED = [
     ("loss", "vae", lambda model: model.compile("adam", loss="mse")),
     ("metrics", "vae", lambda model: model.compile("adam", metrics=["mae"])),
@@ -228,6 +248,16 @@ REFUSED = [
     ("x", "vae", lambda model: model.fit(X.astype(int))),
     ("x", "vae", lambda model: model.fit(np.full_like(X, np.nan))),
     ("x", "vae", lambda model: model.predict(X[:, :2])),
+    ("x", "vae", lambda model: model.fit(Batches(X, U))),
+    ("x", "vae", lambda model: model.fit(generate(X, U), steps_per_epoch=1)),
+    ("x", "vae", lambda model: model.fit(Batches(X, X, X))),
+    ("x", "vae", lambda model: model.fit(Batches(X[:, :2]))),
+    ("x", "vae", lambda model: model.fit(Batches(X.astype(int)))),
+    ("x", "vae", lambda model: model.evaluate(Batches(X, U))),
+    ("x", "vae", lambda model: model.predict(Batches(X, U))),
+    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_tensor_slices({"x": X, "label": U}).batch(4))),
+    ("x", "ivae", lambda model: model.fit(Batches(X))),
+    ("x", "ivae", lambda model: model.fit(Batches(X, U, U))),
     ("x", "ivae", lambda model: model.fit(X)),
     ("u", "ivae", lambda model: model.fit([X, U[:, :1]])),
     ("u", "ivae", lambda model: model.fit([X, U.astype(int)])),

@@ -232,6 +232,8 @@ def test_replicas_are_runs_of_their_own(folder, capsys):
     (["--model=vae", "--replicas=2", "--precision=mixed_float16"], "--precision: replicas cannot share one loss scale"),
     (["--model=vae", "--replicas=2", "--strategy=mirrored"], "--strategy: replicas train on one device; got 2 devices"),
     (["--model=vae", "--strategy=multi_worker"], "--strategy: multi_worker needs the environment variable TF_CONFIG"),
+    (["--model=vae", "--strategy=mirrored", "--jit_compile=true"],
+     "--jit_compile: .* got 2 devices under --strategy=mirrored; expected auto or false"),
     (["--model=vae", "--strategy=mirrored", "--batch_size=5"], "--batch_size: 2 devices .* multiple of 2, got 5"),
 ])
 def test_what_cannot_be_trained_together_is_refused(folder, argv, message):

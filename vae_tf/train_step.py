@@ -24,14 +24,14 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
     Args:
         program: replicas.Single or Stacked.
         batch_spec: the iterator's element_spec.
-        warmup_steps, clip_gradients, jit_compile: see training.fit_replicas; under a strategy XLA is not used.
+        warmup_steps, clip_gradients, jit_compile: see training.fit_replicas.
     """
     strategy = tf.distribute.get_strategy()
 
     def update(step: Tensor, noise: Tensor, x: Tensor, u: Tensor | None = None) -> Terms:
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
         return program.train_step(noise, models.scale_to_unit_range(x), u, warmup, clip_gradients,
-                                  compile_updates=jit_compile == "updates" and not tf.distribute.has_strategy())
+                                  compile_updates=jit_compile == "updates")
 
     def train_step(step: Tensor, x: Tensor, *u: Tensor) -> Terms:
         return compiled(step, program.draw_noise(step, x), x, *u)
@@ -41,7 +41,7 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
                 for name, term in strategy.run(train_step, args=batch).items()}
 
     compiled = update
-    if jit_compile is True and not tf.distribute.has_strategy():
+    if jit_compile is True:
         # XLA draws other noise from a seed, so it does not draw any. It is given a graph that was made without it:
         # otherwise `tf.vectorized_map` would make a function of its own, whose gradient XLA would compile at each step.
         plain = graphs.trace(update, program.models)

@@ -39,8 +39,9 @@ def choose_strategy(flags: FlagValues) -> tf.distribute.Strategy:
     if count > 1 and (flags.replicas or flags.sweep_beta):
         raise InputError(f"--strategy: replicas train on one device; got {count} devices; "
                          "give --strategy=one_device, or neither --replicas nor --sweep_beta")
-    if count > 1 and flags.jit_compile == "true":
-        raise InputError(f"--jit_compile: XLA compiles for one device; got {count} devices; expected auto or false")
+    if flags.jit_compile == "true" and chosen is not devices.choose_strategy("one_device"):
+        raise InputError(f"--jit_compile: XLA compiles for one device without a strategy; got {count} "
+                         f"device{'s' * (count > 1)} under --strategy={flags.strategy}; expected auto or false")
     if flags.batch_size % count:
         raise InputError(f"--batch_size: {count} devices share each batch evenly; expected a multiple of {count}, "
                          f"got {flags.batch_size}")

@@ -56,7 +56,7 @@ def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset:
                                      jit_compile=choose_compiled(config, dataset, len(configs)), **options)
     history = training.fit(model, dataset, optimizer, seed=config.seed, run_dir=run_dirs[0],
                            config=config.as_json(), callbacks=_make_callbacks(config, run_dirs[0], strategy),
-                           jit_compile=choose_compiled(config, dataset), **options)
+                           jit_compile=not shared and choose_compiled(config, dataset), **options)
     if shared:
         built[0].set_weights(model.get_weights())
     return [history]

@@ -96,8 +96,8 @@ class KerasLoops(Trainable):
 
     def predict_step(self, data: Any) -> Tensor:
         """Return the mean image decoded from the posterior mean."""
-        x, u, _ = keras.utils.unpack_x_y_sample_weight(data)
-        return self(x if u is None or not self.u_size else [x, u], training=False)
+        parts = self._take_inputs(data)
+        return self(parts if self.u_size else parts[0], training=False)
 
     def _collect(self, terms: dict[str, Tensor]) -> dict[str, Tensor]:
         for name, term in terms.items():
@@ -110,13 +110,23 @@ class KerasLoops(Trainable):
 
     def _unpack(self, data: Any) -> tuple[Tensor, Tensor]:
         """Return x, float, and u or None, of what Keras hands to a step."""
-        x, u, _ = keras.utils.unpack_x_y_sample_weight(data)
-        if isinstance(x, tuple | list):
-            x, u = (*x, None)[:2]
+        x, *u = self._take_inputs(data)
         # Keras hands on tensors of any precision as they are.
-        x, *u = (tf.cast(each, wanted.dtype) for each, wanted in zip((scale_to_unit_range(x), u), self.encoder.inputs,
-                                                                     strict=False))
+        x, *u = (tf.cast(each, wanted.dtype) for each, wanted in zip((scale_to_unit_range(x), *u), self.encoder.inputs,
+                                                                     strict=True))
         return x, u[0] if u else None
+
+    def _take_inputs(self, data: Any) -> list[Any]:
+        """Return x and, for a model that sees u, u of what Keras hands to a step.
+
+        What a generator or a keras.utils.PyDataset gives is seen here for the first time.
+
+        Raises:
+            InputError: labels, weights of examples, or other shapes and types than the model takes.
+        """
+        given = keras.utils.unpack_x_y_sample_weight(data)
+        self._check_inputs(given)
+        return [part for part in keras.tree.flatten(given) if part is not None]
 
     def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 1, verbose: Any = "auto",
             **options: Any) -> keras.callbacks.History:
@@ -185,7 +195,7 @@ class KerasLoops(Trainable):
             size = checks.check_whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
             return self._read(x, size, options if shuffle else None), None, None
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
-        if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list):
+        if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
             self._check_inputs(specs)
         return x, y, batch_size
 
@@ -220,9 +230,13 @@ class KerasLoops(Trainable):
 
     def _check_inputs(self, given: Any) -> None:
         """Raise InputError unless arrays, tensors or their specs are batches of what the encoder takes."""
-        parts = list(keras.tree.flatten(given)) if isinstance(given, tuple | list) else [given]
+        first = given[0] if isinstance(given, tuple | list) and given else given
         inputs = self.encoder.inputs
         named = dict(zip(("x", "u"), inputs, strict=False))
+        if isinstance(first, dict):
+            raise InputError(f"x: expected {' and '.join(named)} without names; got a dict of "
+                             f"{', '.join(map(str, first)) or 'nothing'}")
+        parts = [part for part in keras.tree.flatten(given) if part is not None]
         if len(parts) != len(inputs):
             raise InputError(f"x: expected {' and '.join(named)} without labels, which is what {type(self).__name__} "
                              f"takes; arrays got: {len(parts)}")

@@ -37,6 +37,7 @@ class Schedule:
         warmup_steps: steps over which beta grows linearly from 0.
         clip_gradients: the largest norm of each model's whole gradient; 0 for no limit.
         jit_compile: whether XLA compiles the step; "updates" compiles what the optimizers do with gradients alone.
+            Under a strategy of several devices or machines it must be False.
         log_every: steps per row of history.
         checkpoint_every: steps per checkpoint.
         watch: called once as watch(model, x, u) to make a graph, which runs every watch_every steps. x and u are 500
@@ -128,6 +129,9 @@ class Loop:
                 _check_data(program.models[0], given)
         if schedule.images_every and not dataset.is_image:
             raise InputError(f"images_every: expected 0 for data that are no images; got {schedule.images_every:,}")
+        if schedule.jit_compile and tf.distribute.has_strategy():
+            raise InputError("jit_compile: XLA compiles for one device without a strategy; expected False under a "
+                             f"{type(strategy).__name__}; got {schedule.jit_compile!r}")
         memory.check_fits("batch_size", 4 * len(program.models) * schedule.batch_size * math.prod(dataset.shape),
                           "a batch", "ask for smaller batches")
         self.program, self.schedule = program, schedule
