@@ -32,6 +32,31 @@ def test_npz_of_vectors_with_u(tmp_path):
     np.testing.assert_array_equal(ds.u_at(np.array([2])), [[0, 0, 1, 0]])
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, ">i2", np.int32, np.int64, np.uint8, np.uint64])
+def test_u_of_factors_of_any_type_of_integers_is_in_0_to_1(tmp_path, dtype):
+    """The difference of two integers may be beyond their type, as 100 - (-100) in int8."""
+    info = np.iinfo(dtype)
+    low, high = max(info.min, -10**12), min(info.max, 10**12)
+    given = np.array([low, high, (low + high) // 2] * 4).astype(dtype)
+    ds = data.load(save(tmp_path, data=np.ones((12, 2)), factors=given))
+    np.testing.assert_allclose(ds.u_at(np.arange(3)), [[0], [1], [0.5]], atol=0.004)
+    np.testing.assert_array_equal(ds.factors_at(np.arange(3)), [[0], [2], [1]])
+
+
+def test_names_may_be_bytes_and_differ(tmp_path):
+    arrays = {"data": np.ones((4, 2)), "factors": np.eye(4)[:, :2].astype(int)}
+    ds = data.load(save(tmp_path, **arrays, factor_names=np.array([b"form", "gr\u00f6\u00dfe".encode()]),
+                        factor_kinds=np.array([b"cyclic", b"ordinal"])))
+    assert ds.factors == (data.Factor("form", 2, "cyclic"), data.Factor("gr\u00f6\u00dfe", 2, "ordinal"))
+    with pytest.raises(InputError, match=r"mine\.npz: expected factor_names that differ; got a, a"):
+        data.load(save(tmp_path, **arrays, factor_names=["a", "a"]))
+    with pytest.raises(InputError, match="factors: expected names that differ; got a, a"):
+        data.from_arrays("mine", np.ones((4, 2), np.float32), np.ones((4, 2)),
+                         [data.Factor("a", None, "continuous")] * 2)
+    with pytest.raises(InputError, match=r"mine\.npz: factor_kinds: expected one of categorical, .*; got x, cyclic"):
+        data.load(save(tmp_path, **arrays, factor_kinds=["x", "cyclic"]))
+
+
 @pytest.mark.parametrize("values", [np.arange(20_240_101, 20_240_121), 1_700_000_000 + np.arange(4) * 30.0,
                                     np.array([1, 1 + 1e-9])])
 def test_classes_stay_apart_that_float32_would_merge(values):

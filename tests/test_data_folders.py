@@ -8,7 +8,7 @@ import zlib
 import numpy as np
 import pytest
 from commands import run_evaluate, run_train
-from PIL import Image
+from PIL import Image, ImageOps
 
 from vae_tf import data
 from vae_tf.errors import InputError
@@ -61,6 +61,57 @@ def test_modes_become_grey_or_colour(tmp_path):
     np.testing.assert_array_equal(images[1], grey[..., :1].repeat(3, -1))
     words = " ".join(str(warning.message) for warning in said)
     assert "the alpha channel of 2 images is dropped, 1.png first" in words and "all are taken as colour" in words
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "tif"])
+@pytest.mark.parametrize("held", range(10))
+def test_images_stand_upright_as_viewers_show_them(tmp_path, suffix, held):
+    """EXIF's orientation has the values 1 to 8; cameras write it instead of turning the pixels."""
+    exif = Image.Exif()
+    exif[0x0112] = held
+    for seed in range(2):
+        draw(tmp_path / "mine", f"{seed}.{suffix}", (10, 6), "RGB", seed, exif=exif)
+    images = data.load(str(tmp_path / "mine")).images_at(np.arange(2))
+    for seed in range(2):
+        with Image.open(tmp_path / "mine" / f"{seed}.{suffix}") as image:
+            np.testing.assert_array_equal(images[seed], np.asarray(ImageOps.exif_transpose(image)))
+
+
+def test_damaged_exif_is_left_alone(tmp_path):
+    pixels = draw(tmp_path / "mine", "1.png", (10, 6), "RGB", exif=b"Exif\0\0MM\0*junk")
+    np.testing.assert_array_equal(data.load(str(tmp_path / "mine")).images_at(np.arange(1))[0], pixels)
+
+
+@pytest.mark.parametrize("mode", ["P", "L", "RGB", "1"])
+def test_a_transparent_colour_is_an_alpha_channel(tmp_path, mode):
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)).convert(mode)
+    (tmp_path / "mine").mkdir()
+    image.save(tmp_path / "mine" / "1.png", transparency=(0, 0, 0) if mode == "RGB" else 0)
+    with pytest.warns(UserWarning, match=r"the alpha channel of 1 images is dropped, 1\.png first"):
+        images = data.load(str(tmp_path / "mine")).images_at(np.arange(1))
+    np.testing.assert_array_equal(images[0], np.asarray(image.convert("L" if mode in "L1" else "RGB")).reshape(
+        images.shape[1:]))
+
+
+def test_underscores_are_no_part_of_a_number(tmp_path):
+    """Python reads 1_1 as 11, so that two names would be one."""
+    for k in range(3):
+        draw(tmp_path / "mine", f"{k}.png", seed=k)
+    (tmp_path / "mine" / "metadata.csv").write_text("file_name,item\n0.png,1_1\n1.png,11\n2.png,1_2\n")
+    ds = data.load(str(tmp_path / "mine"))
+    assert ds.factors == (data.Factor("item", 3, "categorical"),)
+    np.testing.assert_array_equal(ds.factors_at(np.arange(3)), [[1], [0], [2]])
+
+
+def test_two_images_of_one_name_in_two_unicode_forms_are_refused(tmp_path):
+    for seed, name in enumerate(("\u00e9.png", "e\u0301.png")):
+        draw(tmp_path / "mine", name, seed=seed)
+    if len(os.listdir(tmp_path / "mine")) == 1:
+        pytest.skip("this file system has one form")
+    data.load(str(tmp_path / "mine"))
+    (tmp_path / "mine" / "metadata.csv").write_text("file_name,v\n\u00e9.png,1\n", "utf-8")
+    with pytest.raises(InputError, match=r"names differ in more than the Unicode form .* called \u00e9\.png"):
+        data.load(str(tmp_path / "mine"))
 
 
 @pytest.mark.parametrize(("kind", "channels"), [(0, 1), (2, 3), (4, 2), (6, 4)])

@@ -76,14 +76,18 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
                       np.where(missing, 0, arrays["factors"]), examples, np.float64)
     if missing is not None:
         raw[missing.reshape(raw.shape)] = np.nan
-    given = arrays.get("factor_names", [f"v{k + 1}" for k in range(raw.shape[1])])
-    names = [make_printable(name) for name in given]
+    names = npz.read_names(f"dataset: {path}", "factor_names",
+                           arrays.get("factor_names", [f"v{k + 1}" for k in range(raw.shape[1])]))
     if len(names) != raw.shape[1]:
         raise InputError(f"dataset: {path}: expected {raw.shape[1]} factor_names, got {len(names)}")
-    given, factors = arrays.get("factor_kinds"), []
+    factors, given = [], npz.read_texts(arrays["factor_kinds"]) if "factor_kinds" in arrays else None
     values = raw.astype(np.int64 if np.issubdtype(raw.dtype, np.integer) else np.float64)       # makes a copy
     single = raw.astype(np.float32) if raw.dtype.kind == "f" else raw
-    for k, (name, kind) in enumerate(zip(names, kinds.decide(values, given), strict=True)):
+    try:
+        decided = kinds.decide(values, given)
+    except InputError as error:
+        raise InputError(f"dataset: {path}: factor_{error}") from None
+    for k, (name, kind) in enumerate(zip(names, decided, strict=True)):
         size = None
         if kind != "continuous":
             rows = slice(None) if missing is None else ~missing.reshape(raw.shape)[:, k]

@@ -14,7 +14,10 @@ def scale(factors: ArrayLike, low: ArrayLike, high: ArrayLike) -> Floats:
     The public code of bonheme scales per batch, and divides by zero when a factor is constant in one.
     """
     span = np.asarray(high, np.float64) - np.asarray(low)
-    return ((np.asarray(factors) - np.asarray(low)) / np.where(span == 0, 1, span)).astype(np.float32)
+    factors = np.asarray(factors)
+    if factors.dtype.kind in "iu":          # the difference of two integers may be beyond their type
+        factors = factors.astype(np.float64)
+    return ((factors - np.asarray(low)) / np.where(span == 0, 1, span)).astype(np.float32)
 
 
 def one_hot(classes: Integers, size: int) -> Floats:

@@ -241,9 +241,12 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
     if values is not None and raw is not None and not np.array_equal(find_lacking(values), find_lacking(raw)):
         raise InputError("raw: expected as many columns as values, which lack a value (NaN) where those do; got shape "
                          f"{raw.shape}")
-    raw = values if raw is None else raw
+    raw, factors = values if raw is None else raw, tuple(factors)
+    names = [factor.name for factor in factors]
+    if len(set(names)) < len(names):
+        raise InputError(f"factors: expected names that differ; got {', '.join(names)}")
     identity = fingerprint(*(made_by or (array for array in (x, raw, u) if array is not None)))
-    factors, u_range = tuple(factors), None
+    u_range = None
     if values is not None and (lacking := find_lacking(values)).any():
         factors = tuple(factor._replace(incomplete=bool(lacks))
                         for factor, lacks in zip(factors, lacking, strict=False))

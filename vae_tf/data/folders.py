@@ -4,6 +4,7 @@ The table has a column `file_name`, as Hugging Face's image folders have. Column
 an iVAE, and all others are factors.
 """
 
+import collections
 import pathlib
 import unicodedata
 from collections.abc import Mapping
@@ -67,6 +68,10 @@ def make_columns(columns: Mapping[str, tuple[Any, str]]) -> arrays.Arrays:
 
 def _match_rows(path: pathlib.Path, named: list[str], images: list[str]) -> list[int]:
     """Return the row of each image; every image must have one row, and every row an image."""
+    twice = next((name for name, count in collections.Counter(images).items() if count > 1), None)
+    if twice is not None:
+        raise InputError(f"dataset: {path}: expected images whose names differ in more than the Unicode form of their "
+                         f"letters; several are called {twice}")
     rows: dict[str, int] = {}
     for row, name in enumerate(named):
         name = unicodedata.normalize("NFC", name.removeprefix("./"))

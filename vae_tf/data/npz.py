@@ -11,7 +11,7 @@ import numpy as np
 
 from vae_tf import files, memory
 from vae_tf.data import stored
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, make_printable
 
 
 class DamagedError(ValueError):
@@ -103,6 +103,23 @@ def read_arrays(path: str | os.PathLike, memory_limit: float | None = None, pack
                 raise OSError(errno.EIO, "the disk or the memory failed", str(path)) from None
             where = f"{member.filename}: " if member else ""
             raise DamagedError(f"{where}{_explain(error)}") from None
+
+
+def read_texts(texts: Any) -> list[str]:
+    """Return an array of texts, or of bytes, which h5py gives for texts, as a list."""
+    return [text.decode(errors="replace") if isinstance(text, bytes) else str(text) for text in np.reshape(texts, -1)]
+
+
+def read_names(where: str, name: str, texts: Any) -> list[str]:
+    """Return an array of texts, which may be bytes, as a list of names that can be printed.
+
+    Raises:
+        InputError: a name comes twice; the line starts with `where` and calls the array by its name.
+    """
+    names = list(map(make_printable, read_texts(texts)))
+    if len(set(names)) < len(names):
+        raise InputError(f"{where}: expected {name} that differ; got {', '.join(names)}")
+    return names
 
 
 def _check_memory(path: str | os.PathLike, needed: float, limit: float) -> None:

@@ -1,5 +1,6 @@
 """Read a folder of image files as arrays: one size, 8 bits, and one line for each file that is something else."""
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -21,6 +22,13 @@ FORMATS = "PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF"       # no other readers, 
 # What an image file holds -> the channels that are kept of it, grey or colour. All have 8 bits or fewer.
 MODES = {"1": "L", "L": "L", "LA": "L", "P": "RGB", "PA": "RGB", "RGB": "RGB", "RGBA": "RGB", "CMYK": "RGB",
          "YCbCr": "RGB"}
+CLEAR = {"P": "PA", "RGB": "RGBA"}      # what of which one colour is transparent -> what it is taken as; others "LA"
+# How a camera was held, by EXIF's tag of this number -> how its image is turned to stand upright.
+HELD, TURNS = 0x0112, {
+    2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_270, 7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90}
+ON_ITS_SIDE = [TURNS[held] for held in (5, 6, 7, 8)]    # the turns by which height and width change places
 Source = Callable[[], BinaryIO]
 REMEDY = "python -m vae_tf.data pack FOLDER FILE.npz --resize=64 makes one size of all"
 
@@ -130,8 +138,11 @@ def _read_head(where: str | os.PathLike, name: str, source: Source) -> tuple[tup
     try:
         with source() as file, _quietly(), Image.open(file, formats=FORMATS) as image:
             size, mode, frames = image.size, image.mode, getattr(image, "n_frames", 1)
+            size = size[::-1] if _find_turn(image) in ON_ITS_SIDE else size
             if mode in MODES and any(";16" in str(tile[3]) for tile in image.tile):     # Pillow drops the lower 8 bits
                 mode += " with 16 bits for each channel"
+            if mode in ("1", "L", *CLEAR) and "transparency" in image.info:
+                mode = CLEAR.get(mode, "LA")
     except Exception as error:      # Pillow raises anything for a file from outside
         raise InputError(f"dataset: {where}: {name} is not a readable image ({_explain(error)})") from None
     if frames > 1:
@@ -146,13 +157,22 @@ def _read_pixels(where: str | os.PathLike, name: str, source: Source, mode: str,
     """Return an image's pixels as an array, grey ("L") or colour ("RGB"), of (width, height) `size`."""
     try:
         with source() as file, _quietly(), Image.open(file, formats=FORMATS) as image:
+            turn = _find_turn(image)
             # A palette with transparency is converted in two steps, as Pillow warns otherwise.
             pixels = (image.convert("RGBA") if image.mode in ("P", "PA") else image).convert(mode)
+            pixels = pixels if turn is None else pixels.transpose(turn)
             if pixels.size != size:
                 pixels = pixels.resize(size, Image.Resampling.BOX)
             return np.asarray(pixels, np.uint8)
     except Exception as error:
         raise InputError(f"dataset: {where}: {name} is not a readable image ({_explain(error)})") from None
+
+
+def _find_turn(image: Image.Image) -> Image.Transpose | None:
+    """Return how an image is turned to stand upright, as EXIF before its pixels says; Pillow turns TIFF by itself."""
+    with contextlib.suppress(Exception):        # Pillow raises anything for EXIF that is damaged
+        return TURNS.get(image.getexif().get(HELD, 1)) if "exif" in image.info else None
+    return None
 
 
 def _quietly() -> warnings.catch_warnings:

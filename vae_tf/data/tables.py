@@ -55,7 +55,7 @@ def convert(path: str | os.PathLike, name: str, cells: list[str]) -> tuple[Any, 
         InputError: a column of u holds texts.
     """
     try:
-        column = np.array([float(cell) if cell else np.nan for cell in cells])
+        column = np.array([_read_number(cell) for cell in cells])
     except ValueError:
         if name.startswith("u_"):
             wrong = next(cell for cell in cells if not _is_number(cell))
@@ -100,9 +100,16 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
     return list(table.column_names), [list(row) for row in itertools.zip_longest(*columns, fillvalue="")]
 
 
+def _read_number(cell: str) -> float:
+    """Return the number in a cell, NaN for an empty one; raises ValueError for a text."""
+    if "_" in cell:         # Python would read 1_1 as 11
+        raise ValueError("expected a number without an underscore")
+    return float(cell or "nan")
+
+
 def _is_number(cell: str) -> bool:
     try:
-        float(cell or "nan")
+        _read_number(cell)
     except ValueError:
         return False
     return True

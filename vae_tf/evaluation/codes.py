@@ -93,9 +93,10 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     if names is not None and (factors is None or names.shape != factors.shape[1:]):
         raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
     given = found.get("factor_kinds")
-    kinds = None if factors is None else factor_kinds.decide(factors, None if given is None else given.reshape(-1))
+    kinds = None if factors is None else factor_kinds.decide(factors, None if given is None else npz.read_texts(given))
     return Codes(mean, factors, kinds, stddev,
-                 factor_names=None if names is None else tuple(str(name) for name in names)).take_rows(rows)
+                 factor_names=None if names is None else tuple(
+                     npz.read_names(f"codes: {path}", "factor_names", names))).take_rows(rows)
 
 
 def select_factors(codes: Codes, names: Sequence[str] | None) -> Codes:
