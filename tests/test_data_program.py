@@ -123,6 +123,19 @@ def test_pages_are_drawn(run, tmp_path):
             assert min(page.size) > 100 and len(page.convert("RGB").getcolors(1_000_000)) > 50
 
 
+def test_a_page_is_no_file_of_the_folder_that_it_shows(run, tmp_path, monkeypatch):
+    """It would be one more image of the folder."""
+    (tmp_path / "mine").mkdir()
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "mine" / "1.png")
+    for argv in (("mine", "mine/page.png"), ("mine", "mine/in/page.png")):
+        code, out, error = run("show", *argv)
+        assert code == 2 and not out and "expected the path of a page outside of mine" in error
+    monkeypatch.chdir(tmp_path / "mine")
+    assert "outside of ., of whose images it would be one; got mine.png" in run("show", ".")[2]
+    assert run("show", ".", "../page.png")[0] == 0
+    assert sorted(path.name for path in tmp_path.rglob("*.png")) == ["1.png", "page.png"]
+
+
 def test_images_are_compared_with_an_archive(run, tmp_path, monkeypatch):
     monkeypatch.setattr(archives, "TOGETHER", 7)           # 20 images are two parts and a rest
     sprites = data.load("dsprites").take(np.arange(0, 737_280, 40_000))

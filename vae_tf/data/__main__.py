@@ -83,8 +83,12 @@ def check(asked: argparse.Namespace) -> None:
 
 def show(asked: argparse.Namespace) -> None:
     """Draw a page of a dataset."""
-    path = pathlib.Path(asked.file or f"{pathlib.Path(asked.name).stem}.png")
+    whole = pathlib.Path(os.path.abspath(asked.name))       # whose last part is a name even where "." is given
+    path = pathlib.Path(asked.file or f"{whole.stem}.png")
     check_target(path, "a PNG")
+    if whole.is_dir() and path.resolve().is_relative_to(whole.resolve()):
+        raise InputError(f"file: expected the path of a page outside of {asked.name}, of whose images it would be one; "
+                         f"got {path}")
     dataset = data.load(asked.name, data_dir=asked.data_dir)
     drawing.draw_page(path, dataset)
     print(f"Written: {path}")
