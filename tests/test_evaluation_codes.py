@@ -19,6 +19,19 @@ def test_codes_from_a_file(tmp_path):
     assert {(*code, *factor) for code, factor in zip(read.mean.tolist(), read.factors.tolist(), strict=True)} <= rows
 
 
+def test_names_of_factors_may_be_bytes_and_differ(tmp_path):
+    codes, factors = codes_and_factors(200)
+    assert factors.shape[1] == 2
+    for names in (["form", "size"], np.array([b"form", b"size"])):
+        np.savez(tmp_path / "my.npz", codes=codes, factors=factors, factor_names=names,
+                 factor_kinds=np.array([b"cyclic", b"ordinal"]))
+        read = evaluation.read_codes(tmp_path / "my.npz", examples=100)
+        assert read.factor_names == ("form", "size") and read.kinds == ("cyclic", "ordinal")
+    np.savez(tmp_path / "my.npz", codes=codes, factors=factors, factor_names=["form", "form"])
+    with pytest.raises(InputError, match=r"codes: .*my\.npz: expected factor_names that differ; got form, form"):
+        evaluation.read_codes(tmp_path / "my.npz", examples=100)
+
+
 def test_factors_may_lack_values(tmp_path):
     codes, factors = codes_and_factors(200)
     factors = factors.astype(float)
