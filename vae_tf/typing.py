@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.generic]         # an array of any type
+Array = npt.NDArray[Any]                # an array of any type
 Floats = npt.NDArray[np.floating]       # array of float32 or float64
 Integers = npt.NDArray[np.integer]
 Booleans = npt.NDArray[np.bool_]

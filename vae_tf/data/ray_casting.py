@@ -75,13 +75,13 @@ def _solve(p: Floats, d: Floats, radius: float) -> Span:
 def intersect(*spans: Span) -> Span:
     """Return where rays are within all of some solids."""
     near = np.array([span.near for span in spans])
-    return Span(near.max(0), np.min([span.far for span in spans], 0), _choose_normals(spans, near.argmax(0)))
+    return Span(near.max(0), np.stack([span.far for span in spans]).min(0), _choose_normals(spans, near.argmax(0)))
 
 
 def unite(*spans: Span) -> Span:
     """Return where rays are within one of some solids whose union is convex."""
     near = np.array([np.where(span.near < span.far, span.near, np.inf) for span in spans])
-    far = np.max([np.where(span.near < span.far, span.far, -np.inf) for span in spans], 0)
+    far = np.stack([np.where(span.near < span.far, span.far, -np.inf) for span in spans]).max(0)
     return Span(near.min(0), far, _choose_normals(spans, near.argmin(0)))
 
 

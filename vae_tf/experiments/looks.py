@@ -85,8 +85,9 @@ def _bin(columns: dict[str, Floats]) -> dict[str, dict[str, list[float]]]:
     low, high = np.quantile(np.concatenate(list(columns.values())), (0.001, 0.999))
     edges = np.linspace(low, high if high > low else low + 1, BINS + 1)
     counts = {label: np.histogram(values, edges)[0] for label, values in columns.items()}
-    return {label: {"x": [float(f"{edge:.4g}") for edge in edges],
-                    "y": [round(float(count / max(of.max(), 1)), 4) for count in of]} for label, of in counts.items()}
+    x = [float(f"{edge:.4g}") for edge in edges]
+    return {label: {"x": x, "y": [round(float(count / max(int(of.max()), 1)), 4) for count in of]}
+            for label, of in counts.items()}
 
 
 LOOKS = {"reconstructions": show_reconstructions, "histograms": show_histograms}

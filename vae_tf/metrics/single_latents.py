@@ -78,12 +78,12 @@ def _measure_factor(v: np.ndarray, classify: bool, nearest: Sequence[np.ndarray]
     """Return, for a factor v [N], A [d] of each latent alone, M, and the best constant's and a perfect score."""
     if classify:
         classes, v = np.unique(v, return_inverse=True)
-        normaliser = np.unique(v[test], return_counts=True)[1].max() / len(test)
+        normaliser = float(np.unique(v[test], return_counts=True)[1].max() / len(test))
         constant, perfect = normaliser, 1.0
         votes = ((v[rows][..., np.newaxis] == np.arange(len(classes))).sum(1) for rows in nearest)
         performance = [np.mean(of_latent.argmax(1) == v[test]) for of_latent in votes]
     else:
-        constant, perfect = 0.0, v[test].std()
+        constant, perfect = 0.0, float(v[test].std())
         normaliser = perfect
         performance = [perfect - np.sqrt(np.mean((v[rows].mean(1) - v[test])**2)) for rows in nearest]
     return np.array(performance), normaliser, constant, perfect

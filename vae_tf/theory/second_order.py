@@ -208,6 +208,6 @@ def posterior_eigenvalue_bounds(jacobian: OneJacobian, prior_variance: OnePriorV
     Returns:
         (lower [d], upper [d]).
     """
-    J = np.asarray(jacobian, np.float64)
+    J, prior_variance = np.asarray(jacobian, np.float64), np.asarray(prior_variance, np.float64)
     seen = np.maximum(np.linalg.eigvalsh(J.T @ J)[::-1], 0) / gamma
     return 1 / (1 / np.min(prior_variance) + seen), 1 / (1 / np.max(prior_variance) + seen)
