@@ -150,6 +150,14 @@ def test_one_device_is_not_mirrored(monkeypatch):
     assert devices._make_mirrored.__wrapped__() is devices.choose_strategy("one_device")
 
 
+def test_activity_regularizers_are_refused_where_devices_share_a_batch(mirrored):
+    with mirrored.scope():
+        model = build("vae", "mlp_synthetic", (3,), "gaussian", {})
+        model.encoder.layers[1].activity_regularizer = keras.regularizers.L2(0.1)
+        with pytest.raises(InputError, match=r"strategy: expected one device, .* activity_regularizer or call"):
+            rounding.train(("vae", "mlp_synthetic", (3,), "gaussian", {}), 0, model=model)
+
+
 def test_a_process_has_one_strategy_of_a_kind(mirrored):
     assert devices.choose_strategy("mirrored") is mirrored      # collectives of two would meet
 

@@ -160,3 +160,9 @@ def test_bad_input_names_the_choices(z, options, message):
     for function in (jacobians.jacobian, jacobians.gram):
         with pytest.raises(InputError, match=message):
             function(lambda z: z, z, **options)
+
+
+def test_the_refusal_of_rows_repeats_what_keras_says_is_wrong():
+    f = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3)])
+    with pytest.raises(InputError, match=r"z: expected rows that f takes; .* ValueError: Input 0 .* to have value 2"):
+        jacobians.jacobian(f, np.zeros((4, 3), np.float32))

@@ -316,6 +316,21 @@ def test_a_regularizer_is_a_term_of_the_loss():
     assert found["loss"] == pytest.approx(plain["loss"] + found["regularization"], rel=1e-5)
 
 
+def test_activity_regularizers_are_a_term_of_the_loss_as_keras_scales_them():
+    case = ("vae", "mlp_synthetic", (3,), "gaussian", {})
+    model, plain, x = build(*case), compiled(case), dataset((3,)).images_at(np.arange(8))
+    hidden, output = model.encoder.layers[1], model.decoder.layers[-1]
+    hidden.activity_regularizer, output.activity_regularizer = keras.regularizers.L2(2.0), keras.regularizers.L1(0.5)
+    model.compile(keras.optimizers.Adam(1e-3))
+    found, without = (each.evaluate(x, batch_size=len(x), verbose=0, return_dict=True) for each in (model, plain))
+    of_hidden = 2 * np.sum(keras.Model(model.encoder.input, hidden.output)(x).numpy()**2) / len(x)
+    posterior, noise = model.posterior(x), distributions.draw_noise(tf.constant([-1, 0]), len(x), model.noise_size)
+    of_output = 0.5 * np.sum(np.abs(model.decoder(distributions.reparameterise(posterior, noise)))) / len(x)
+    assert of_hidden > 0 and of_output > 0
+    assert found["regularization"] == pytest.approx(of_hidden + of_output, rel=1e-5)
+    assert found["loss"] == pytest.approx(without["loss"] + found["regularization"], rel=1e-5)
+
+
 def test_outputs_by_name_are_refused():
     x = keras.Input((3,))
     encoder = keras.Model(x, {"mean": keras.layers.Dense(2)(x), "log_variance": keras.layers.Dense(2)(x)})

@@ -120,6 +120,7 @@ def test_regularizers_are_a_term_of_each_replica_s_loss():
     alone = build(*case, 1)
     for model in (*models, alone):
         model.decoder.trainable_variables[0].regularizer = keras.regularizers.L2(3.0)
+        model.encoder.layers[1].activity_regularizer = keras.regularizers.L1(0.1)
     weights, histories = train(models, [0, 1])
     single, history = rounding.train(case, 1, model=alone)
     assert rounding.apart(weights[1], single) <= rounding.tolerance(case, 1, single)

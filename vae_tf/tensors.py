@@ -6,6 +6,7 @@ while the graph is traced, so that a step costs no more.
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
@@ -14,6 +15,8 @@ from tensorflow_probability import distributions as tfd
 
 from vae_tf import checks
 from vae_tf.errors import InputError
+
+BOLD = re.compile(r"\x1b\[\d*m")       # what terminals take for bold letters, with which Keras prints errors
 
 
 @contextlib.contextmanager
@@ -24,7 +27,9 @@ def refuse_rows(taker: str, z: tf.Tensor) -> Iterator[None]:
     except InputError:
         raise
     except (ValueError, TypeError, tf.errors.OpError) as error:
-        reason = (str(error).splitlines() or [""])[0]
+        lines = [line for line in BOLD.sub("", str(error)).splitlines() if line.strip()] or [""]
+        # Keras says what is wrong below a line that only says which layer was called.
+        reason = lines[1 if lines[0].startswith("Exception encountered when calling") and lines[1:] else 0]
         raise InputError(f"z: expected rows that {taker} takes; got {checks.describe(z)}, for which it raises "
                          f"{type(error).__name__}: {reason}") from error
 

@@ -201,12 +201,20 @@ class Autoencoder(KerasLoops):
         """Return the terms of `objective`, whose arguments these are; with a penalty, `loss` includes it.
 
         The penalty is a term of its own, too: `jacobian_penalty`, the mean over the examples at which it is computed.
-        So are the regularizers of layers, `regularization`, if there are any.
+        So is `regularization`, if there is any: the regularizers of weights and of activities, and what layers add by
+        `add_loss`, as Keras scales them. A network that the objective calls more than once counts with its last call.
+
+        Raises:
+            InputError: layers regularize activities, and several devices share a batch.
         """
+        self._clear_losses()        # of an earlier call, which may belong to another graph
         terms = self.objective(x, u, noise=noise, beta=beta, training=training)
-        regularized = [variable for variable in self.trainable_variables if variable.regularizer is not None]
-        if regularized:
-            value = tf.add_n([variable.regularizer(variable) for variable in regularized])
+        if losses := self.losses:
+            of_weights = sum(variable.regularizer is not None for variable in self.trainable_variables)
+            if len(losses) > of_weights and tf.distribute.get_strategy().num_replicas_in_sync > 1:
+                raise InputError("strategy: expected one device, because layers of this model have an "
+                                 "activity_regularizer or call add_loss; got several, whose losses Keras mixes up")
+            value = tf.add_n([tf.reduce_sum(tf.cast(loss, terms["loss"].dtype)) for loss in losses])
             value *= tf.ones_like(terms["loss"])
             terms = {**terms, "loss": terms["loss"] + value, "regularization": value}
         if self.penalty is None:

@@ -73,7 +73,7 @@ class Stacked(Program):
 
         def one(given: dict[str, Any]) -> tuple[Any, list[Tensor]]:
             values = list(zip(model.variables, given.pop("weights"), strict=True))
-            with keras.StatelessScope(state_mapping=values) as scope:
+            with keras.StatelessScope(state_mapping=values, collect_losses=True) as scope:
                 outputs = function(model, given)
             return outputs, [scope.get_current_value(variable) for variable in model.non_trainable_variables]
 
