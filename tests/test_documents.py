@@ -7,6 +7,8 @@ import re
 import documents
 import pytest
 
+from vae_tf.experiments import tables
+
 ROOT = pathlib.Path(__file__).parents[1]
 WIDTH = 120
 GENERATED = ("results.md",)
@@ -158,6 +160,19 @@ def test_the_readme_s_results_are_those_of_the_results_page():
     for name, cells in shown:
         numbers = re.findall(r"[\d.]+ ± [\d.]+", cells)
         assert numbers == re.findall(r"[\d.]+ ± [\d.]+", rows[name]) and len(numbers) == 8, name
+
+
+def test_tables_of_causes_have_the_digits_that_their_command_prints():
+    text = (ROOT / "docs/causes.md").read_text()
+    shown = re.findall(r"vae_tf\.experiments (benchmarks/\w+\.toml)[^\n]*\n```\n\n((?:\|.*\n)+)", text)
+    assert len(shown) == 5
+    for file, table in shown:
+        decimals = {metric.label: metric.decimals for metric in tables.load(str(ROOT / file)).metrics.values()}
+        rows = [line.strip("|").split("|") for line in table.splitlines()]
+        for name, *cells in zip(*rows, strict=True):
+            if name.strip() in decimals:
+                digits = {len(number) for cell in cells for number in re.findall(r"\d\.(\d+)", cell)}
+                assert max(digits) <= decimals[name.strip()], f"{file}: {name}"
 
 
 def test_llms_txt_and_the_site_list_every_document():
