@@ -1,14 +1,16 @@
 """What the terminal shows: of any width, in a pipe or not, with the time left."""
 
 import io
+import os
 import re
 import sys
+import termios
 
 import numpy as np
 import pytest
 from commands import parse
 
-from vae_tf import cli, evaluation, report
+from vae_tf import cli, console, evaluation, report
 
 N = 200
 
@@ -100,3 +102,22 @@ def test_progress_says_the_time_left(monkeypatch):
                                          "scoring: 10 of 10, 0:00 left", "scoring: 1 of 4"]
         else:
             assert "\r  scoring: 3 of 10, 0:42 left\033[K" in said and said.endswith("\r  scoring: 1 of 4\033[K")
+
+
+@pytest.mark.parametrize(("columns", "shown"), [
+    (0, "step 100/300  loss 81.09  reconstruction 62.97  kl 18.12  1,222 examples/s  compiled"),
+    (80, "step 100/300  loss 81.09  reconstruction 62.97  kl 18.12  compiled"),
+    (40, "step 100/300  loss 81.09  compiled"), (10, "step 100/")])
+def test_a_line_of_progress_fits_into_the_terminal(monkeypatch, columns, shown):
+    """A line that a terminal breaks would not be rewritten as a whole, and each step would leave some of it behind."""
+    ours, theirs = os.openpty()
+    try:
+        termios.tcsetwinsize(theirs, (24, columns))
+        row = {"step": 100, "examples_per_second": 1_222.0, "loss": 81.09, "reconstruction": 62.97, "kl": 18.12}
+        with open(theirs, "w", closefd=False) as terminal:
+            monkeypatch.setattr("sys.stderr", terminal)
+            console.Progress(300).show([row])
+        assert os.read(ours, 1_000).decode() == f"\r{shown}\x1b[K"
+    finally:
+        os.close(ours)
+        os.close(theirs)

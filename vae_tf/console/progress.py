@@ -1,5 +1,6 @@
 """The progress line of training."""
 
+import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ class Progress:
         rate = f"{self.replicas * row['examples_per_second']:,.0f} examples/s"
         terms = [f"{name} {value:.4g}" for name, value in {**row, **self.validated}.items()
                  if name not in ("step", "examples_per_second")]
-        line = "  ".join([f"step {row['step']:,}/{self.steps:,}", *terms, rate, left])
+        line = join_parts("  ", f"step {row['step']:,}/{self.steps:,}", [*terms, rate], left, self.live)
         if self.live:
             print(f"\r{line}\033[K", end="", file=sys.stderr, flush=True)
         elif now - self.shown >= 10 or row["step"] == self.steps:
@@ -42,6 +43,27 @@ class Progress:
     def end(self) -> None:
         if self.live and not self.quiet:
             print(file=sys.stderr)
+
+
+def join_parts(between: str, first: str, middle: Sequence[str], last: str, live: bool) -> str:
+    """Return the parts of a line; of one that is rewritten on a terminal, those parts alone that fit into its width.
+
+    A terminal breaks a line that is too long, and would rewrite its end alone. The parts in the middle are left out
+    from behind.
+    """
+    parts, width = list(middle), _measure_width() if live else sys.maxsize
+    while len(line := between.join([first, *parts, last])) > width and parts:
+        parts.pop()
+    return line[:width]
+
+
+def _measure_width() -> int:
+    """Return how many characters fit into a line of the terminal of standard error, but for the cursor's own."""
+    try:
+        columns = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        columns = 0
+    return columns - 1 if columns else sys.maxsize
 
 
 def format_clock(seconds: float) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vae_tf.console import format_clock
+from vae_tf.console import format_clock, join_parts
 from vae_tf.experiments import recipes, results, scheduling
 
 EVERY = 30      # seconds between lines where there is no terminal
@@ -39,8 +39,8 @@ class Progress:
             reached = {label: read_steps(logs[label]) for label in self.tasks.keys() - outcomes.keys()}
             at_work = [f"{label} at step {steps:,} of {self.tasks[label].steps:,}"
                        for label, steps in sorted(reached.items()) if steps]
-            parts = [f"{len(outcomes)} of {len(self.tasks)} tasks done", *at_work[:2], self.left(reached, now, workers)]
-            self._print("; ".join(parts), stays=not self.live)
+            self._print(join_parts("; ", f"{len(outcomes)} of {len(self.tasks)} tasks done", at_work[:2],
+                                   self.left(reached, now, workers), self.live), stays=not self.live)
 
     def left(self, reached: Mapping[str, int], now: float, workers: int) -> str:
         """Estimate the time left, in words, from the pace of tasks at work and from earlier results."""
