@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cases import build
 
-from vae_tf import data, evaluation, export, metrics, report, verdicts
+from vae_tf import data, evaluation, export, metrics, report, training, verdicts
 from vae_tf.metrics import Result, information
 from vae_tf.report import pictures
 
@@ -119,6 +119,18 @@ def test_a_fresh_model_is_judged_on_its_training_data():
         expected = verdicts.judge(q.mean().numpy(), None if name == "ae" else q.stddev().numpy())
         assert verdict.informative.tolist() == expected.informative.tolist()
         assert (verdict.kl is None) == (name == "ae")
+
+
+def test_a_posterior_that_diverged_in_the_last_step_is_said_in_words_of_the_user():
+    """Its weights are finite, so training has not stopped."""
+    x = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
+    dataset = data.dataset.from_arrays("cloud", x, np.zeros((60, 1), int), [data.Factor("a", 1, "ordinal")])
+    for name, bias in (("vae", 400.0), ("vae", -400.0), ("full_covariance_vae", 1e30), ("ae", np.inf)):
+        model = build(name, "linear", (3,), "gaussian", {})
+        variable = model.encoder.trainable_variables[-1]
+        variable.assign(np.full(variable.shape, bias))
+        with pytest.raises(training.NonFiniteError, match=r"posterior: expected finite means.* training has diverged"):
+            verdicts.judge_model(model, dataset)
 
 
 def test_spreads_say_what_they_are_over():

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import activity, metrics
+from vae_tf.errors import NonFiniteError
 
 EXAMPLES = 500          # number of examples by which a freshly trained model is judged
 FEWEST_NATS = math.log(2)
@@ -59,17 +60,27 @@ def judge(mean: np.ndarray, stddev: np.ndarray | None = None, prior_mean: np.nda
 
 
 def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
-    """Judge a models.Autoencoder, from 500 examples of a dataset."""
+    """Judge a models.Autoencoder, from 500 examples of a dataset.
+
+    Raises:
+        NonFiniteError: the model's weights are finite, but its posterior is not, because training has diverged.
+    """
     from tensorflow_probability import distributions as tfd  # imports TensorFlow, which scoring codes does not need
 
     indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.u_size else None
     posterior, prior = model.posterior(x / np.float32(255) if dataset.is_image else x, u), model.prior(u)
     mean = posterior.mean().numpy()
-    if not isinstance(prior, tfd.MultivariateNormalDiag):      # KL_j is known for independent normal latents alone
+    normal = isinstance(prior, tfd.MultivariateNormalDiag)      # KL_j is known for independent normal latents alone
+    stddev = posterior.stddev().numpy() if normal else np.ones_like(mean)
+    if not (np.isfinite(mean).all() and np.isfinite(stddev).all() and (stddev > 0).all()):
+        raise NonFiniteError("posterior: expected finite means, and finite standard deviations above 0; got NaN, "
+                             "infinity or 0 after the last step, so training has diverged and nothing is exported. Try "
+                             "a smaller --learning_rate, with --restart or another --name")
+    if not normal:
         return judge(mean)
     given = (np.broadcast_to(array.numpy(), mean.shape) for array in (prior.mean(), prior.stddev()))
-    return judge(mean, posterior.stddev().numpy(), *given)
+    return judge(mean, stddev, *given)
 
 
 def describe(verdict: Verdict) -> str:
