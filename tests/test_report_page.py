@@ -17,14 +17,14 @@ HOSTILE = "</svg><script>alert(1)</script> $si_$ze & \udcff"
 HISTORY = [{"step": step, "loss": 1 / step, "kl": float(step)} for step in range(1, 31)]
 
 
-def make(folder, model, network, x, factors, likelihood, latents=3):
+def make(folder, model, network, x, factors, likelihood, names=("mig",), examples=40):
     dataset = data.dataset.from_arrays("mine", x, factors,
                                        [data.Factor(name, 3, "ordinal") for name in (HOSTILE, "size")])
     built = build(model, network, x.shape[1:], likelihood, {})
     card = {"model": model, "latents": built.latents, "u_size": 0, "steps": 30, "beta": 1.0, "likelihood": likelihood,
             "data": {"name": "mine", "shape": x.shape[1:]}, "history": {}, "recipe": {"batch_size": 4, "seed": 0}}
     exported = export.Exported(export.save(folder / "exported", built, dataset, card))
-    scored = evaluation.evaluate(exported, dataset, ("mig",), examples=40, quick=True)
+    scored = evaluation.evaluate(exported, dataset, names, examples=examples, quick=True)
     if scored.verdict.kl is not None:       # an untrained model says too little for scores to mean something
         kl = np.array([0.5, 2.0, 1.0])
         scored = scored._replace(verdict=verdicts.Verdict(kl, kl > 0))
@@ -71,6 +71,16 @@ def test_the_page_of_vectors_shows_responses(tmp_path, rng):
     sections = {attributes.get("id") for attributes in page.find("section")}
     assert {"reconstructions", "responses"} <= sections and not {"pictures", "kl", "posterior"} & sections
     assert not page.find("input")
+
+
+def test_the_page_of_few_examples_of_metrics_that_are_tested_on_others(tmp_path, rng):
+    """These metrics get half as many codes again, of which the page has no posterior."""
+    x = rng.standard_normal((60, 3)).astype(np.float32)
+    text, facts = make(tmp_path, "vae", "mlp_synthetic", x, rng.integers(0, 3, (60, 2)), "gaussian",
+                       names=("disentanglement_score",), examples=8)
+    assert len(facts.scored.codes) == 12 and len(facts.scored.posterior.stddev) == 8
+    check(text)
+    assert "against squared lengths of columns, at 8 examples" in text
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5, 1), (2, 4, 5, 2), (2, 4, 5, 7), (2, 200, 100, 3)])

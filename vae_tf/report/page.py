@@ -197,13 +197,14 @@ def _draw_columns(facts: Facts) -> list[Figure]:
                         "mean |cosine| of two columns", "latents turned at random"))]
     stddev = facts.scored.posterior.stddev
     if stddev is not None:
+        count = min(count, len(stddev))     # of few examples, there are codes of half as many again, to be tested on
         found.append(Figure(
             "variances", "Theory beside measurement: variance and length",
             "Theory (Rolinek 2018) says that a latent that moves x further has a narrower posterior: variance times "
             "squared length is constant, the dashed line. A point is a latent at an example.",
             f"Posterior variances against squared lengths of columns, at {count} examples.",
-            draw_svg("variances", figures.plot_variance_norms, np.square(stddev[:count]), columns.squared_norms,
-                     facts.kinds)))
+            draw_svg("variances", figures.plot_variance_norms, np.square(stddev[:count]),
+                     columns.squared_norms[:count], facts.kinds)))
     return found
 
 
