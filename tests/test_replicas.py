@@ -7,9 +7,10 @@ import rounding
 import tensorflow as tf
 from cases import build, dataset
 
-from vae_tf import replicas, runs, train_step, training
+from vae_tf import distributions, replicas, runs, train_step, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
+from vae_tf.models import VAE
 
 DENSE = [(name, "mlp_synthetic" if name in ("vae", "ivae") else "linear", (3,), "gaussian", {}) for name in
          ("vae", "full_covariance_vae", "beta_tcvae", "ivae", "ae", "dip_vae_i", "annealed_vae")]
@@ -112,6 +113,21 @@ def test_constraints_which_replicas_would_drop_are_refused():
     models[1].decoder.trainable_variables[0].constraint = keras.constraints.NonNeg()
     with pytest.raises(InputError, match=r"models: expected weights without constraints.* got some with a constraint"):
         train(models, [0, 1])
+
+
+@pytest.mark.parametrize("own", [{"activation": "relu"}, {"activity_regularizer": "l2"}, {"kernel_regularizer": "l1"}])
+def test_networks_that_differ_in_more_than_weights_are_refused(own):
+    """Their variables are alike, and the first model's graph would train them all."""
+    def make(**options):
+        x, z = keras.Input((3,)), keras.Input((2,))
+        twice = keras.layers.TimeDistributed(keras.layers.Dense(4, **{"activation": "tanh", **options}))
+        h = keras.layers.Flatten()(twice(keras.layers.Reshape((3, 1))(x)))
+        encoder = keras.Model(x, [keras.layers.Dense(2)(h), keras.layers.Dense(2)(h)])
+        return VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
+
+    train([make(), make()], [0, 1])
+    with pytest.raises(InputError, match=r"models: expected models that differ in weights and beta alone"):
+        train([make(), make(**own)], [0, 1])
 
 
 def test_regularizers_are_a_term_of_each_replica_s_loss():

@@ -114,8 +114,37 @@ def _describe_kind(model: Autoencoder) -> tuple[Any, ...]:
     likelihood = model.likelihood_layer
     variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
     options = tuple(getattr(model, option.name) for option in model.options)
-    return (type(model), likelihood.kind, variance, model.penalty, options,
-            tuple(tuple(variable.shape) for variable in model.variables))
+    return (type(model), likelihood.kind, variance, model.penalty, options, _describe_layers(model),
+            tuple((tuple(variable.shape), _describe_regularizer(variable.regularizer)) for variable in model.variables))
+
+
+def _describe_layers(network: Any) -> tuple[Any, ...]:
+    """Return the kind and the settings of each layer, those within networks included."""
+    described: list[Any] = []
+    for layer in network.layers:
+        if isinstance(layer, keras.Model):
+            described.append(_describe_layers(layer))
+            continue
+        try:
+            config = layer.get_config()
+        except NotImplementedError:         # of a layer of the user's that cannot be saved
+            config = {}
+        described.append((type(layer), repr(_leave_out_own(config))))
+    return tuple(described)
+
+
+def _leave_out_own(config: Any) -> Any:
+    """Return a layer's settings, and those of layers in it, without its name and how its weights begin."""
+    if isinstance(config, list | tuple):
+        return [_leave_out_own(each) for each in config]
+    if not isinstance(config, dict):
+        return config
+    return {name: value if name == "dtype" else _leave_out_own(value) for name, value in config.items()
+            if name not in ("name", "seed") and not name.endswith("_initializer")}
+
+
+def _describe_regularizer(regularizer: Any) -> str:
+    return f"{type(regularizer).__name__}{vars(regularizer) if regularizer is not None else ''}"
 
 
 def _map_side_by_side(function: Callable[[Any], Any], given: Any) -> Any:
