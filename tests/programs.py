@@ -47,6 +47,7 @@ def _run(name, argv, folder, largest, environment, out, error):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), descriptor)
     if largest:
         resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))      # stands for a disk that is full
+    os.environ.clear()      # the server's has COLUMNS, which the readline that pytest imports sets for its children
     os.environ.update(environment)
     sys.path[1:1] = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.argv, sys.path[0] = [name, *argv], str(ROOT)

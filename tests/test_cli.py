@@ -117,6 +117,13 @@ def test_help_lists_every_flag_under_its_heading(tmp_path):
     assert all(choice in page for choice in (*models.MODELS, *networks.NETWORKS, *data.DATASETS))
 
 
+def test_help_fits_into_the_terminal(tmp_path):
+    for columns in (70, 200):
+        _, page, _ = programs.run("train.py", "--help", folder=tmp_path, environment={"COLUMNS": str(columns)})
+        lines = page[page.index("\nModel\n"):].splitlines()
+        assert min(columns, 110) - 10 < max(map(len, lines)) <= min(columns, 110)
+
+
 def test_a_trained_program_from_start_to_finish(tmp_path):
     code, out, error = programs.run("train.py", "--model=vae", "--dataset=synthetic_nonlinear", "--steps=20",
                                     folder=tmp_path)

@@ -1,9 +1,12 @@
 """Write the page of --help."""
 
+import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 
 from absl import flags
+
+NARROWEST, WIDEST = 60, 110     # characters of a line, between which the page fits into the terminal
 
 
 def write_help(program: str, description: str, groups: Mapping[str, Sequence[str]]) -> str:
@@ -19,8 +22,8 @@ def write_help(program: str, description: str, groups: Mapping[str, Sequence[str
         lines += ["", heading]
         for name in names:
             lines += _describe(name, flags.FLAGS[name])
-    lines += ["", "  --recipe=NAME        Read the flags of a recipe, see vae-tf recipes; flags after it override it.",
-              "  --flagfile=FILE      Read flags from FILE; flags after it override it."]
+    lines += ["", *_wrap("recipe=NAME", "Read the flags of a recipe, see vae-tf recipes; flags after it override it."),
+              *_wrap("flagfile=FILE", "Read flags from FILE; flags after it override it.")]
     return "\n".join(lines)
 
 
@@ -29,4 +32,10 @@ def _describe(name: str, flag: flags.Flag) -> list[str]:
     choices = getattr(flag.parser, "enum_values", None)
     default = "" if flag.default is None else f" [{flag.default_as_str}]".replace("'", "")
     text = flag.help.split(">: ")[-1] + (f" One of {', '.join(choices)}." if choices else "") + default
-    return textwrap.wrap(text, 110, initial_indent=f"  --{name:<20} ", subsequent_indent=" " * 25)
+    return _wrap(name, text)
+
+
+def _wrap(name: str, text: str) -> list[str]:
+    """Return the lines of a flag and its text, as wide as the terminal or WIDEST."""
+    width = min(WIDEST, max(NARROWEST, shutil.get_terminal_size((WIDEST, 0)).columns))
+    return textwrap.wrap(text, width, initial_indent=f"  --{name:<20} ", subsequent_indent=" " * 25)

@@ -56,7 +56,8 @@ def _describe_non_finite(program: replicas.Program, step: int, terms: Mapping[st
             replica = f"seed {program.seeds[i]}, beta {model.beta:g}: " if len(program.models) > 1 else ""
             values.append(replica + ", ".join(f"{name} {float(value[i]):g}" for name, value in terms.items()))
     listed = f" ({'; '.join(values)})" if values else ""
-    return f"step {step}: {what}{listed}; {_describe_last_good(folders)}. Try a smaller --learning_rate or --beta"
+    smaller = "--learning_rate" + (" or --beta" if program.models[0].default_beta is not None else "")
+    return f"step {step}: {what}{listed}; {_describe_last_good(folders)}. Try a smaller {smaller}"
 
 
 def _describe_last_good(folders: Sequence[pathlib.Path]) -> str:
