@@ -137,6 +137,19 @@ def test_the_vae_and_the_discriminator_minimise_their_own_terms():
         np.testing.assert_allclose(moved[clear], -1e-4 * np.sign(gradient.numpy()[clear]), rtol=1e-2)
 
 
+@pytest.mark.parametrize("keras_loop", [False, True])
+def test_the_discriminator_s_regularizers_move_it(keras_loop):
+    model, ds = make("factor_vae"), dataset((3,))
+    kernel = model.discriminator.trainable_variables[0]
+    kernel.regularizer, before = keras.regularizers.L2(100.0), kernel.numpy()
+    if keras_loop:
+        model.compile(keras.optimizers.Adam(1e-3))
+        model.fit(ds.images_at(np.arange(8)), batch_size=8, verbose=0)
+    else:
+        training.fit(model, ds, keras.optimizers.Adam(1e-3), steps=1, batch_size=8)
+    np.testing.assert_allclose(kernel - before, -1e-4 * np.sign(before), atol=1e-6)     # Adam's first step
+
+
 def test_a_factor_vae_goes_on_exactly_with_its_discriminator(tmp_path):
     def train(model, steps, run_dir=None):
         training.fit(model, dataset((3,)), keras.optimizers.Adam(1e-3), steps=steps, batch_size=8, run_dir=run_dir,

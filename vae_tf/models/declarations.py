@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vae_tf.typing import Optimizer
+from vae_tf.typing import Optimizer, Tensor
 
 # The terms of an objective that beta may weigh, in words.
 KL = "KL term"
@@ -38,6 +38,12 @@ class Update(NamedTuple):
     term: str
     variables: Sequence[Any]
     optimizer: Optimizer
+
+    def find_loss(self, terms: Mapping[str, Tensor]) -> Tensor:
+        """Return what the variables minimise: the term, and the regularizers of layers, which `loss` has already."""
+        if self.term == "loss" or "regularization" not in terms:
+            return terms[self.term]
+        return terms[self.term] + terms["regularization"]
 
 
 class LinearTheory(NamedTuple):

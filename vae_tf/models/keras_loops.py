@@ -80,7 +80,7 @@ class KerasLoops(Trainable):
             with jacobians.without_functions() if self.jit_compile else contextlib.nullcontext():
                 terms = self.compute_terms(x, u, noise=noise, training=True)
             count = tf.distribute.get_strategy().num_replicas_in_sync
-            losses = [update.optimizer.scale_loss(tf.reduce_mean(terms[update.term]) / count)
+            losses = [update.optimizer.scale_loss(tf.reduce_mean(update.find_loss(terms)) / count)
                       for update in self._updates]
         gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self._updates, strict=True)]
         for gradient, update in zip(gradients, self._updates, strict=True):

@@ -75,7 +75,7 @@ class Program:
         """
         with tf.GradientTape(persistent=len(self.updates) > 1) as tape:
             terms = self.compute_terms(noise, x, u, warmup)
-            losses = [update.optimizer.scale_loss(tf.reduce_sum(terms[update.term]) / _count_devices())
+            losses = [update.optimizer.scale_loss(tf.reduce_sum(update.find_loss(terms)) / _count_devices())
                       for update in self.updates]
         gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self.updates, strict=True)]
         for gradient, (_, variables, optimizer) in zip(gradients, self.updates, strict=True):
