@@ -24,6 +24,7 @@ COMMANDS = {
     "`train.py --model=wae`, refused": ["train.py", "--model=wae"],
     "`evaluate.py --help`": ["evaluate.py", "--help"],
     "`evaluate.py --metrics=magic`, refused": ["evaluate.py", "--metrics=magic"],
+    "`evaluate.py --export=none`, refused": ["evaluate.py", "--export=none"],
     "`evaluate.py --codes=codes.npz --metrics=mig`": ["evaluate.py", "--codes=codes.npz", "--metrics=mig", "--jobs=1"],
     "`python -m vae_tf.data`": ["-m", "vae_tf.data"],
     "`python -m vae_tf.experiments`": ["-m", "vae_tf.experiments"],

@@ -1,5 +1,6 @@
 """Flags: how they are read, what --help says, and how programs end."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from absl import flags
 from commands import ROOT, parse
 
-from vae_tf import cli, data, models, networks, training
+from vae_tf import cli, data, export, models, networks, training
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 
@@ -81,7 +82,9 @@ def run_without_tensorflow(*argv, folder):
 @pytest.mark.parametrize("argv", [
     ("train.py", "--help"), ("train.py", "--model=wae"), ("train.py", "--colour=red"), ("train.py", "vae"),
     ("train.py", "--model=ae", "--sweep_beta=1,2"), ("train.py", "--gamma=1"), ("evaluate.py", "--help"),
-    ("evaluate.py", "--metrics=magic"), ("evaluate.py", "--codes=a.npz", "--export=b")], ids=" ".join)
+    ("evaluate.py", "--metrics=magic"), ("evaluate.py", "--codes=a.npz", "--export=b"),
+    ("evaluate.py", "--export=b"), ("evaluate.py", "--compare=b*"), ("evaluate.py", "--dataset=b.npz"),
+    ("train.py", "--init_from=b"), ("train.py", "--dataset=b")], ids=" ".join)
 def test_help_and_refused_flags_are_answered_without_tensorflow_in_the_same_words(tmp_path, argv):
     answer = run_without_tensorflow(*argv, folder=tmp_path)
     assert answer == programs.run(*argv, folder=tmp_path)       # whose registries are imported
@@ -98,6 +101,21 @@ def test_codes_are_scored_without_tensorflow(tmp_path):
                                               folder=tmp_path)
     assert code == 0, error
     assert "mig_sup" in out and (tmp_path / "codes.metrics.json").exists()
+
+
+def test_a_model_is_introduced_by_its_card_before_tensorflow_is_imported():
+    path = ROOT / "exported" / "rolinek2018-mnist-vae"
+    program = ("import sys\nfrom absl import flags\nfrom vae_tf import cli\nfrom vae_tf.programs import introduction\n"
+               "values = flags.FlagValues()\ncli.define_evaluate_flags(values)\nvalues(sys.argv)\n"
+               "found = introduction.find_models(cli.read_scoring_request(values))\n"
+               "assert 'tensorflow' not in sys.modules\nprint(found.export)")
+    done = subprocess.run([sys.executable, "-c", program, f"--export={path}"], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+    terms = json.loads((path / "1" / export.CARD).read_text())["final_terms"]
+    first, second, last = done.stdout.splitlines()
+    assert first == f"{path}/1: vae (mlp_mnist, 6 latents, 35,000 steps on mnist)" and last == f"{path}/1"
+    assert second == ("At the end of its training, nats per training example: "
+                      f"reconstruction {terms['reconstruction']:.2f}, kl {terms['kl']:.2f}")
 
 
 def test_help_lists_every_flag_under_its_heading(tmp_path):

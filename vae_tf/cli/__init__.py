@@ -8,6 +8,7 @@
     contradictions      flags of train.py that contradict each other
     program             a program: its flags parsed, its errors and warnings
     help_page           the page of --help
+    exports             the exported models that flags name
     training_request    what train.py's flags ask for: devices, configurations, settings
     scoring_request     what evaluate.py's flags ask for: a model, codes or a comparison; data; metrics
 
@@ -19,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 from vae_tf.cli.contradictions import check_train_flags
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY, define_evaluate_flags
+from vae_tf.cli.exports import find_export, find_exports
 from vae_tf.cli.program import read_flags, run
 from vae_tf.cli.scoring_request import (
     DataRequest,
     ScoringRequest,
-    find_exports,
     read_data_request,
     read_options,
     read_scoring_request,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from vae_tf.cli.training_request import choose_strategy, configure, configure_all, read_settings
 
 __all__ = ["QUICK_EXAMPLES", "QUICK_GEOMETRY", "DataRequest", "ScoringRequest", "check_train_flags", "choose_strategy",
-           "configure", "configure_all", "define_evaluate_flags", "define_train_flags", "find_exports",
+           "configure", "configure_all", "define_evaluate_flags", "define_train_flags", "find_export", "find_exports",
            "read_data_request", "read_flags", "read_options", "read_scoring_request", "read_settings", "run"]
 
 

@@ -1,9 +1,7 @@
 """Read from evaluate.py's flags what is scored (a model, codes or a comparison), on which data and by which metrics."""
 
 import dataclasses
-import glob
 import pathlib
-from collections.abc import Sequence
 
 import joblib
 from absl.flags import FlagValues
@@ -12,7 +10,6 @@ from vae_tf import evaluation, memory, metrics
 from vae_tf.cli import scoring_effects
 from vae_tf.cli.effects import check_effects
 from vae_tf.cli.evaluate_flags import QUICK_EXAMPLES, QUICK_GEOMETRY
-from vae_tf.errors import InputError
 
 OF_A_JOB = 200 * 2**20       # bytes of a worker process: Python, NumPy, SciPy and scikit-learn
 
@@ -114,22 +111,3 @@ def read_options(flags: FlagValues) -> evaluation.Options:
         around=min(flags.geometry_examples, QUICK_GEOMETRY) if flags.quick else flags.geometry_examples,
         seed=flags.seed, jobs=flags.jobs or joblib.cpu_count(), quick=flags.quick, latents=flags.latents,
         factors=flags.factors, samples_per_value=flags.samples_per_value, passive_kl=flags.passive_kl)
-
-
-def find_exports(given: Sequence[str]) -> list[str]:
-    """Return the exports that --compare names: each name as it is, each pattern (exported/vae*) as the folders it fits.
-
-    Raises:
-        InputError: a pattern that no exported model fits.
-    """
-    from vae_tf import export  # imports TensorFlow, which scoring codes does not need
-
-    names = []
-    for name in given:
-        pattern = glob.has_magic(name)
-        found = [path for path in sorted(glob.glob(name)) if any(pathlib.Path(path).glob(f"*/{export.CARD}"))
-                 ] if pattern else [name]
-        if not found:
-            raise InputError(f"--compare: expected a pattern that exported models fit; got {name!r}")
-        names += found
-    return list(dict.fromkeys(names))

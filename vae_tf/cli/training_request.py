@@ -12,6 +12,7 @@ from vae_tf.checks import LARGEST_INTEGER
 from vae_tf.cli import training_effects
 from vae_tf.cli.contradictions import check_train_flags, read_betas
 from vae_tf.cli.effects import check_effects
+from vae_tf.cli.exports import find_export
 from vae_tf.configuration import SETTINGS, Configuration, Settings
 from vae_tf.errors import InputError
 
@@ -121,11 +122,8 @@ def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
     """
     if not given["init_from"]:
         return {}
-    try:
-        given["init_from"] = str(export.find_newest(given["init_from"]))
-    except InputError as error:
-        raise InputError(f"--init_from: {error}") from None
-    recipe = export.read_card(given["init_from"], export.TRAINED_FURTHER)["recipe"]
+    path, card = find_export("--init_from", given["init_from"], export.TRAINED_FURTHER)
+    given["init_from"], recipe = str(path), card["recipe"]
     if recipe["network"] not in networks.NETWORKS:
         raise InputError(f"--init_from: expected an export with a network of {', '.join(networks.NETWORKS)}; "
                          f"{given['init_from']} has {recipe['network']!r}; go on with it in Python, or name the "

@@ -1,5 +1,7 @@
 """The datasets: `load(name)` returns a Dataset, and `register` adds one by name."""
 
+import os
+
 from vae_tf import checks
 from vae_tf.data import arrays, folders, hugging_face
 from vae_tf.data.dataset import SPLITS, Dataset, Factor, check_split, from_arrays, sample_evenly
@@ -40,7 +42,13 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     return (hugging_face if hugging_face.is_saved(str(name)) else folders).read_dataset(str(name))
 
 
-__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "builders", "catalogue", "check_split",
-           "choose_settings", "conformal", "describe", "describe_examples", "dsprites", "factor_sets", "folders",
-           "from_arrays", "from_function", "has_dark", "has_dark_image", "hugging_face", "is_path", "load", "register",
-           "sample_evenly", "scenes", "synthetic"]
+def check_name(name: str) -> None:
+    """Raise the InputError of `load` for a name of nothing that is there; nothing is read that is."""
+    if name not in DATASETS and not name.startswith(builders.PREFIX) and not os.path.exists(name):
+        load(name)
+
+
+__all__ = ["DATASETS", "DEFAULT", "SPLITS", "Dataset", "Factor", "arrays", "builders", "catalogue", "check_name",
+           "check_split", "choose_settings", "conformal", "describe", "describe_examples", "dsprites",
+           "factor_sets", "folders", "from_arrays", "from_function", "has_dark", "has_dark_image",
+           "hugging_face", "is_path", "load", "register", "sample_evenly", "scenes", "synthetic"]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import arguments, checks, metrics, verdicts
+from vae_tf import arguments, checks, export, metrics, verdicts
 from vae_tf import kinds as factor_kinds
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError
@@ -236,8 +236,6 @@ def _summarise(found: dict[Draw, float]) -> tuple[float | None, tuple[float, flo
 
 def check_dataset(model: Any, dataset: Any) -> None:
     """Raise InputError for data that a model cannot take, or a prior without scores; warn of u unlike training's."""
-    from vae_tf import export  # imports TensorFlow, which scoring codes does not need
-
     card = export.read_card(model.path, ("data.shape",))
     export.check_prior(card)
     shape, u_size = tuple(card["data"]["shape"]), card["u_size"]

@@ -8,14 +8,16 @@ import json
 import math
 import pathlib
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vae_tf import configuration, files, schemas
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError, make_printable
-from vae_tf.models import Autoencoder
+
+if TYPE_CHECKING:
+    from vae_tf.models import Autoencoder
 
 EXTRA = pathlib.Path("assets.extra")
 CARD = EXTRA / "card.json"
@@ -119,7 +121,7 @@ def write_text(card: Mapping[str, Any]) -> str:
     return json.dumps({**card, "checksum": schemas.compute_checksum(card)}, indent=2)
 
 
-def describe_model(model: Autoencoder, dataset: Dataset) -> dict[str, Any]:
+def describe_model(model: "Autoencoder", dataset: Dataset) -> dict[str, Any]:
     """Return what a card says of a model and of the data that it was trained on, and the versions of the packages."""
     likelihood = model.likelihood_layer
     return {
@@ -130,6 +132,12 @@ def describe_model(model: Autoencoder, dataset: Dataset) -> dict[str, Any]:
                  "training_examples": len(dataset), "factors": [factor._asdict() for factor in dataset.factors]},
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
     }
+
+
+def describe_terms(card: Mapping[str, Any]) -> str:
+    """Return the terms of the objective at the end of the training that a card knows of, in words; empty if of none."""
+    terms = {name: card.get("final_terms", {}).get(name) for name in ("reconstruction", "kl")}
+    return ", ".join(f"{name} {value:.2f}" for name, value in terms.items() if schemas.NUMBER.holds(value))
 
 
 def update_card(path: str | pathlib.Path, **more: Any) -> None:

@@ -8,7 +8,7 @@ from vae_tf import data
 from vae_tf.data import described
 from vae_tf.errors import InputError
 from vae_tf.export.card import describe_model
-from vae_tf.export.versions import save
+from vae_tf.export.saving import save
 from vae_tf.models import Autoencoder
 
 OWN = "own networks"        # what a card calls networks that are not built by name

@@ -2,6 +2,7 @@
 
     train       train a model and export it: `vae-tf train`, or `python train.py` in a clone
     evaluate    score an exported model or many models: `vae-tf evaluate`, or `python evaluate.py`
+    introduction    find the models that are to be scored, and say what their cards tell
     codes       score anybody's codes: `vae-tf evaluate --codes=my.npz`
     recipes     list the recipes: `vae-tf recipes`
 """
@@ -39,9 +40,12 @@ def run(name: str) -> None:
 
 
 def _load_train(flags: "FlagValues") -> Callable[[], Any]:
-    from vae_tf import cli, data
+    from vae_tf import cli, data, export
 
     cli.check_train_flags(flags)
+    data.check_name(flags.dataset)
+    if flags.init_from:
+        flags["init_from"].value = str(cli.find_export("--init_from", flags.init_from, export.TRAINED_FURTHER)[0])
     known = data.DATASETS.get(flags.dataset)
     network = flags.network or (known.suited.get("network") if known else None)
     console.import_tensorflow(narrow=network in cli.choices.find().narrow_networks)
@@ -59,7 +63,9 @@ def _load_evaluate(flags: "FlagValues") -> Callable[[], Any]:
 
         return lambda: codes.score_codes(asked)
     from vae_tf import evaluation, workers
+    from vae_tf.programs import introduction
 
+    asked = introduction.find_models(asked)
     # Where TensorFlow is imported already, as by extensions, there is nothing to wait for meanwhile.
     waits = "tensorflow" not in sys.modules and not asked.compare
     with workers.warm_up(evaluation.import_libraries, asked.options.jobs if waits else 1):

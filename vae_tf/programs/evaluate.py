@@ -11,13 +11,15 @@ from vae_tf import cli, comparison, data, evaluation, export, files, metrics, mo
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
 from vae_tf.programs.codes import check_results, name_factors, score_codes, show_first_look, show_scores
+from vae_tf.programs.introduction import find_models
 
 RESULTS = ("metrics.json", "polarised.png", "overview.png", "report.html")     # the files beside a model
 
 
 def main(flags: FlagValues) -> None:
     """Score what flags ask for, and print what it comes to."""
-    score(cli.read_scoring_request(flags))
+    asked = cli.read_scoring_request(flags)
+    score(asked if asked.codes else find_models(asked))
 
 
 def score(asked: cli.ScoringRequest) -> None:
@@ -43,10 +45,8 @@ def score_model(asked: cli.ScoringRequest) -> None:
         raise InputError(f"--animate: expected a model of images; {model.path} is of vectors of {dataset.shape[0]} "
                          "numbers")
     check_results(model.path, *(model.path / name for name in (*RESULTS, *report.ANIMATION_FILES * asked.animate)))
-    print(f"{model.path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, "
-          f"{format(card['steps'], ',') + ' steps' if card['steps'] else 'untrained'} on {card['data']['name']}), "
-          f"scored on {min(evaluation.count_examples(options.names or (), options.examples), len(dataset)):,} {part}"
-          f"{name_factors(options.factors)}")
+    print(f"Scored on {min(evaluation.count_examples(options.names or (), options.examples), len(dataset)):,} {part}"
+          f"{name_factors(options.factors)}", flush=True)
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
@@ -99,14 +99,11 @@ def write_numbers(scored: evaluation.Evaluation, model: export.Exported, setting
 
 def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
     """The newest model in the folder that a flag names, with all in its card that scoring needs."""
+    path, _ = cli.find_export(flag, folder, export.SCORED, pulls=True)
     try:
-        if export.is_address(folder):       # scores are written beside the model
-            folder = str(export.pull(folder))
-        model = export.Exported(export.find_newest(folder), trust)
-        export.read_card(model.path, export.SCORED)
+        return export.Exported(path, trust)
     except InputError as error:
         raise InputError(f"{flag}: {error}") from None
-    return model
 
 
 def choose_test_part(card: Mapping[str, Any], asked: cli.DataRequest) -> held_out.Scored:

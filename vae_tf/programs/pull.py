@@ -14,7 +14,6 @@ def main() -> None:
     parser.add_argument("repository", help="OWNER/NAME or OWNER/NAME@REVISION, with or without hf:// before it.")
     parser.add_argument("--folder", help="The folder whose next version it becomes; by default exported/NAME.")
     asked = parser.parse_args()
-    console.import_tensorflow()
     from vae_tf import export
 
     try:

@@ -15,7 +15,6 @@ def main() -> None:
     parser.add_argument("--private", action="store_true", help="Make a private repository where there is none.")
     parser.add_argument("--licence", help="The licence of the model, such as apache-2.0; by default none is stated.")
     asked = parser.parse_args()
-    console.import_tensorflow()
     from vae_tf import export
 
     try:

@@ -71,8 +71,7 @@ def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencode
         folder = pathlib.Path(settings.export_root, name)
         there = export.find_existing(folder, model, card)
         path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark or None)
-        last = ", ".join(f"{name} {value:.2f}" for name, value in card["final_terms"].items()
-                         if name in ("reconstruction", "kl")) or "untrained"
+        last = export.describe_terms(card) or "untrained"
         polarised = configured.describe_polarised(config.active_threshold, history)
         best = configured.describe_best(config, settings, history)
         print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{polarised}{best}")

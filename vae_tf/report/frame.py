@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import console, schemas
+from vae_tf import console, export, schemas
 from vae_tf.errors import InputError
 
 SCHEMA = {"metrics": schemas.OBJECT, "polarised_regime": schemas.OBJECT}
@@ -33,8 +33,6 @@ def results_frame(paths: Iterable[str | pathlib.Path]) -> list[dict[str, Any]]:
     Raises:
         InputError: there is no model, it has not been scored, or metrics.json is damaged.
     """
-    from vae_tf import export  # imports TensorFlow, which nothing else here needs
-
     rows = []
     for path in paths:
         folder = export.find_newest(path)
