@@ -45,16 +45,23 @@ def handle_stops(handler: Handler) -> dict[int, Any]:
 def run(program: str, main: Callable[[], Any]) -> None:
     """Call main(); a request to stop is one line, after everything has been tidied up, and ends the process by signal.
 
-    A second request ends the process at once.
+    A second request ends the process at once. Native code may turn the exception of a request into an error of its own,
+    as TensorFlow's does now and then, so that whatever ends main() after a request is the request.
     """
+    requests: list[Interrupted] = []
+
     def interrupt(number: int, frame: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
-        raise Interrupted(number)
+        requests.append(Interrupted(number))
+        raise requests[0]
 
     handle_stops(interrupt)
     try:
         main()
-    except Interrupted as stop:
+    except BaseException:
+        if not requests:
+            raise
+        stop = requests[0]
         print(f"{program}: stopped by {stop}", file=sys.stderr)
         _stopped_by.append(stop.number)
         sys.exit(128 + stop.number)
