@@ -11,7 +11,7 @@ from vae_tf import evaluation, metrics
 from vae_tf.errors import InputError
 from vae_tf.evaluation import kept
 
-NAMES = ("mig", "irs", "total_correlation")
+NAMES = ("mig", "irs", "total_correlation", "disentanglement_score")
 
 
 class Stopped(KeyboardInterrupt):
@@ -57,6 +57,7 @@ def test_what_was_computed_before_a_stop_is_not_computed_again(tmp_path, counted
     assert evaluation.as_json(again._replace(measured={})) == evaluation.as_json(whole._replace(measured={}))
     assert again.interval == whole.interval and again.chance_level == whole.chance_level
     for name, result in whole.results.items():
+        assert again.results[name].parts.keys() == result.parts.keys()
         for part, value in result.parts.items():
             np.testing.assert_array_equal(again.results[name].parts[part], value)
     evaluation.forget(path)

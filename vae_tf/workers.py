@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -19,6 +20,8 @@ from vae_tf import console, extensions, memory
 
 SECONDS = 0.5               # time between two checks that the parent process is still there
 PR_SET_PDEATHSIG = 1        # of Linux' prctl
+# joblib's resource tracker removes what a process that was killed has left, and warns of it, unless Python is told not.
+QUIET = "ignore:resource_tracker"
 
 
 def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Iterator[tuple[int, Any]]:
@@ -77,6 +80,8 @@ def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int) -
     """Start to compute pieces of work, two for each process at a time; gives (i, result) in any order."""
     # One piece at a time, so that few are suspected when a process dies. The processes take over which signals are
     # blocked: Ctrl-C reaches all processes of a terminal, and must not be theirs before `prepare`.
+    if QUIET not in sys.warnoptions:
+        sys.warnoptions.append(QUIET)       # processes that are started get this process' options
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs",
                                initializer=prepare)
     with _block_interrupts() if jobs > 1 else contextlib.nullcontext():

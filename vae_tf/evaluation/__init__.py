@@ -19,13 +19,12 @@ nothing to do with the factors: the same codes, in shuffled order. The interval 
 from vae_tf.evaluation.codes import LATENTS, PER_LATENT, Codes, check_factors, read_codes, select_factors
 from vae_tf.evaluation.computing import import_libraries
 from vae_tf.evaluation.intervals import FEWEST_FOR_INTERVAL, RESAMPLES, SLOW_RESAMPLES, estimate_interval
-from vae_tf.evaluation.kept import FILE, forget
+from vae_tf.evaluation.kept import BOUNDED, FILE, forget
 from vae_tf.evaluation.numbers import as_json
 from vae_tf.evaluation.options import Options
 from vae_tf.evaluation.regime import judge
 from vae_tf.evaluation.scored import explain_missing
 from vae_tf.evaluation.scoring import (
-    BOUNDED,
     Evaluation,
     check_dataset,
     count_examples,

@@ -25,6 +25,7 @@ from vae_tf.errors import InputError
 FILE = ".scores"        # name of the file beside a model
 LARGEST = 200_000_000   # bytes of a file that is read
 AROUND = "around"       # the draw of metrics that look around posterior means
+BOUNDED = "bounded"     # the part of a score that is within 0 and 1 where the score is not
 
 
 class Outcome(NamedTuple):
@@ -120,14 +121,14 @@ def _checksum(text: bytes) -> bytes:
 
 
 def _describe(outcome: Outcome, draw: str | int) -> dict[str, Any]:
-    """Return an outcome as JSON holds it; of shuffled codes and of half-samples the score alone counts."""
+    """Return an outcome as JSON holds it; of shuffled codes and of half-samples the score and its bounds count."""
     what: dict[str, Any] = {"warned": outcome.warned, "seconds": outcome.seconds, "rows": outcome.rows}
     if isinstance(outcome.result, InputError):
         return {"refused": str(outcome.result), **what}
     name, score, parts, meaning = (getattr(outcome.result, field) for field in ("name", "score", "parts", "meaning"))
     whole = draw in ("score", AROUND)
     return {"result": {"name": name, "score": float(score), "meaning": meaning,
-                       "parts": {key: _plain(part) for key, part in parts.items()} if whole else {}}, **what}
+                       "parts": {key: _plain(part) for key, part in parts.items() if whole or key == BOUNDED}}, **what}
 
 
 def _plain(part: Any) -> Any:

@@ -18,13 +18,12 @@ from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import Codes, check_codes, check_factors, select_factors
 from vae_tf.evaluation.computing import Progress, compute
 from vae_tf.evaluation.intervals import Draw, estimate_interval
-from vae_tf.evaluation.kept import AROUND, Kept, Outcome, make_key
+from vae_tf.evaluation.kept import AROUND, BOUNDED, Kept, Outcome, make_key
 from vae_tf.evaluation.options import Options
 from vae_tf.evaluation.regime import find_not_passive, judge, measure_regime
 from vae_tf.evaluation.sizes import check_memory
 
 BATCH = 500
-BOUNDED = "bounded"     # the part of a score that is within 0 and 1 where the score is not
 
 
 class Evaluation(NamedTuple):
@@ -218,7 +217,8 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, Outcome], seed:
     if interval is not None:
         evaluation.interval[name] = interval
     if np.ndim(result.parts.get(BOUNDED, ())) == 0:
-        bounded = _summarise({draw: float(each.parts[BOUNDED]) for draw, each in drawn.items()})
+        bounded = _summarise({draw: float(each.parts[BOUNDED]) for draw, each in drawn.items()
+                              if BOUNDED in each.parts})
         more = {f"{BOUNDED}_{of}": np.array(found)
                 for of, found in zip(("chance_level", "interval"), bounded, strict=True) if found is not None}
         result = dataclasses.replace(result, parts={**result.parts, **more})
