@@ -126,10 +126,26 @@ def test_ctrl_c_before_the_first_step_is_no_traceback(tmp_path, moment):
     assert not list(folder.rglob("*.npz"))
 
 
-def test_a_request_to_stop_that_native_code_turns_into_an_error_is_still_one():
-    program = ("import signal\nfrom vae_tf import console\nconsole.start()\n"
-               "def main():\n    try:\n        signal.raise_signal(signal.SIGTERM)\n"
-               "    except KeyboardInterrupt:\n        raise RuntimeError('MISMATCH of exception types')\n"
+LOSES = """
+class Loses:
+    def __del__(self):
+        signal.raise_signal(signal.SIGTERM)
+def main():
+    Loses()
+    time.sleep(60)
+"""
+TURNS = """
+def main():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except KeyboardInterrupt:
+        raise RuntimeError("MISMATCH of exception types")
+"""
+
+
+@pytest.mark.parametrize("main", [LOSES, TURNS])
+def test_a_request_to_stop_that_other_code_loses_or_turns_into_an_error_is_still_one(main):
+    program = (f"import signal, time\nfrom vae_tf import console\nconsole.start()\n{main}\n"
                "console.run('a program', main)\n")
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (-signal.SIGTERM, "a program: stopped by SIGTERM\n")

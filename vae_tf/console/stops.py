@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -53,8 +54,17 @@ def run(program: str, main: Callable[[], Any]) -> None:
     def interrupt(number: int, frame: Any) -> None:
         signal.signal(number, signal.SIG_DFL)
         requests.append(Interrupted(number))
-        raise requests[0]
+        raise requests[-1]
 
+    def ask_again(ignored: Any) -> None:
+        # What is raised while Python clears objects away is lost; so the same signal comes again a little later.
+        if not isinstance(ignored.exc_value, Interrupted):
+            return before(ignored)
+        number = ignored.exc_value.number
+        signal.signal(number, interrupt)
+        threading.Timer(0.01, _signal_main_thread, (number,)).start()
+
+    before, sys.unraisablehook = sys.unraisablehook, ask_again
     handle_stops(interrupt)
     try:
         main()
@@ -65,6 +75,14 @@ def run(program: str, main: Callable[[], Any]) -> None:
         print(f"{program}: stopped by {stop}", file=sys.stderr)
         _stopped_by.append(stop.number)
         sys.exit(128 + stop.number)
+
+
+def _signal_main_thread(number: int) -> None:
+    """Send a signal to the main thread, whatever it waits for; Windows can only send it to the process."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
 
 
 class StopRequest:
