@@ -81,3 +81,11 @@ def test_results_print_in_one_line():
     codes, factors = noisy(60)
     for name in ("mig", "irs", "mig_posterior"):
         assert str(called(name, codes, factors)).startswith(f"{name} = 0.")
+
+
+def test_tensors_inside_a_graph_are_refused():
+    """They have no numbers yet, which NumPy said with a traceback of TensorFlow."""
+    import tensorflow as tf
+
+    with pytest.raises(InputError, match="gram: expected an array of numbers; got SymbolicTensor of shape"):
+        tf.function(metrics.dto, autograph=False)(tf.ones((4, 2, 2)))

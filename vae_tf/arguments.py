@@ -249,7 +249,7 @@ def _as_array(name: str, value: Any) -> np.ndarray:
     """Return a value as an array of numbers or booleans, of which the function checks the rest."""
     try:
         array = np.asarray(value)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, NotImplementedError):      # the last of a tensor of a tf.function
         raise InputError(f"{name}: expected an array of numbers; got {checks.describe(value)}") from None
     if array.dtype.kind not in "biufc":
         raise InputError(f"{name}: expected an array of numbers; got {array.dtype} of shape {array.shape}")

@@ -52,7 +52,7 @@ def dispersed_log_likelihood(family: Annotated[str, Choice(("gaussian", "gamma",
             variance of a Gamma divided by mean^2. It is 1 for a Bernoulli, whose variance is mean (1 - mean).
 
     Raises:
-        InputError: another family, or a Bernoulli whose beta is not 1/k.
+        InputError: another family, or a Bernoulli whose beta is not 1/k or whose x no mean of k draws takes.
     """
     x, mean, scaled = np.asarray(x, np.float64), np.asarray(mean, np.float64), beta * dispersion
     if family == "gaussian":
@@ -65,6 +65,10 @@ def dispersed_log_likelihood(family: Annotated[str, Choice(("gaussian", "gamma",
         raise InputError(f"beta: expected 1, 1/2, 1/3, ... for a Bernoulli; got {scaled:g}. No distribution has its "
                          "likelihood to the power 1 / beta at others")
     ones = x * draws
+    impossible = x[(ones < 0) | (ones > draws) | ~np.isclose(ones, np.round(ones), rtol=0, atol=1e-6 * draws)]
+    if impossible.size:
+        raise InputError(f"x: expected multiples of {scaled:g} from 0 to 1, of which the mean of {draws} draws of a "
+                         f"Bernoulli is one; got {impossible.flat[0]:g}")
     ways = scipy.special.gammaln(draws + 1) - scipy.special.gammaln(ones + 1) - scipy.special.gammaln(draws - ones + 1)
     return ways + ones * np.log(mean) + (draws - ones) * np.log1p(-mean)
 
@@ -105,12 +109,13 @@ def collapse_beta(covariance: Covariance, noise_variance: Positive | None = None
         The beta.
 
     Raises:
-        InputError: not a covariance, or a noise variance that is not above 0.
+        InputError: not a covariance, or a noise variance that is not above 0; or data that do not vary, of which no
+            noise variance can be learned.
     """
     C = check_covariance("covariance", covariance)
     if noise_variance is None:
+        check_positive(**{"trace of the covariance": np.trace(C)})
         noise_variance = np.trace(C) / len(C)
-    check_positive(noise_variance=noise_variance)
     return float(np.linalg.eigvalsh(C)[-1] / noise_variance)
 
 

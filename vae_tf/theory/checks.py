@@ -3,21 +3,31 @@
 n is the size of the data, d or k the number of latents, N the number of examples.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
-from vae_tf.arguments import Sizes
+from vae_tf.arguments import Known, Sizes
 from vae_tf.errors import InputError
 from vae_tf.typing import ArrayLike, Floats, Integers
 
+
+class InFloat64(Sizes):
+    """As Sizes, but the function gets the array in float64, in which squares of small integers do not overflow."""
+
+    def check(self, name: str, value: Any, known: Known) -> Floats:
+        """Return the value as an array in float64 if it is such an array."""
+        return super().check(name, value, known).astype(np.float64)
+
+
+# Matrices keep their type until their function has seen it, because the type says how far their numbers are rounded.
 Covariance = Annotated[ArrayLike, Sizes("n n")]
-Decoder = Annotated[Floats, Sizes("n k")]
-Encoder = Annotated[Floats, Sizes("k n")]
-Variances = Annotated[Floats, Sizes("k", above=0)]
+Decoder = Annotated[Floats, InFloat64("n k")]
+Encoder = Annotated[Floats, InFloat64("k n")]
+Variances = Annotated[Floats, InFloat64("k", above=0)]
 Jacobian = Annotated[ArrayLike, Sizes("... n d")]
 OneJacobian = Annotated[ArrayLike, Sizes("n d")]
-Outputs = Annotated[ArrayLike, Sizes("... n")]
+Outputs = Annotated[Floats, InFloat64("... n")]
 Latents = Annotated[ArrayLike, Sizes("... d")]
 Matrices = Annotated[ArrayLike, Sizes("... d d")]
 PriorMean = Annotated[ArrayLike, Sizes("... d", broadcasts=True)]
@@ -49,13 +59,43 @@ def check_symmetric(name: str, value: ArrayLike, sizes: str = "[n, n]") -> tuple
         raise InputError(f"{name}: expected a symmetric matrix {sizes}; got shape {C.shape}")
     if not np.isfinite(C).all():
         raise InputError(f"{name}: expected finite values; got {np.count_nonzero(~np.isfinite(C))} NaN or infinite")
-    rounding = np.sqrt(np.finfo(given.dtype if given.dtype.kind == "f" else np.float64).eps)
+    rounding = np.sqrt(_find_eps(given))
     largest = np.abs(C).max((-1, -2))
     asymmetry = np.abs(C - np.swapaxes(C, -1, -2)).max((-1, -2))
     if (asymmetry > rounding * largest).any():
         raise InputError(f"{name}: expected a symmetric matrix {sizes}; got one that differs from its transpose by "
                          f"{asymmetry.max():.3g}")
     return C, rounding * largest
+
+
+def check_full_rank(jacobian: ArrayLike, name: str = "jacobian") -> Floats:
+    """Return a Jacobian [..., n, d] in float64, or raise InputError unless its columns are linearly independent."""
+    J = np.asarray(jacobian, np.float64)
+    if J.ndim < 2 or (np.linalg.matrix_rank(J) < J.shape[-1]).any():
+        raise InputError(f"{name}: expected full column rank [..., n, d]; got shape {J.shape} and rank "
+                         f"{np.min(np.linalg.matrix_rank(J))}: leave passive latents out")
+    return J
+
+
+def check_orthogonal(name: str, value: ArrayLike) -> Floats:
+    """Return an orthogonal matrix [d, d] in float64, or raise InputError unless U U^T is I up to half its digits."""
+    U = np.asarray(value, np.float64)
+    error = np.abs(U @ U.T - np.eye(len(U))).max()
+    if error > np.sqrt(_find_eps(value)):
+        raise InputError(f"{name}: expected an orthogonal matrix [d, d]; got one whose U U^T differs from I by "
+                         f"{error:.3g}")
+    return U
+
+
+def find_rounding(jacobian: ArrayLike) -> Floats:
+    """Return how far the singular values of a Jacobian [..., n, d] are known [...], in float64 or in its own type.
+
+    Entries that are rounded to eps move each singular value by eps ||J||_F at most (Weyl), and LAPACK computes them to
+    about max(n, d) eps s_1 of float64. Differences up to ten times the larger of the two are taken for rounding.
+    """
+    given = np.asarray(jacobian)
+    norm = np.linalg.norm(given.astype(np.float64), axis=(-2, -1))
+    return 10 * norm * np.maximum(_find_eps(given), max(given.shape[-2:]) * np.finfo(np.float64).eps)
 
 
 def check_covariance(name: str, value: ArrayLike, sizes: str = "[n, n]") -> Floats:
@@ -85,3 +125,9 @@ def check_positive_definite(name: str, value: ArrayLike) -> Floats:
     if (least <= 0).any():
         raise InputError(f"{name}: expected a positive definite matrix; got an eigenvalue of {least.min():.3g}")
     return C
+
+
+def _find_eps(array: ArrayLike) -> float:
+    """Return the rounding of an array's numbers, relative to them; integers are taken for float64."""
+    dtype = np.asarray(array).dtype
+    return float(np.finfo(dtype if dtype.kind == "f" else np.float64).eps)

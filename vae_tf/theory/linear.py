@@ -9,9 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from vae_tf import arguments
-from vae_tf.arguments import Count, Positive
+from vae_tf.arguments import Count, Positive, Sizes
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import Covariance, Decoder, Encoder, Variances, check_covariance, check_positive_definite
+from vae_tf.theory.checks import (
+    Covariance,
+    Decoder,
+    Encoder,
+    InFloat64,
+    Variances,
+    check_covariance,
+    check_positive_definite,
+)
 from vae_tf.theory.inference import best_signed_permutation
 from vae_tf.typing import ArrayLike, Booleans, Floats, Integers
 
@@ -168,10 +176,10 @@ def linear_inference_error(covariance: Covariance, encoder: Encoder, variances: 
         InputError: not a covariance, variances that are not above 0, or a posterior that is not positive definite.
     """
     covariance = check_covariance("covariance", covariance)
-    F, E = np.asarray(posterior.matrix), check_positive_definite("posterior", posterior.covariance)
-    if F.shape != encoder.shape or E.shape != (len(encoder), len(encoder)):
-        raise InputError(f"posterior: expected a matrix {encoder.shape}, as encoder, and a covariance that suits it; "
-                         f"got {F.shape} and {E.shape}")
+    known = {size: (count, "encoder") for size, count in zip("kn", encoder.shape, strict=True)}
+    F = InFloat64("k n").check("posterior.matrix", posterior.matrix, known)
+    E = check_positive_definite("posterior.covariance", Sizes("k k").check(
+        "posterior.covariance", posterior.covariance, known))
     precision = np.linalg.inv(E)
     second = encoder @ covariance @ encoder.T + np.diag(variances)
     cross = encoder @ covariance @ F.T
@@ -238,7 +246,7 @@ def linear_noise_variance(covariance: Covariance, latents: Count, beta: Positive
 
     Raises:
         InputError: not a covariance, or an argument out of range; or the objective falls without bound as s^2 goes to
-            0, which needs k latents that explain the data whole and k beta < n.
+            0, which needs k latents that explain the data whole, and r beta < n for data of rank r.
     """
     C = _check(covariance, latents)
     eigenvalues, _, rounding = _decompose(C)

@@ -8,11 +8,11 @@ import scipy
 from vae_tf import arguments
 from vae_tf.arguments import Count, Sizes
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import Jacobian, Rows
+from vae_tf.theory.checks import InFloat64, Jacobian, Rows
 from vae_tf.typing import ArrayLike, Floats, Integers
 
 Data = Annotated[ArrayLike, Sizes("N n")]
-OfOutputs = Annotated[ArrayLike, Sizes("... n", broadcasts=True)]
+OfOutputs = Annotated[ArrayLike, InFloat64("... n", broadcasts=True)]
 
 
 @arguments.check

@@ -10,8 +10,15 @@ import scipy
 
 from vae_tf import arguments
 from vae_tf.arguments import Sizes
-from vae_tf.errors import InputError
-from vae_tf.theory.checks import Jacobian, OneJacobian, check_positive_definite
+from vae_tf.theory.checks import (
+    InFloat64,
+    Jacobian,
+    OneJacobian,
+    check_full_rank,
+    check_orthogonal,
+    check_positive_definite,
+    find_rounding,
+)
 from vae_tf.typing import ArrayLike, Booleans, Floats
 
 
@@ -19,8 +26,8 @@ class Components(NamedTuple):
     """The components that a Jacobian J = U S V^T makes of independent normal latents, the largest first.
 
     directions [..., n, d] are the columns of U, scales [..., d] the singular values: along direction j, latents vary x
-    as N(0, scale_j^2) for a linear decoder. identified [..., d] says which scales differ from all others; directions
-    that share one may be rotated without changing the density.
+    as N(0, scale_j^2) for a linear decoder. identified [..., d] says which scales differ from all others, by more
+    than the rounding of J's type; directions that share one may be rotated without changing the density.
     """
 
     directions: Floats
@@ -65,7 +72,7 @@ def joint_precision_allocation(jacobians: Annotated[ArrayLike, Sizes("N n d")], 
     Returns:
         (V [N, d, d], variances [N, d], minimum).
     """
-    J = _check_full_rank(jacobians, "jacobians")
+    J = check_full_rank(jacobians, "jacobians")
     examples, _, d = J.shape
     _, s, Vt = np.linalg.svd(J, full_matrices=False)
     log_volume = np.log(s).sum(-1)
@@ -87,13 +94,13 @@ def kl_saving(jacobian: Jacobian) -> Floats:
     Args:
         jacobian: J [..., n, d], of full column rank.
     """
-    J = _check_full_rank(jacobian)
+    J = check_full_rank(jacobian)
     return np.log((J**2).sum(-2)).sum(-1) / 2 - np.log(np.linalg.svd(J, compute_uv=False)).sum(-1)
 
 
 @arguments.check
-def rotate(mean: Annotated[Floats, Sizes("... d")], covariance: Annotated[Floats, Sizes("... d d")],
-           jacobian: Annotated[Floats, Sizes("... n d")], rotation: Annotated[Floats, Sizes("d d")],
+def rotate(mean: Annotated[Floats, InFloat64("... d")], covariance: Annotated[Floats, Sizes("... d d")],
+           jacobian: Annotated[Floats, InFloat64("... n d")], rotation: Annotated[Floats, Sizes("d d")],
            diagonal: bool = False) -> tuple[Floats, Floats, Floats]:
     """Return posterior and Jacobian with U put behind the encoder and U^T before the decoder (rolinek (8), (9)).
 
@@ -107,9 +114,9 @@ def rotate(mean: Annotated[Floats, Sizes("... d")], covariance: Annotated[Floats
         (U mean, U Sigma U^T, J U^T).
 
     Raises:
-        InputError: the covariance is not positive definite.
+        InputError: the covariance is not positive definite, or U is not orthogonal.
     """
-    U = np.asarray(rotation, np.float64)
+    U = check_orthogonal("rotation", rotation)
     turned = U @ check_positive_definite("covariance", covariance) @ U.T
     return mean @ U.T, turned * np.eye(len(U)) if diagonal else turned, jacobian @ U.T
 
@@ -129,9 +136,9 @@ def components(jacobian: Jacobian) -> Components:
     Returns:
         Components.
     """
-    J = _check_full_rank(jacobian)
+    J = check_full_rank(jacobian)
     U, s, _ = np.linalg.svd(J, full_matrices=False)
-    rounding = 10 * max(J.shape[-2:]) * np.finfo(np.float64).eps * s[..., :1]
+    rounding = find_rounding(jacobian)[..., np.newaxis]
     ends = np.ones((*s.shape[:-1], 1), bool)
     apart = np.concatenate([ends, s[..., :-1] - s[..., 1:] > rounding, ends], -1)
     return Components(U, s, apart[..., :-1] & apart[..., 1:])
@@ -159,11 +166,3 @@ def match_components(jacobian: OneJacobian, other: OneJacobian) -> tuple[Floats,
     P = np.zeros_like(products)
     P[rows, columns] = np.where(products[rows, columns] < 0, -1, 1)
     return P, float(np.linalg.norm(J @ P - G) / np.linalg.norm(G))
-
-
-def _check_full_rank(jacobian: ArrayLike, name: str = "jacobian") -> Floats:
-    J = np.asarray(jacobian, np.float64)
-    if J.ndim < 2 or (np.linalg.matrix_rank(J) < J.shape[-1]).any():
-        raise InputError(f"{name}: expected full column rank [..., n, d]; got shape {J.shape} and rank "
-                         f"{np.min(np.linalg.matrix_rank(J))}: leave passive latents out")
-    return J

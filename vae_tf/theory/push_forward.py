@@ -6,7 +6,7 @@ J [..., n, d] is the Jacobian of the decoder's mean, with columns c_j.
 import numpy as np
 
 from vae_tf import arguments
-from vae_tf.theory.checks import Jacobian, Latents
+from vae_tf.theory.checks import Jacobian, Latents, check_full_rank
 from vae_tf.typing import ArrayLike, Floats
 
 
@@ -19,9 +19,12 @@ def push_forward_log_density(z: Latents, jacobian: Jacobian) -> Floats:
     Args:
         z: [..., d].
         jacobian: of the decoder's mean at z, J [..., n, d], of full column rank.
+
+    Raises:
+        InputError: the columns are linearly dependent, as those of a decoder with more latents than outputs.
     """
-    J = np.asarray(jacobian, np.float64)
-    return _log_normal(z).sum(-1) - np.linalg.slogdet(np.swapaxes(J, -1, -2) @ J)[1] / 2
+    singular_values = np.linalg.svd(check_full_rank(jacobian), compute_uv=False)
+    return _log_normal(z).sum(-1) - np.log(singular_values).sum(-1)
 
 
 @arguments.check

@@ -14,6 +14,7 @@ from vae_tf import arguments
 from vae_tf.arguments import NotNegative, Positive, Sizes
 from vae_tf.errors import InputError
 from vae_tf.theory.checks import (
+    InFloat64,
     Jacobian,
     Matrices,
     OneJacobian,
@@ -23,6 +24,7 @@ from vae_tf.theory.checks import (
     PriorVariance,
     check_positive_definite,
     check_symmetric,
+    find_rounding,
 )
 from vae_tf.theory.inference import gaussian_kl
 from vae_tf.typing import ArrayLike, Floats
@@ -34,7 +36,6 @@ def log_likelihood(x: Outputs, output: Outputs, noise_variance: Positive | None 
 
     The Bernoulli log-likelihood is x log s(theta) + (1 - x) log(1 - s(theta)); allen A.4 prints its first half alone.
     """
-    x, output = np.asarray(x, np.float64), np.asarray(output, np.float64)
     if noise_variance is None:
         return np.sum(x * output - np.logaddexp(0, output), -1)
     return -np.sum((x - output) ** 2, -1) / (2 * noise_variance) - x.shape[-1] / 2 * np.log(2 * np.pi * noise_variance)
@@ -44,7 +45,7 @@ def log_likelihood(x: Outputs, output: Outputs, noise_variance: Positive | None 
 def curvature(output: Outputs, noise_variance: Positive | None = None) -> Floats:
     """Return A [..., n], minus the second derivative of log p(x|z) by the output: p (1 - p), or 1 / s^2 (allen (6))."""
     if noise_variance is None:
-        return scipy.special.expit(output) * scipy.special.expit(-np.asarray(output, np.float64))
+        return scipy.special.expit(output) * scipy.special.expit(-output)
     return np.full(np.shape(output), 1 / noise_variance)
 
 
@@ -62,8 +63,8 @@ def gauss_newton_hessian(jacobian: Jacobian, output: Outputs, noise_variance: Po
 
 
 @arguments.check
-def hessian(jacobian: Jacobian, second: Annotated[Floats, Sizes("... n d d")], x: Annotated[Floats, Sizes("... n")],
-            output: Annotated[Floats, Sizes("... n")], noise_variance: Positive | None = None) -> Floats:
+def hessian(jacobian: Jacobian, second: Annotated[Floats, InFloat64("... n d d")], x: Outputs,
+            output: Outputs, noise_variance: Positive | None = None) -> Floats:
     """Return the exact Hessian of log p(x|z) by z [..., d, d]: -J^T A J + sum_k (x_k - xhat_k) d^2 theta_k (allen (6)).
 
     For a Gaussian, the last term is divided by s^2, because its natural parameter is the mean divided by the variance.
@@ -75,14 +76,13 @@ def hessian(jacobian: Jacobian, second: Annotated[Floats, Sizes("... n d d")], x
         output: the decoder's output [..., n].
         noise_variance: the variance of a Gaussian likelihood, or None for a Bernoulli.
     """
-    residual = (x - scipy.special.expit(output) if noise_variance is None
-                else (np.asarray(x, np.float64) - output) / noise_variance)
+    residual = x - scipy.special.expit(output) if noise_variance is None else (x - output) / noise_variance
     return gauss_newton_hessian(jacobian, output, noise_variance) + np.einsum("...n,...nij->...ij", residual, second)
 
 
 @arguments.check
-def deterministic_elbo(log_likelihood: Annotated[Floats | float, Sizes()],
-                       hessian: Annotated[Floats, Sizes("... d d")], mean: Annotated[Floats, Sizes("... d")],
+def deterministic_elbo(log_likelihood: Annotated[Floats | float, InFloat64()],
+                       hessian: Annotated[Floats, InFloat64("... d d")], mean: Annotated[Floats, Sizes("... d")],
                        covariance: Annotated[Floats, Sizes("... d d")], beta: NotNegative = 1.0,
                        prior_mean: PriorMean = 0.0, prior_variance: PriorVariance = 1.0) -> Floats:
     """Return log p(x|mu) + tr(H Sigma) / 2 - beta KL(N(mu, Sigma) || p(z)) [...], in nats (allen (5), (16), A.4).
@@ -176,7 +176,7 @@ def precise_limit(jacobian: OneJacobian, prior_variance: OnePriorVariance = 1.0)
     itself where latents are axes of the null space.
 
     Args:
-        jacobian: J [n, d], of any rank.
+        jacobian: J [n, d], of any rank; singular values within the rounding of its type are 0.
         prior_variance: variances of p(z|u), broadcast to [d].
 
     Returns:
@@ -185,7 +185,7 @@ def precise_limit(jacobian: OneJacobian, prior_variance: OnePriorVariance = 1.0)
     J = np.asarray(jacobian, np.float64)
     prior_variance = np.broadcast_to(np.asarray(prior_variance, np.float64), J.shape[-1:])
     _, s, Vt = np.linalg.svd(J)
-    rank = np.count_nonzero(s > max(J.shape) * np.finfo(np.float64).eps * s.max(initial=0))
+    rank = np.count_nonzero(s > find_rounding(jacobian))
     unseen = Vt[rank:].T
     limit = unseen @ np.linalg.solve(unseen.T / prior_variance @ unseen, unseen.T)
     return Vt[:rank].T / s[:rank] ** 2 @ Vt[:rank], limit
