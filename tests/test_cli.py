@@ -72,6 +72,16 @@ def test_programs_end_with_one_line_and_a_code(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("what", ["bytes(2**62)", "np.zeros(2**50)"])
+def test_a_program_for_which_there_is_no_memory_ends_with_one_line(what):
+    code = ("import numpy as np; from vae_tf import cli; from vae_tf.cli import program; "
+            f"program.run(lambda _: lambda: {what}, cli.define_evaluate_flags, '')")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "PYTHONPATH": str(ROOT)})
+    line, = done.stderr.strip().splitlines()
+    assert done.returncode == 2 and re.search("error: memory: expected enough for this command; (Una|there)", line)
+
+
 def run_without_tensorflow(*argv, folder):
     """(exit code, stdout, stderr) of a program in a process of its own, which fails if it imports TensorFlow."""
     done = subprocess.run([sys.executable, "-c", WITHOUT_TENSORFLOW, str(ROOT / argv[0]), *argv[1:]], cwd=folder,

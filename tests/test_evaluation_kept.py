@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -114,3 +115,11 @@ def test_two_evaluations_do_not_share_a_file(tmp_path):
     first.close()
     second.close()
     assert [*kept.Kept(tmp_path / ".scores", "key").found] == [("mcc", "score")]
+
+
+def test_a_file_takes_no_more_memory_than_it_has(tmp_path):
+    tracemalloc.start()
+    kept.Kept(tmp_path / "kept", "key").close()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20

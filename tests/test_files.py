@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -60,6 +61,16 @@ def test_only_files_are_opened_and_only_of_the_size_that_is_expected(tmp_path):
     with pytest.raises(OSError, match="Not a regular file"):
         files.read_bytes("/dev/zero", 10)
     assert files.read_bytes(tmp_path / "large", 11) == bytes(11)
+
+
+def test_a_small_file_takes_little_memory_however_large_it_might_be(tmp_path):
+    """A SavedModel may have 2 GiB, which a limit on addresses does not leave: a file of 1 MB could not be read."""
+    (tmp_path / "x").write_bytes(b"x" * 1_000)
+    tracemalloc.start()
+    assert files.read_bytes(tmp_path / "x", 2**31) == b"x" * 1_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**20
 
 
 def test_a_lock_is_of_one_process_and_ends_with_it(tmp_path):

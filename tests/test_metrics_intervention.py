@@ -107,6 +107,11 @@ def test_a_sampler_that_encodes_when_asked():
         assert metric(encoded).score == metric(metrics.make_sampler(standardised(factors), factors)).score
 
 
+def test_factor_vae_score_needs_two_rows():
+    with pytest.raises(InputError, match="codes: expected at least 2 rows for a variance; got 1"):
+        metrics.factor_vae_score(metrics.make_sampler(np.ones((1, 2)), np.ones((1, 2), int)))
+
+
 def test_beta_vae_score_needs_two_factors():
     with pytest.raises(InputError, match="at least two"):
         codes = np.random.default_rng(0).standard_normal((20, 2))

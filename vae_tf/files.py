@@ -52,7 +52,7 @@ def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
         if size > largest:
             raise OSError(errno.EFBIG, f"its {size:,} bytes are more than the {largest:,} that such a file may have",
                           str(path))
-        return file.read(largest)
+        return file.read(size)      # a larger number would be allocated before anything is read
 
 
 def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:

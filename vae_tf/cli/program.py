@@ -54,6 +54,9 @@ def run(load: Callable[[flags.FlagValues], Callable[[], Any]], define_flags: Cal
             console.run(program, load(flags.FLAGS))
         except ONE_LINE as error:
             console.fail(error)
+        except MemoryError as error:
+            console.fail(f"memory: expected enough for this command; {str(error) or 'there was not'}. Ask for "
+                         "less at a time, or close other programs")
 
     app.run(run_main, flags_parser=parse)
 

@@ -51,7 +51,7 @@ class Kept:
         self._file = _open(path, self._held) if path else None
         if self._file is not None:
             self._file.seek(0)
-            lines = self._file.read(LARGEST).split(b"\n")
+            lines = self._file.read(min(LARGEST, os.fstat(self._file.fileno()).st_size)).split(b"\n")
             self.found = {(name, draw): outcome for name, draw, outcome in _read(lines, key)}
 
     def find(self, name: str, draw: str | int) -> Outcome | None:

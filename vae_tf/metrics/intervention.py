@@ -82,10 +82,12 @@ def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Cou
         Result; parts: train_accuracy, per_factor [K] (test accuracy), votes [d, K], variance [d], active [d].
 
     Raises:
-        InputError: no factor can be fixed.
+        InputError: no factor can be fixed, or there is a single row.
     """
     rng = np.random.default_rng(seed)
     N, K = sampler.factors.shape
+    if N < 2:
+        raise InputError(f"codes: expected at least 2 rows for a variance; got {N}")
     variance = _encode(sampler, rng.permutation(N)[:TRAIN]).var(0, ddof=1)
     active = np.flatnonzero(activity.has_a_vote(variance, threshold))
     factor, rows = draw_fixed_factor(sampler.factors, train + test, batch_size, rng)
