@@ -173,6 +173,25 @@ def test_models_are_keras_models_that_save_weights(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
+POLICIES = [case for case in CASES if case[1] in ("linear", "mlp_mnist") or case[:2] == ("ivae", "mlp_synthetic")]
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "float64"])
+@pytest.mark.parametrize("case", POLICIES, ids=[IDS[CASES.index(case)] for case in POLICIES])
+def test_a_policy_of_keras_changes_no_number_of_a_model(case, policy):
+    name, _, shape, _, _ = case
+    x, u = batch(shape)
+    given = [x, u] if name == "ivae" else x
+    expected = build(*case).predict(given, verbose=0)
+    keras.config.set_dtype_policy(policy)
+    try:
+        model = build(*case)
+        assert model.likelihood(NOISE).mean().dtype == tf.float32
+        np.testing.assert_array_equal(model.predict(given, verbose=0), expected)
+    finally:
+        keras.config.set_dtype_policy("float32")
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"name": "wae"}, "expected one of ae, vae, .*got 'wae'"),
     ({"name": "vae", "beta": 2.0}, "vae has none; got 2.0; models with beta: beta_vae"),

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, FACTORS, IDS, build, dataset
+from cases import CASES, FACTORS, IDS, NARROW, build, dataset
 
 from vae_tf import devices, distributions, models, networks, training
 from vae_tf.cli import training_request
@@ -184,6 +184,52 @@ def test_keras_callbacks_and_validation(tmp_path):
     assert "val_kl" in model.fit(x, validation_split=0.25, batch_size=8, verbose=0).history
 
 
+def test_a_file_in_keras_old_format_leaves_the_model_as_it_was(tmp_path):
+    """Keras takes the optimizer out of what `save` writes next; how a model was compiled is kept."""
+    model = compiled(DENSE[1], steps_per_execution=2)
+    model.save(tmp_path / "model.h5")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert_same_weights(model, loaded)
+    assert loaded.optimizer.get_config() == model.optimizer.get_config() and loaded.steps_per_execution == 2
+
+
+@pytest.mark.parametrize("loop", ["keras", "training", "replicas"])
+def test_a_frozen_network_stays_as_it_is(loop):
+    trained = [build("factor_vae", "mlp_synthetic", (3,), "gaussian", NARROW, seed) for seed in range(2)]
+    before = [[w.copy() for w in model.discriminator.get_weights()] for model in trained]
+    for model in trained:
+        model.discriminator.trainable = False
+    ds, optimizer = dataset((3,)), keras.optimizers.Adam(1e-2)
+    moved = trained[0].decoder.get_weights()
+    if loop == "keras":
+        trained[0].compile(optimizer)
+        trained[0].fit(ds, batch_size=8, verbose=0)
+    elif loop == "training":
+        training.fit(trained[0], ds, optimizer, steps=2, batch_size=8, seed=0)
+    else:
+        training.fit_replicas(trained, ds, optimizer, seeds=[0, 1], steps=2, batch_size=8)
+    for model, weights in zip(trained, before, strict=True):
+        for a, b in zip(weights, model.discriminator.get_weights(), strict=True):
+            np.testing.assert_array_equal(a, b)
+    assert not all(np.array_equal(a, b) for a, b in zip(moved, trained[0].decoder.get_weights(), strict=True))
+
+
+def test_a_model_that_is_all_frozen_or_was_frozen_after_compile_is_refused():
+    model = compiled(DENSE[1])
+    model.encoder.trainable = False
+    for train in (model.fit, model.train_on_batch):
+        with pytest.raises(InputError, match=r"^trainable: .* at compile; got others.*call compile"):
+            train(X)
+    model.trainable = False
+    model.compile("adam")
+    assert np.isfinite(model.evaluate(X, verbose=0)).all()
+    with pytest.raises(InputError, match=r"^trainable: expected some layers that can be trained; got"):
+        model.fit(X)
+    with pytest.raises(InputError, match=r"^trainable: expected some layers that can be trained; got"):
+        training.fit(model, dataset((3,)), keras.optimizers.Adam(), steps=1, batch_size=8, seed=0)
+
+
 def test_validation_of_a_model_that_sees_u():
     ds, model = dataset((3,)), compiled(DENSE[5])
     x, u = inputs(model, ds)
@@ -265,6 +311,9 @@ REFUSED = [
     ("class_weight", "vae", lambda model: model.fit(X, class_weight={0: 1})),
     ("validation_data", "vae", lambda model: model.fit(X, validation_data=(X, X))),
     ("batch_size", "vae", lambda model: model.fit(dataset((3,)), batch_size=0)),
+    ("x", "vae", lambda model: model.fit(X[:0])),
+    ("x", "vae", lambda model: model.evaluate(X[:0])),
+    ("x", "vae", lambda model: model.predict(X[:0])),
 ]
 
 

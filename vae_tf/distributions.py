@@ -92,14 +92,15 @@ class Likelihood(keras.layers.Layer):
     """
 
     def __init__(self, kind: str, variance: float = 0.5) -> None:
-        super().__init__(name="likelihood")
+        super().__init__(name="likelihood", dtype="float32")
         checks.check_choice("likelihood", kind, LIKELIHOODS)
         checks.check_number("likelihood_variance", variance, checks.SMALLEST_FLOAT, 0, checks.LARGEST_FLOAT)
         self.kind = kind
         self.log_variance = math.log(variance)
         if kind == "gaussian_learned":
             self.log_variance = self.add_weight(
-                shape=(), initializer=keras.initializers.Constant(self.log_variance), name="log_variance")
+                shape=(), initializer=keras.initializers.Constant(self.log_variance), name="log_variance",
+                autocast=False)
         self.built = True
 
     def get_config(self) -> dict[str, Any]:

@@ -104,7 +104,7 @@ class Dense(Maker):
         z = h = keras.Input((latents,), name="z")
         for width in self.decoder:
             h = layer(layers.Dense, width, activation=self.decoder_activation)(h)
-        decoded = layers.Reshape(shape)(_add_head(layer, math.prod(shape), h))
+        decoded = layer(layers.Reshape, shape, dtype="float32")(_add_head(layer, math.prod(shape), h))
         return Pair(keras.Model(_pair(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
 

@@ -117,7 +117,7 @@ class Autoencoder(KerasLoops):
 
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood) -> None:
         self._check_networks(encoder, decoder, likelihood)
-        super().__init__()
+        super().__init__(autocast=False)     # each network has a precision of its own, whatever Keras' policy is
         self.encoder = encoder
         self.decoder = decoder
         self.likelihood_layer = likelihood

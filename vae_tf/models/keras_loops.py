@@ -52,7 +52,8 @@ class KerasLoops(Trainable):
         with self.distribute_strategy.scope():
             names = self._list_terms()
             self.__dict__["_terms"] = {name: keras.metrics.Mean(name) for name in names}
-            self.__dict__["_updates"] = tuple(self.updates(self.optimizer))
+            self.__dict__["_updates"] = self.list_updates(self.optimizer)
+            self.__dict__["_trained"] = {id(variable) for variable in self.trainable_variables}
             for update in self._updates:
                 update.optimizer.build(update.variables)
 
@@ -141,10 +142,12 @@ class KerasLoops(Trainable):
             options: the other arguments of keras.Model.fit. validation_data takes what x does.
 
         Raises:
-            InputError: data that the model cannot take, labels, weights of examples, or a model before `compile`.
+            InputError: data that the model cannot take, labels, weights of examples, a model before `compile`, or
+                layers that were frozen after it.
         """
         if not self.compiled:
             raise InputError("fit: expected a compiled model; call compile(optimizer) first")
+        self._check_trainable()
         if options.get("validation_data") is not None:
             options["validation_data"] = self._accept_validation(options["validation_data"], batch_size)
         given, (x, y, batch_size) = x, self._accept(x, y, batch_size, options, shuffle=True)
@@ -166,12 +169,22 @@ class KerasLoops(Trainable):
     def train_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:
         """Make one step on a batch, as keras.Model.train_on_batch does; `fit` has the arguments."""
         x, y, _ = self._accept(x, y, None, options)
+        if self.compiled:
+            self._check_trainable()
         return super().train_on_batch(x, y, **options)
 
     def test_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:
         """Return the objective's terms of a batch, as keras.Model.test_on_batch does; `fit` has the arguments."""
         x, y, _ = self._accept(x, y, None, options)
         return super().test_on_batch(x, y, **options)
+
+    def _check_trainable(self) -> None:
+        """Raise InputError if nothing can be trained, or if layers were frozen or thawed after `compile`."""
+        if self._trained != {id(variable) for variable in self.trainable_variables}:
+            raise InputError("trainable: expected the layers that were trainable at compile; got others, which "
+                             "training would ignore; call compile(optimizer) again")
+        if not self._updates:
+            raise InputError("trainable: expected some layers that can be trained; got a model that is all frozen")
 
     def _accept_validation(self, given: Any, batch_size: int | None) -> Any:
         """Return validation data as Keras takes them."""
@@ -245,6 +258,8 @@ class KerasLoops(Trainable):
                 raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got some of unknown rank; "
                                  "give tf.data.Dataset.from_generator an output_signature")
             shape, dtype = tuple(part.shape), tf.as_dtype(part.dtype)
+            if shape[:1] == (0,):
+                raise InputError(f"{name}: expected one example at least; got none")
             if not wanted.shape[1:] == shape[1:]:
                 raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got {shape}")
             if not (dtype.is_floating or (dtype == tf.uint8 and name == "x")):
@@ -271,7 +286,10 @@ class KerasLoops(Trainable):
         config = super().get_compile_config()
         if not self.compiled:
             return config
-        return {"optimizer": config["optimizer"], "seed": self._seed, "jit_compile": config.get("jit_compile", False)}
+        # Keras takes the optimizer out of the configuration when it writes a file in its old format, HDF5.
+        optimizer = config.get("optimizer") or keras.saving.serialize_keras_object(self.optimizer)
+        kept = {name: config[name] for name in ("jit_compile", "run_eagerly", "steps_per_execution") if name in config}
+        return {"optimizer": optimizer, "seed": self._seed, **kept}
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the model was that `save` has written."""

@@ -60,6 +60,10 @@ class Trainable(keras.Model):
         """
         return (Update("loss", self.trainable_variables, optimizer),)
 
+    def list_updates(self, optimizer: Optimizer) -> tuple[Update, ...]:
+        """Return those of `updates` that move weights: a network that is frozen (trainable=False) has none."""
+        return tuple(update for update in self.updates(optimizer) if update.variables)
+
     def note_origin(self, **known: Any) -> None:
         """Record where the model's weights come from, for the card of its export; `save` keeps it.
 

@@ -170,7 +170,7 @@ class Single(Program):
         self.models = [model]
         self.optimizer = optimizer
         self.seeds = [seed]
-        self.updates = model.updates(optimizer)
+        self.updates = model.list_updates(optimizer)
         build_optimizers(self.updates)
 
     def compute_terms(self, noise: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
@@ -204,8 +204,10 @@ def build_optimizers(updates: Sequence[Update]) -> None:
     """Make the variables of every update's optimizer.
 
     Raises:
-        InputError: two updates share an optimizer, whose state would then be of both.
+        InputError: two updates share an optimizer, whose state would then be of both, or nothing can be trained.
     """
+    if not updates:
+        raise InputError("trainable: expected some layers that can be trained; got a model that is all frozen")
     if len({id(update.optimizer) for update in updates}) < len(updates):
         raise InputError("updates: expected an optimizer of its own for each update; got one for several")
     for update in updates:

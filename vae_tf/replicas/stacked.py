@@ -36,7 +36,7 @@ class Stacked(Program):
                                       trainable=column[0].trainable) for column in columns]
         of = {id(variable): stack for variable, stack in zip(models[0].variables, self.stacks, strict=True)}
         self.updates = tuple(update._replace(variables=[of[id(variable)] for variable in update.variables])
-                             for update in models[0].updates(optimizer))
+                             for update in models[0].list_updates(optimizer))
         self.betas = [float(model.beta) for model in models]
         # TensorFlow has no operation for a stack of convolutions: they are separate operations in one graph.
         self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
