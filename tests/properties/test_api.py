@@ -28,7 +28,9 @@ MATRICES = np.stack([np.eye(3) + 0.1] * 5)
 USUAL = {"udr": {"codes": [noisy(40)[0], noisy(40)[0]]},
          "polarised_regime": {"mean": noisy(40)[0], "stddev": 0.3, "prior_mean": 0.0, "prior_stddev": 1.0},
          "posterior_covariance_gap": {"covariances": MATRICES, "precisions": MATRICES},
-         "principal_axes": {"x": noisy(40)[0], "ranges": [(0, 2)]}}
+         "principal_axes": {"x": noisy(40)[0], "ranges": [(0, 2)]},
+         "rotate": {"mean": np.ones((12, 3)), "covariance": MATRICES[0], "jacobian": noisy(12)[0][:, :3],
+                    "rotation": np.eye(3)[[1, 2, 0]]}}
 
 HOSTILE = (None, "text", b"bytes", True, 0, -1, 1, 1.5, -0.5, float("nan"), float("inf"), float("-inf"), 1e300, 1e-320,
            10**30, 10**400, 2 + 1j, [], [[]], [[1, 2], [3]], {}, {"a": 1}, (), object(), len, np.float64("nan"),
