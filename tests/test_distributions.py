@@ -48,6 +48,26 @@ def test_bernoulli_scores_grey_pixels():
     np.testing.assert_allclose(likelihood.mean(), p, rtol=1e-5)
 
 
+@pytest.mark.parametrize("x", [0.0, 0.25, 1.0])
+def test_bernoulli_is_that_of_tensorflow_probability_for_any_logits(x):
+    """Up to the rounding of x l and of log(1 + e^l), which are as large as the logits."""
+    logits = np.float32([-200, -88, -20, -1e-3, 0, 1e-3, 1, 20, 88, 200])
+    likelihood = distributions.Likelihood("bernoulli")
+
+    def differentiate(make):
+        with tf.GradientTape() as tape:
+            tape.watch(given := tf.constant(logits))
+            density = make(given).log_prob(tf.fill(given.shape, x))
+        return density, tape.gradient(density, given)
+
+    density, gradient = differentiate(lambda given: likelihood.make_distribution(given).distribution)
+    expected, expected_gradient = differentiate(
+        lambda given: distributions.tfd.Bernoulli(logits=given, dtype=tf.float32))
+    rounding = 2 * np.finfo(np.float32).eps
+    np.testing.assert_array_less(np.abs(density - expected), rounding * (1 + np.abs(logits)))
+    np.testing.assert_allclose(gradient, expected_gradient, rtol=0, atol=rounding)
+
+
 @pytest.mark.parametrize("kind", ["gaussian", "gaussian_learned"])
 def test_gaussian_of_variance_half_is_the_squared_error(kind):
     mean, x = draws(0, 3, 6), draws(1, 3, 6)

@@ -80,6 +80,17 @@ def reparameterise(posterior: tfd.Distribution, noise: Vectors) -> tf.Tensor:
     return posterior.bijector.forward(noise)
 
 
+class Bernoulli(tfd.Bernoulli):
+    """A Bernoulli distribution whose log-likelihood takes one softplus and its gradient one sigmoid, not two of each.
+
+    log p(x) = x l - log(1 + e^l) for logits l, as x log p + (1 - x) log(1 - p) is for x in [0, 1].
+    """
+
+    def _log_prob(self, event: tf.Tensor) -> tf.Tensor:
+        logits = self._logits_parameter_no_checks()
+        return tf.cast(event, logits.dtype) * logits - tf.math.softplus(logits)
+
+
 @keras.saving.register_keras_serializable("vae_tf")
 class Likelihood(keras.layers.Layer):
     """The likelihood p(x|z), made from the decoder's output.
@@ -113,6 +124,6 @@ class Likelihood(keras.layers.Layer):
         event_rank = len(output.shape) - 1
         if self.kind == "bernoulli":
             # The dtype is float32, because grey images are scored too, by x log p + (1 - x) log(1 - p).
-            return tfd.Independent(tfd.Bernoulli(logits=output, dtype=tf.float32), event_rank)
+            return tfd.Independent(Bernoulli(logits=output, dtype=tf.float32), event_rank)
         stddev = tf.exp(0.5 * tf.convert_to_tensor(self.log_variance))
         return tfd.Independent(tfd.Normal(output, stddev), event_rank)
