@@ -104,7 +104,11 @@ class Dense(Maker):
         z = h = keras.Input((latents,), name="z")
         for width in self.decoder:
             h = layer(layers.Dense, width, activation=self.decoder_activation)(h)
-        decoded = layer(layers.Reshape, shape, dtype="float32")(_add_head(layer, math.prod(shape), h))
+        # The pixels' layer is the largest, so it computes in 16 bits, too, where that is asked for. Vectors may have a
+        # Gaussian likelihood of small variance, which would tell their means from rounded ones.
+        pixels = len(shape) == 3
+        output = (layer(layers.Dense, math.prod(shape)) if pixels else _make_head(layer, math.prod(shape)))(h)
+        decoded = layer(layers.Reshape, shape, dtype="float32")(output)
         return Pair(keras.Model(_pair(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
 
@@ -251,7 +255,9 @@ def build(name: str, shape: Sequence[arguments.Size], latents: arguments.Size, h
         heads: sizes of the encoder's outputs, such as (d, d).
         u_size: size of u; 0 builds an encoder of x alone.
         seed: the seed for the initial weights (Glorot uniform).
-        dtype: "float32", "mixed_bfloat16" or "mixed_float16"; heads and outputs are float32 in any case.
+        dtype: "float32", "mixed_bfloat16" or "mixed_float16". Heads, and the outputs of decoders of vectors, are
+            computed in float32 in any case. The pixels of a dense decoder are computed in 16 bits and returned as
+            float32.
 
     Raises:
         InputError: unknown name, or a shape the network cannot take; the line says which would do.
@@ -295,7 +301,11 @@ def make_seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> Lay
 
 
 def _add_head(layer: LayerMaker, size: int, h: Tensor) -> Tensor:
-    return layer(layers.Dense, size, dtype="float32")(h)
+    return _make_head(layer, size)(h)
+
+
+def _make_head(layer: LayerMaker, size: int) -> Any:
+    return layer(layers.Dense, size, dtype="float32")
 
 
 def _make_inputs(shape: Shape, u_size: int) -> tuple[Tensor, Tensor | None]:
