@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import reference
 from codes import EXACT, noisy
+from sklearn.linear_model import LogisticRegression
 
 from vae_tf import metrics
 from vae_tf.metrics import readout, splitting
@@ -31,3 +32,30 @@ def test_roc_area_of_the_classes_there_are():
     expected = np.mean([reference.roc_area(v == c, probability[:, c]) for c in (0, 1)])
     assert readout.mean_roc_area(v, probability, known) == pytest.approx(expected)
     assert np.isnan(readout.mean_roc_area(np.zeros(4, int), probability, known))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_newton_steps_reach_the_optimum_of_scikit_learn(unit):
+    """Of 14 classes and 20 latents, of which one is another's copy and one is constant."""
+    rng = np.random.default_rng(0)
+    v = rng.integers(0, 14, 800) * 3
+    z = rng.standard_normal((800, 18)) + np.sin(v[:, np.newaxis] * np.arange(18))
+    twice = unit * np.hstack([z, z[:, :1], np.full((800, 1), 2.5)])
+    assert readout.FEW_WEIGHTS < 21 * 14 <= readout.MANY_WEIGHTS
+    learner = readout.fit_logistic(twice, v)
+    # scikit-learn is given what is equivalent: a latent and its copy share a weight, so that half of its square is
+    # penalised; the constant latent gets none; and the penalty of smaller weights is larger.
+    z[:, 0] *= np.sqrt(2)
+    expected = LogisticRegression(C=unit**2, solver="newton-cholesky", max_iter=1_000, tol=1e-10).fit(z, v)
+    np.testing.assert_array_equal(learner.classes_, expected.classes_)
+    # Steps end where the next would gain less than 1e-9 of the objective, which is below N log C here. That is twice the
+    # variance of its changes of scores, of which a probability moves by no more than the root.
+    left = np.sqrt(1e-9 * len(v) * np.log(14))
+    np.testing.assert_allclose(learner.predict_proba(twice), expected.predict_proba(z), rtol=0, atol=left)
+
+
+def test_newton_steps_fit_classes_that_can_be_told_apart():
+    v = np.repeat(np.arange(30), 20)
+    z = np.random.default_rng(0).standard_normal((600, 9)) * 0.01
+    z[:, 0], z[:, 1] = 10 * np.sin(v / 30 * 2 * np.pi), 10 * np.cos(v / 30 * 2 * np.pi)
+    assert readout.fit_logistic(z, v).score(z, v) == 1
