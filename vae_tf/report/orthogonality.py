@@ -9,6 +9,7 @@ from vae_tf.evaluation import Evaluation
 
 ROTATIONS = 100
 EXAMPLES = 16       # around which the decoder of a report is examined
+ENOUGH = 10         # examples at which metrics have looked, so that it is not examined again
 
 
 class Columns(NamedTuple):
@@ -37,7 +38,7 @@ def examine_columns(model: Any, evaluation: Evaluation, seed: int = 0) -> Column
         return None
     wanted = evaluation.codes[:EXAMPLES]
     grams = evaluation.gram[:EXAMPLES] if evaluation.gram is not None else None
-    if grams is None or len(grams) < len(wanted):
+    if grams is None or len(grams) < min(ENOUGH, len(wanted)):
         grams = derivatives.compute_grams(model.decoder, wanted)
     return compare_with_rotations(grams, evaluation.verdict.informative, seed) if np.isfinite(grams).all() else None
 
