@@ -48,8 +48,9 @@ def test_newton_steps_reach_the_optimum_of_scikit_learn(unit):
     z[:, 0] *= np.sqrt(2)
     expected = LogisticRegression(C=unit**2, solver="newton-cholesky", max_iter=1_000, tol=1e-10).fit(z, v)
     np.testing.assert_array_equal(learner.classes_, expected.classes_)
-    # Steps end where the next would gain less than 1e-9 of the objective, which is below N log C here. That is twice the
-    # variance of its changes of scores, of which a probability moves by no more than the root.
+    # Newton's steps end where the next one promises less than 1e-9 of the objective, which is below N log C. What it
+    # promises is a sum over examples, of the variance under p of the change in the scores; that bounds the square of
+    # the change in a probability.
     left = np.sqrt(1e-9 * len(v) * np.log(14))
     np.testing.assert_allclose(learner.predict_proba(twice), expected.predict_proba(z), rtol=0, atol=left)
 
