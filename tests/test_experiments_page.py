@@ -116,22 +116,36 @@ def entries(text, metric):
 def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     table(places[0], CELLS)
     found = [result(1, seed, dto) for seed, dto in enumerate((0.2, 0.24, 0.22))]
-    found += [result(2, 0, 0.5, steps=5_000), result(3, 0, 0.8), result(3, 1, 0.8)]
-    text = written(places, found)       # "two" was trained for a third of its recipe
+    found += [result(2, 0, 0.5), result(3, 0, 0.8), result(3, 1, 0.8)]
+    text = written(places, found)
     one, two, three, four = entries(text, "DtO")
     assert one == "**0.22 ± 0.02**<br>paper 0.20 ± 0.05: inside<br>3 seeds, 15,625 steps"
-    assert two == "**0.50**<br>paper 0.30 ± 0.01: same order<br>1 seed, 5,000 of 15,625 steps"
+    assert two == "**0.50**<br>paper 0.30 ± 0.01: same order<br>1 seed, 15,625 steps"
     assert three == "**0.80 ± 0.00**<br>paper 0.90: same order<br>2 seeds, 15,625 steps"
     assert four.strip() == "not run<br>paper 1.00 ± 0.10"
     assert "Not run (Data, four): its data: fetch them" in text
     assert "Of 8 numbers that the papers print, 6 are measured; 6 need no download, and of these 6 are." in text
     assert "[Somebody Table 1: A title](#somebody-table-1-a-title) | 8 | 6 | 1 | 2 | 0 | 3 | 2 of 2 |" in text
-    assert ("DtO:<br>Data, one: 0.22<br>Data, two: 0.50<br>Data, three: 0.80 | holds so far after shortened training |"
-            in text)
-    assert "DtO:<br>Data: one 0.22, then two 0.50, three 0.80 | holds after shortened training |" in text
+    assert "DtO:<br>Data, one: 0.22<br>Data, two: 0.50<br>Data, three: 0.80 | holds so far |" in text
+    assert "DtO:<br>Data: one 0.22, then two 0.50, three 0.80 | holds |" in text
     assert "`train.py it`" in text
     assert "`python train.py --flagfile=flags/sikka2019/linear_mixture.flags --beta=4`" in text
     assert "6 runs and experiments, 0.1 hours" in text and "a machine: 6" in text and "python 3" in text
+
+
+def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(places):
+    table(places[0], CELLS)
+    short = [result(1, 0, 0.7, steps=5_000), result(2, 0, 0.5, steps=5_000), result(3, 0, 0.8, steps=5_000)]
+    text = written(places, short)
+    assert entries(text, "DtO")[0] == "**0.70**<br>paper 0.20 ± 0.05: neither<br>1 seed, 5,000 of 15,625 steps"
+    assert "DtO:<br>Data: one 0.70, then two 0.50, three 0.80 | does not hold after shortened training |" in text
+    assert "Data, three: 0.80 | holds so far after shortened training |" in text
+    text = written(places, [result(2, 0, 0.5)])       # "two" was trained on; the others were not
+    assert entries(text, "DtO")[0] == "**0.70**<br>paper 0.20 ± 0.05: same order<br>1 seed, 5,000 of 15,625 steps"
+    assert entries(text, "DtO")[1].startswith("**0.50**<br>paper 0.30 ± 0.01: outside, order not known<br>")
+    assert ("DtO:<br>Data: trained for different shares of their length (one 0.32, two 1, three 0.32) | cannot be told"
+            in text)
+    assert "Data, two: 0.50<br>Data, three: 0.80 | holds so far after shortened training |" in text
 
 
 def test_a_wrong_order_is_neither_and_a_claim_that_fails_says_so(places):

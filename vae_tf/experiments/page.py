@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from vae_tf import files
-from vae_tf.experiments import figures, recipes, results, tables
+from vae_tf.experiments import figures, results, tables
 from vae_tf.experiments.summaries import (
     ALONE,
     FAILS,
@@ -43,11 +43,13 @@ paper's number is a verdict:
 - **{NEITHER}**: it is neither.
 - **{ALONE}**: it is not inside, and of that row (or column) no other model with another printed number is measured.
 
+Models are compared only if they trained for the same share of the length that their recipes have.
+
 A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats. Its scores mean
 nothing, and are left out of the mean; what a dead model has none the less, such as its KL, stands with the word "dead".
 *Not run* is just that. What the papers claim in words stands under "Claims", with the measured numbers: it {HOLDS}, it
 {FAILS}, or it {SO_FAR}, as far as cells are measured. It {NO_SCORE} where the models lack what it
-is about.
+is about, or cannot be compared.
 """
 
 
@@ -179,27 +181,17 @@ def describe_length(summary: Summary, cell: tables.Cell) -> str:
     """Say how long a cell was trained, and out of how long if it was shortened."""
     if not summary.of[cell.row, cell.column][0]["steps"]:
         return "untrained"
-    done, whole, unit = measure_length(summary, cell)
+    done, whole, unit = summary.measure_length(cell)
     if is_shortened(summary, cell):
         return f"{done:,g} of {whole:,g} {unit}"
     # A run is a whole number of steps, so that its epochs need not be whole.
     return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}"
 
 
-def measure_length(summary: Summary, cell: tables.Cell) -> tuple[float, float | None, str]:
-    """Return how long a cell was trained, how long its recipe trains, or None, and the unit of both."""
-    result, recipe = summary.of[cell.row, cell.column][0], recipes.read(cell.recipe or "", cell.flags)
-    if recipe.epochs is not None:
-        return result["epochs"], recipe.epochs, "epochs"
-    return result["steps"], recipe.steps, "steps"
-
-
 def is_shortened(summary: Summary, cell: tables.Cell) -> bool:
     """Say whether a cell was trained for less time than its recipe says."""
-    if not cell.recipe or not summary.of[cell.row, cell.column]:
-        return False
-    done, whole, _ = measure_length(summary, cell)
-    return whole is not None and done < 0.999 * whole
+    share = summary.find_share(cell)
+    return share is not None and share < 1
 
 
 def write_claims(summary: Summary) -> list[str]:
@@ -209,7 +201,7 @@ def write_claims(summary: Summary) -> list[str]:
     lines = ["**Claims**\n", "| claim | measured | |", "|---|---|---|"]
     for check in summary.table.checks:
         state, measured = summary.check(check)
-        if measured and any(is_shortened(summary, cell) for cell in summary.list_cells(check)):
+        if measured and state != NO_SCORE and any(is_shortened(summary, cell) for cell in summary.list_cells(check)):
             state += " after shortened training"
         label = summary.table.metrics[check.metric].label
         lines.append(f"| {check.says} | {'<br>'.join([f'{label}:', *measured]) if measured else ''} | {state} |")

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from vae_tf.experiments import claims, listing, results, tables
+from vae_tf.experiments import claims, listing, recipes, results, tables
 
 INSIDE, ORDER, NEITHER, ALONE = "inside", "same order", "neither", "outside, order not known"
 HOLDS, FAILS, SO_FAR = "holds", "does not hold", "holds so far"
@@ -104,11 +104,32 @@ class Summary:
         return ALONE if not ordered else ORDER if all(ordered) else NEITHER
 
     def _list_peers(self, cell: tables.Cell, name: str) -> list[tuple[float, Number]]:
-        """Return (printed number, Number) of the models in a cell's row, or else in its column."""
+        """Return (printed number, Number) of the models in a cell's row, or else in its column, trained as long."""
         others = [each for each in self.table.cells if each is not cell and name in each.printed]
         row = [each for each in others if each.row == cell.row]
         return [(each.printed[name][0], self.get_number(each, name))
-                for each in row or [each for each in others if each.column == cell.column]]
+                for each in row or [each for each in others if each.column == cell.column]
+                if self.are_as_long([cell, each])]
+
+    def measure_length(self, cell: tables.Cell) -> tuple[float, float | None, str]:
+        """Return how long a measured cell was trained, how long its recipe trains, or None, and the unit of both."""
+        result, recipe = self.of[cell.row, cell.column][0], recipes.read(cell.recipe or "", cell.flags)
+        if recipe.epochs is not None:
+            return result["epochs"], recipe.epochs, "epochs"
+        return result["steps"], recipe.steps, "steps"
+
+    def find_share(self, cell: tables.Cell) -> float | None:
+        """Return the share of its recipe's length for which a cell was trained, 1 at most; None without a length."""
+        if not cell.recipe or not self.of[cell.row, cell.column]:
+            return None
+        done, whole, _ = self.measure_length(cell)
+        # A run is a whole number of steps, so that its epochs need not be whole.
+        return None if whole is None else 1.0 if done >= 0.999 * whole else done / whole
+
+    def are_as_long(self, cells: Sequence[tables.Cell]) -> bool:
+        """Say whether cells that were trained at all were trained for the same share of their recipes' lengths."""
+        shares = [share for share in map(self.find_share, cells) if share is not None]
+        return not shares or max(shares) <= 1.001 * min(shares)
 
     def check(self, check: claims.Check) -> tuple[str, list[str]]:
         """Return HOLDS, FAILS, SO_FAR, NO_SCORE or UNKNOWN for a claim, with a line for each cell or row."""
@@ -139,6 +160,12 @@ class Summary:
     def _check_order(self, check: claims.Check, row: str) -> tuple[bool | None, bool, str]:
         """Return whether a row's columns rise from group to group, or None; whether all are measured; and a line."""
         decimals, groups, complete = self.table.metrics[check.metric].decimals, [], True
+        told = [cell for group in check.rising for cell in self.table.cells if cell.row == row and cell.column in group
+                and self.get_number(cell, check.metric).mean is not None]
+        if not self.are_as_long(told):
+            shares = [(cell.column, self.find_share(cell)) for cell in told]
+            return None, False, f"{row}: trained for different shares of their length (" + ", ".join(
+                f"{column} {share:.3g}" for column, share in shares if share is not None) + ")"
         for group in check.rising:
             means = [(cell.column, self.get_number(cell, check.metric).mean) for cell in self.table.cells
                      if cell.row == row and cell.column in group]
