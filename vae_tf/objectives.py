@@ -139,10 +139,11 @@ def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: Ro
     device, count = devices.locate_device()
     if count > 1:                                                     # the samples of this device, under all posteriors
         log_weights = log_weights[device * tf.shape(z)[0]:(device + 1) * tf.shape(z)[0]]
-    # log q(z_ik | x_j) [B, B, d]: sample i under posterior j
-    marginals = tfd.Normal(mean, stddev).log_prob(z[:, tf.newaxis])
-    log_q = tf.reduce_logsumexp(log_weights + tf.reduce_sum(marginals, -1), axis=1)
-    log_prod = tf.reduce_sum(tf.reduce_logsumexp(log_weights[..., tf.newaxis] + marginals, axis=1), -1)
+    # log q(z_ik | x_j) [d, B, B]: sample i under posterior j, which comes last, so that sums over j run along memory.
+    mean, stddev, samples = (tf.transpose(values) for values in (mean, stddev, z))
+    marginals = tfd.Normal(mean[:, tf.newaxis], stddev[:, tf.newaxis]).log_prob(samples[..., tf.newaxis])
+    log_q = tf.reduce_logsumexp(log_weights + tf.reduce_sum(marginals, 0), axis=1)
+    log_prod = tf.reduce_sum(tf.reduce_logsumexp(log_weights + marginals, axis=2), 0)
     return {"mutual_information": posterior.log_prob(z) - log_q,
             "total_correlation": log_q - log_prod,
             "dimension_wise_kl": log_prod - prior.log_prob(z)}
