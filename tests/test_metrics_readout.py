@@ -48,9 +48,9 @@ def test_newton_steps_reach_the_optimum_of_scikit_learn(unit):
     z[:, 0] *= np.sqrt(2)
     expected = LogisticRegression(C=unit**2, solver="newton-cholesky", max_iter=1_000, tol=1e-10).fit(z, v)
     np.testing.assert_array_equal(learner.classes_, expected.classes_)
-    # Newton's steps end where the next one promises less than 1e-9 of the objective, which is below N log C. What it
-    # promises is a sum over examples, of the variance under p of the change in the scores; that bounds the square of
-    # the change in a probability.
+    # The last of Newton's steps promises less than 1e-6 of the objective, and the next one, as steps converge
+    # quadratically, less than 1e-9. What a step promises is a sum over examples, of the variance under p of the change
+    # in the scores; that bounds the square of the change in a probability. The objective is below N log C.
     left = np.sqrt(1e-9 * len(v) * np.log(14))
     np.testing.assert_allclose(learner.predict_proba(twice), expected.predict_proba(z), rtol=0, atol=left)
 
@@ -60,3 +60,15 @@ def test_newton_steps_fit_classes_that_can_be_told_apart():
     z = np.random.default_rng(0).standard_normal((600, 9)) * 0.01
     z[:, 0], z[:, 1] = 10 * np.sin(v / 30 * 2 * np.pi), 10 * np.cos(v / 30 * 2 * np.pi)
     assert readout.fit_logistic(z, v).score(z, v) == 1
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1e8])
+def test_newton_steps_take_codes_in_any_unit(unit):
+    """A latent's unit is far from that of the others, and another is nearly its copy; scipy warns of such equations."""
+    v = np.repeat(np.arange(30), 20)
+    z = np.random.default_rng(0).standard_normal((600, 9)) * 0.01
+    z[:, 0], z[:, 1] = 10 * np.sin(v / 30 * 2 * np.pi), 10 * np.cos(v / 30 * 2 * np.pi)
+    z[:, 2] = z[:, 3] * (1 + 1e-12)
+    z[:, 2:4] *= unit
+    assert readout.fit_logistic(z, v).score(z, v) == 1
+    assert readout.fit_logistic(1e8 * z, v).score(1e8 * z, v) == 1      # a penalty of next to nothing

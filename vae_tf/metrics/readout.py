@@ -129,24 +129,41 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
     loss, p = evaluate(W)
     for _ in range(NEWTON_STEPS):
         gradient = (p - own).T @ X + penalty * W
-        # The Hessian is sum_n (diag p_n - p_n p_n^T) (x) x_n x_n^T, and the penalty. It does not see a shift of all
-        # constants, so that a little is added, which the shift alone feels.
+        # The Hessian is sum_n (diag p_n - p_n p_n^T) (x) x_n x_n^T, and the penalty.
         weighted = (p[:, :, np.newaxis] * X[:, np.newaxis]).reshape(len(X), -1)
         H = -(weighted.T @ weighted)
         blocks = H.reshape(len(classes), size, len(classes), size)
         blocks[each, :, each] += weighted.reshape(len(X), len(classes), size).transpose(1, 2, 0) @ X
-        H[np.diag_indices(len(H))] += np.tile(penalty, len(classes)) + 1e-9 * len(X)
-        step = scipy.linalg.solve(H, gradient.ravel(), assume_a="pos", check_finite=False).reshape(W.shape)
+        H[np.diag_indices(len(H))] += np.tile(penalty, len(classes))
+        step = _solve(H, gradient.ravel(), 1e-12 * len(X)).reshape(W.shape)
         promised, length = float((gradient * step).sum()), 1.0
-        if promised < 1e-9 * (1 + loss):
-            break
+        nearly = promised < 1e-6 * (1 + loss)       # what is left after a step is about the square of what it promised
         while True:         # a full step, unless the objective falls by less than a part of what the slope promises
             found, p_there = evaluate(W - length * step)
             if found <= loss - 1e-4 * length * promised or length < 1e-6:
                 break
             length /= 2
         W, loss, p = W - length * step, found, p_there
+        if nearly:
+            break
     learner = LogisticRegression()
     learner.classes_, learner.n_features_in_ = classes, z.shape[1]
     learner.coef_, learner.intercept_ = (W / scale)[:, :-1], W[:, -1]
     return learner
+
+
+def _solve(H: np.ndarray, gradient: np.ndarray, least: float) -> np.ndarray:
+    """Return about H^-1 gradient [n] for a symmetric H [n, n] that is positive semidefinite up to rounding.
+
+    H is brought to a diagonal of ones, and a little is added to it, so that directions that H does not see are left
+    alone: a shift of all constants, and latents that are copies of each other. More is added where rounding is larger,
+    as it is where all examples are known for certain. Entries of the diagonal below `least` count as `least`.
+    """
+    unit, little = 1 / np.sqrt(np.maximum(H.diagonal(), least)), 1e-10
+    H = H * unit * unit[:, np.newaxis]
+    while True:
+        try:
+            factor = scipy.linalg.cho_factor(H + little * np.eye(len(H)), overwrite_a=True, check_finite=False)
+            return unit * scipy.linalg.cho_solve(factor, unit * gradient, check_finite=False)
+        except scipy.linalg.LinAlgError:
+            little *= 100
