@@ -70,5 +70,5 @@ def test_newton_steps_take_codes_in_any_unit(unit):
     z[:, 0], z[:, 1] = 10 * np.sin(v / 30 * 2 * np.pi), 10 * np.cos(v / 30 * 2 * np.pi)
     z[:, 2] = z[:, 3] * (1 + 1e-12)
     z[:, 2:4] *= unit
-    assert readout.fit_logistic(z, v).score(z, v) == 1
-    assert readout.fit_logistic(1e8 * z, v).score(1e8 * z, v) == 1      # a penalty of next to nothing
+    assert readout.fit_logistic(z, v).score(z, v) > 0.95                # the penalty leaves some neighbours together
+    assert readout.fit_logistic(1e8 * z, v).score(1e8 * z, v) == 1      # next to no penalty
