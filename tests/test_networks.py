@@ -97,3 +97,13 @@ def test_shape_that_does_not_fit_names_the_choices():
         networks.build("conv_locatello", (28,), 2, (2, 2))
     with pytest.raises(InputError, match=r"expected one of linear, .*got 'mlp'"):
         networks.build("mlp", (28, 28, 1), 2, (2, 2))
+
+
+@pytest.mark.parametrize(("network", "shape", "pixels"), [("mlp_mnist", (6, 6, 1), "bfloat16"),
+                                                          ("mlp_synthetic", (6,), "float32")])
+def test_heads_and_outputs_of_vectors_are_computed_in_float32(network, shape, pixels):
+    pair = networks.build(network, shape, 2, (2, 2), dtype="mixed_bfloat16")
+    *_, last, reshape = pair.decoder.layers
+    assert last.compute_dtype == pixels and reshape.output.dtype == "float32"
+    assert [layer.compute_dtype for layer in pair.encoder.layers[-2:]] == ["float32", "float32"]
+    assert {output.dtype for output in pair.encoder.outputs} == {"float32"}

@@ -104,11 +104,11 @@ class Dense(Maker):
         z = h = keras.Input((latents,), name="z")
         for width in self.decoder:
             h = layer(layers.Dense, width, activation=self.decoder_activation)(h)
-        # The pixels' layer is the largest, so it computes in 16 bits, too, where that is asked for. Vectors may have a
-        # Gaussian likelihood of small variance, which would tell their means from rounded ones.
-        pixels = len(shape) == 3
-        output = (layer(layers.Dense, math.prod(shape)) if pixels else _make_head(layer, math.prod(shape)))(h)
-        decoded = layer(layers.Reshape, shape, dtype="float32")(output)
+        # The layer of an image's pixels is the largest, so it computes in 16 bits, too, where these are asked for.
+        # Vectors may have a Gaussian likelihood of small variance, which would tell their means from rounded ones.
+        size = math.prod(shape)
+        h = layer(layers.Dense, size)(h) if len(shape) == 3 else _add_head(layer, size, h)
+        decoded = layer(layers.Reshape, shape, dtype="float32")(h)
         return Pair(keras.Model(_pair(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
 
@@ -301,11 +301,7 @@ def make_seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> Lay
 
 
 def _add_head(layer: LayerMaker, size: int, h: Tensor) -> Tensor:
-    return _make_head(layer, size)(h)
-
-
-def _make_head(layer: LayerMaker, size: int) -> Any:
-    return layer(layers.Dense, size, dtype="float32")
+    return layer(layers.Dense, size, dtype="float32")(h)
 
 
 def _make_inputs(shape: Shape, u_size: int) -> tuple[Tensor, Tensor | None]:
