@@ -100,4 +100,5 @@ def test_warnings_are_one_line(tmp_path):
     np.savez(tmp_path / "codes.npz", codes=v + 0.1 * rng.standard_normal(v.shape), factors=v * [1, 0])
     done = run_program("evaluate.py", "--codes=codes.npz", "--metrics=mig", folder=tmp_path)
     assert done.returncode == 0
-    assert done.stderr.splitlines() == ["evaluate.py: warning: mig leaves out the constant factors [1]"]
+    said = [line for line in done.stderr.splitlines() if not line.startswith("scoring: ")]      # of a slow machine
+    assert said == ["evaluate.py: warning: mig leaves out the constant factors [1]"]
