@@ -1,5 +1,6 @@
 """Explicitness: can the classes of a factor be read off all latents linearly?"""
 
+import contextlib
 import warnings
 from typing import Any
 
@@ -159,11 +160,10 @@ def _solve(H: np.ndarray, gradient: np.ndarray, least: float) -> np.ndarray:
     alone: a shift of all constants, and latents that are copies of each other. More is added where rounding is larger,
     as it is where all examples are known for certain. Entries of the diagonal below `least` count as `least`.
     """
-    unit, little = 1 / np.sqrt(np.maximum(H.diagonal(), least)), 1e-10
+    unit = 1 / np.sqrt(np.maximum(H.diagonal(), least))
     H = H * unit * unit[:, np.newaxis]
-    while True:
-        try:
+    for little in 10.0 ** np.arange(-10, 11, 2):
+        with contextlib.suppress(scipy.linalg.LinAlgError):
             factor = scipy.linalg.cho_factor(H + little * np.eye(len(H)), overwrite_a=True, check_finite=False)
             return unit * scipy.linalg.cho_solve(factor, unit * gradient, check_finite=False)
-        except scipy.linalg.LinAlgError:
-            little *= 100
+    return unit**2 * gradient
