@@ -18,6 +18,7 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 # beyond the second L-BFGS is.
 FEW_WEIGHTS, MANY_WEIGHTS = 200, 600
 NEWTON_STEPS = 100
+ROWS = 2048             # examples whose part of the Hessian is computed at a time, which bounds its memory
 
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
@@ -114,7 +115,6 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
     scale = np.append(np.where(rms > 0, rms, 1), 1)         # of the columns, which rounding should treat alike
     X = np.hstack([z, np.ones((len(z), 1))]) / scale
     penalty = np.append(scale[:-1] ** -2.0, 0)
-    size, each = X.shape[1], np.arange(len(classes))
     own = np.eye(len(classes))[labels]
 
     def evaluate(W: np.ndarray) -> tuple[float, np.ndarray]:
@@ -126,15 +126,13 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
         loss = np.log(total).sum() - scores[np.arange(len(X)), labels].sum() + (penalty * W**2).sum() / 2
         return float(loss), p / total[:, np.newaxis]
 
-    W = np.zeros((len(classes), size))
+    W = np.zeros((len(classes), X.shape[1]))
     loss, p = evaluate(W)
     for _ in range(NEWTON_STEPS):
         gradient = (p - own).T @ X + penalty * W
-        # The Hessian is sum_n (diag p_n - p_n p_n^T) (x) x_n x_n^T, and the penalty.
-        weighted = (p[:, :, np.newaxis] * X[:, np.newaxis]).reshape(len(X), -1)
-        H = -(weighted.T @ weighted)
-        blocks = H.reshape(len(classes), size, len(classes), size)
-        blocks[each, :, each] += weighted.reshape(len(X), len(classes), size).transpose(1, 2, 0) @ X
+        H = np.zeros((W.size, W.size))
+        for start in range(0, len(X), ROWS):
+            _add_curvature(H, p[start:start + ROWS], X[start:start + ROWS])
         H[np.diag_indices(len(H))] += np.tile(penalty, len(classes))
         step = _solve(H, gradient.ravel(), 1e-12 * len(X)).reshape(W.shape)
         promised, length = float((gradient * step).sum()), 1.0
@@ -151,6 +149,18 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
     learner.classes_, learner.n_features_in_ = classes, z.shape[1]
     learner.coef_, learner.intercept_ = (W / scale)[:, :-1], W[:, -1]
     return learner
+
+
+def _add_curvature(H: np.ndarray, p: np.ndarray, X: np.ndarray) -> None:
+    """Add what examples X [n, D] of probabilities p [n, C] contribute to the Hessian [C D, C D] of a logistic loss.
+
+    It is sum_n (diag p_n - p_n p_n^T) (x) x_n x_n^T.
+    """
+    each, size = np.arange(p.shape[1]), X.shape[1]
+    weighted = p[:, :, np.newaxis] * X[:, np.newaxis]
+    flat = weighted.reshape(len(X), -1)
+    H -= flat.T @ flat
+    H.reshape(len(each), size, len(each), size)[each, :, each] += weighted.transpose(1, 2, 0) @ X
 
 
 def _solve(H: np.ndarray, gradient: np.ndarray, least: float) -> np.ndarray:
