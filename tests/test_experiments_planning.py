@@ -152,6 +152,12 @@ def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_pat
     assert shown.left({known.label: 50}, 0, 1) == "0:12 left"
     assert shown.left({known.label: 0, other.label: 0}, 0, 2) == "at least 0:22 left"
     assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
+    # A task that is at work is half as fast as in the results: so is the one that has not begun.
+    later = dataclasses.replace(known, name="c")
+    shown = progress.Progress([known, later], [a_result(seconds=seconds)])
+    assert shown.left({known.label: 10, later.label: 0}, 0, 1) == "0:42 left"       # 90 steps of .2 s and 100, 4 scores
+    assert shown.left({known.label: 60, later.label: 0}, 20, 1) == "1:04 left"      # 140 steps of .4 s, scores of 2 s
+    assert shown.left({later.label: 0}, 60, 1) == "0:44 left"                       # what ended is remembered
     text = "step 50/1,000  loss 1\nstep 1,000/1,000  loss 1\nscoring"
     (tmp_path / "log").write_text(text)
     assert progress.read_steps(tmp_path / "log") == 1000

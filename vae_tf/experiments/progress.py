@@ -2,6 +2,7 @@
 
 import pathlib
 import re
+import statistics
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ class Progress:
         self.tasks = {task.label: task for task in tasks}
         self.known = {task.label: estimate_seconds(task, found) for task in tasks}
         self.seen: dict[str, tuple[float, int]] = {}        # when a task's steps were first seen, and how many
+        self.paces: dict[str, float] = {}                   # seconds of a step of tasks that are or were at work
         self.ended: set[str] = set()
         self.started = time.monotonic()
         self.shown = 0.0
@@ -43,14 +45,22 @@ class Progress:
                                    self.left(reached, now, workers), self.live), stays=not self.live)
 
     def left(self, reached: Mapping[str, int], now: float, workers: int) -> str:
-        """Estimate the time left, in words, from the pace of tasks at work and from earlier results."""
+        """Estimate the time left, in words, from the pace of tasks at work and from earlier results.
+
+        Earlier results may be of another machine, or of one that was busy. So they are multiplied by how much
+        slower the tasks of this command are, in the median.
+        """
+        for label, steps in reached.items():
+            since, first = self.seen.setdefault(label, (now, steps)) if steps else (now, 0)
+            if steps > first:
+                self.paces[label] = (now - since) / (steps - first)
+        ratios = [pace / known for label, pace in self.paces.items() if (known := self.known[label][0])]
+        slower = statistics.median(ratios) if ratios else 1
         seconds, unknown = [], 0
         for label, steps in reached.items():
             task = self.tasks[label]
-            since, first = self.seen.setdefault(label, (now, steps)) if steps else (now, 0)
-            training, scoring = self.known[label]
-            if steps > first:
-                training = (now - since) / (steps - first)
+            training, scoring = (None if known is None else slower * known for known in self.known[label])
+            training = self.paces.get(label, training)
             unknown += scoring is None or (training is None and task.steps > 0)
             seconds.append((training or 0) * (task.steps - steps) + (scoring or 0) * len(task.seeds))
         least = max(sum(seconds) / workers, *seconds, 0)
