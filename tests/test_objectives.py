@@ -87,3 +87,9 @@ def test_total_correlation_vanishes_when_one_posterior_is_all_there_is():
     parts = objectives.kl_decomposition(q, distributions.standard_normal(3), q.sample(seed=(0, 1)), 1)
     np.testing.assert_allclose(parts["total_correlation"], 0, atol=1e-5)
     np.testing.assert_allclose(parts["mutual_information"], 0, atol=1e-5)
+
+
+def test_the_weighted_estimate_of_mutual_information_ends_where_only_a_samples_own_posterior_counts():
+    q = distributions.diagonal_normal(1e2 * draws(0, 6, 3), draws(1, 6, 3))      # far apart
+    parts = objectives.kl_decomposition(q, distributions.standard_normal(3), q.sample(seed=(0, 1)), 1000, "weighted")
+    np.testing.assert_allclose(parts["mutual_information"], np.log(6 * 1000), atol=1e-4)   # z is rounded to 4e-6
