@@ -277,6 +277,28 @@ def test_dsprites_of_half_size_is_an_extension(registries):
     assert 0 < expected.max() <= 255 and "mlp_half_dsprites" in networks.NETWORKS
 
 
+def test_networks_with_the_initial_weights_of_pytorch_are_an_extension(registries):
+    runpy.run_path(str(ROOT / "benchmarks" / "pytorch_weights.py"))
+    kept = networks.build("mlp_dsprites", (16, 16, 1), 10, (10, 10), seed=1)
+    pair, again, other = (networks.build("mlp_dsprites_pytorch", (16, 16, 1), 10, (10, 10), seed=seed)
+                          for seed in (1, 1, 2))
+    for net, same, differs, before in zip(pair, again, other, kept, strict=True):
+        assert [w.shape for w in net.weights] == [w.shape for w in before.weights]
+        for weights, equal, unequal in zip(net.weights, same.weights, differs.weights, strict=True):
+            np.testing.assert_array_equal(weights, equal)
+            assert np.any(weights != unequal)
+        for layer in net.layers:
+            if layer.weights:
+                bound = layer.kernel.shape[0] ** -0.5           # torch.nn.Linear.reset_parameters
+                assert 0.99 * bound < np.abs(layer.kernel).max() <= bound
+                for drawn in map(np.ravel, (layer.kernel, layer.bias)):      # uniform: within 5 standard errors
+                    assert abs(np.mean(drawn)) < 5 * bound / np.sqrt(3 * len(drawn))
+                    assert abs(np.mean(drawn ** 2) * 3 / bound ** 2 - 1) < 5 * np.sqrt(4 / 5 / len(drawn))
+                assert np.all(np.array(layer.kernel)[0] != layer.bias)
+    assert networks.NETWORKS["linear_pytorch"].linear and networks.NETWORKS["mlp_mnist_pytorch"].faster_compiled
+    assert networks.NETWORKS["mlp_synthetic_pytorch"].narrow
+
+
 ROOMS = {"models": models.MODELS, "networks": networks.NETWORKS, "data": data.DATASETS}
 
 
