@@ -1,7 +1,7 @@
 """Networks of vae_tf that start with PyTorch's initial weights, for comparisons with code that is written in PyTorch.
 
 It is an extension: `PYTHONPATH=benchmarks VAE_TF_EXTENSIONS=pytorch_weights` adds a network `NAME_pytorch` for each
-network NAME that has dense layers only.
+network NAME that has dense layers only. Extensions whose networks it shall take stand before it in the variable.
 
 `torch.nn.Linear` draws weights and biases from a uniform distribution between -1/sqrt(inputs) and 1/sqrt(inputs). Those
 of vae_tf are Glorot's: weights between -sqrt(6/(inputs + outputs)) and sqrt(6/(inputs + outputs)), and biases of 0. The
@@ -21,25 +21,8 @@ BIASES = 1_000_000          # what is added to the seed of a layer's weights for
 
 
 @dataclasses.dataclass(frozen=True)
-class PyTorchWeights(networks.Maker):
-    """The networks of `dense`, with other initial weights."""
-
-    dense: networks.Dense
-
-    @property
-    def faster_compiled(self) -> bool:      # type: ignore[override]
-        """As for `dense`."""
-        return self.dense.faster_compiled
-
-    @property
-    def linear(self) -> bool:       # type: ignore[override]
-        """As for `dense`."""
-        return self.dense.linear
-
-    @property
-    def narrow(self) -> bool:       # type: ignore[override]
-        """As for `dense`."""
-        return self.dense.narrow
+class PyTorchWeights(networks.Dense):
+    """Dense networks with PyTorch's initial weights."""
 
     def make(self, shape: networks.Shape, latents: int, heads: Sequence[int], u_size: int,
              layer: networks.LayerMaker) -> networks.Pair:
@@ -56,9 +39,9 @@ class PyTorchWeights(networks.Maker):
                 return made(inputs)
             return connect
 
-        return self.dense.make(shape, latents, heads, u_size, make_layer)
+        return super().make(shape, latents, heads, u_size, make_layer)
 
 
 for name, maker in list(networks.NETWORKS.items()):
     if isinstance(maker, networks.Dense):
-        networks.register(f"{name}_pytorch", PyTorchWeights(maker))
+        networks.register(f"{name}_pytorch", PyTorchWeights(**vars(maker)))
