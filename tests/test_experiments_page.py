@@ -116,6 +116,7 @@ def entries(text, metric):
 def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     table(places[0], CELLS)
     found = [result(1, seed, dto) for seed, dto in enumerate((0.2, 0.24, 0.22))]
+    found[1]["seconds"]["training"] = 3600.0      # it was paused
     found += [result(2, 0, 0.5), result(3, 0, 0.8), result(3, 1, 0.8)]
     text = written(places, found)
     one, two, three, four = entries(text, "DtO")
@@ -128,9 +129,9 @@ def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     assert "[Somebody Table 1: A title](#somebody-table-1-a-title) | 8 | 6 | 1 | 2 | 0 | 3 | 2 of 2 |" in text
     assert "DtO:<br>Data, one: 0.22<br>Data, two: 0.50<br>Data, three: 0.80 | holds so far |" in text
     assert "DtO:<br>Data: one 0.22, then two 0.50, three 0.80 | holds |" in text
-    assert "`train.py it`" in text
     assert "`python train.py --flagfile=flags/sikka2019/linear_mixture.flags --beta=4`" in text
-    assert "6 runs and experiments, 0.1 hours" in text and "a machine: 6" in text and "python 3" in text
+    assert "| Data | one | 1 min a seed | `train.py it` |" in text
+    assert "6 runs and experiments, 1.1 hours" in text and "a machine: 6" in text and "python 3" in text
 
 
 def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(places):

@@ -151,6 +151,9 @@ def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_pat
     assert shown.left({known.label: 0}, 0, 1) == "0:22 left"
     assert shown.left({known.label: 50}, 0, 1) == "0:12 left"
     assert shown.left({known.label: 0, other.label: 0}, 0, 2) == "at least 0:22 left"
+    paused = a_result(seconds={"training": 2000.0, "replicas": 2, "scoring": 900.0})
+    assert progress.Progress([known], [a_result(seconds=seconds), paused, a_result(seconds=seconds)]).left(
+        {known.label: 0}, 0, 1) == "0:22 left"
     assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
     # A task that is at work is half as fast as in the results: so is the one that has not begun.
     later = dataclasses.replace(known, name="c")

@@ -4,6 +4,7 @@ import html
 import pathlib
 import re
 import shlex
+import statistics
 from collections.abc import Mapping, Sequence
 
 from vae_tf import files
@@ -217,13 +218,13 @@ def write_missing(summary: Summary) -> list[str]:
 
 
 def write_commands(summary: Summary) -> list[str]:
-    """Return the command of every cell, and how long its training took."""
+    """Return the command of every cell, and how long its training took, by the median over seeds."""
     lines = ["<details><summary>The command of each cell</summary>\n", "| | | training | command |",
              "|---|---|---|---|"]
     for cell in summary.table.cells:
         there = summary.of[cell.row, cell.column]
         seconds = [each for each in map(compute_seconds, there) if each]
-        took = f"{sum(seconds) / len(seconds) / 60:.3g} min a seed" if seconds else ""
+        took = f"{statistics.median(seconds) / 60:.3g} min a seed" if seconds else ""
         command = there[0]["command"] if there else " ".join(
             ["python train.py", f"--flagfile=flags/{cell.recipe}.flags", *cell.flags])
         lines.append(f"| {cell.row} | {cell.column} | {took} | `{command}` |")
@@ -241,7 +242,8 @@ def write_machines(summaries: Sequence[Summary]) -> str:
     if not there:
         return "## Machines and versions\n\nNothing is measured yet.\n"
     hours = sum(map(compute_seconds, there)) / 3600
-    lines = ["## Machines and versions\n", f"{len(there)} runs and experiments, {hours:.1f} hours of training.\n"]
+    lines = ["## Machines and versions\n",
+             f"{len(there)} runs and experiments, {hours:.1f} hours of training, pauses included.\n"]
     lines += [f"- {machine}: {sum(result['machine'] == machine for result in there)}"
               for machine in sorted({result["machine"] for result in there})]
     versions: dict[str, set[str]] = {}

@@ -79,15 +79,18 @@ class Progress:
 
 
 def estimate_seconds(task: Any, found: Iterable[results.Result]) -> tuple[float | None, float | None]:
-    """Return the seconds of a training step, all seeds of a task together, and of scoring one seed; None if unknown."""
+    """Return the seconds of a training step, all seeds of a task together, and of scoring one seed; None if unknown.
+
+    They are medians, because a run that was paused, or had a busy machine, took longer than others will.
+    """
     flags = recipes.read(task.recipe, task.flags).flags if task.recipe else None
     seconds = [{**result["seconds"], "steps": result["steps"]} for result in found
                if flags and result.get("flags") == flags]
     training = [each["training"] / each["steps"] / each["replicas"] for each in seconds
                 if each["training"] and each["steps"]]
     scoring = [each["scoring"] for each in seconds if each["scoring"]]
-    return (sum(training) / len(training) * len(task.seeds) if training else None,
-            sum(scoring) / len(scoring) if scoring else None)
+    return (statistics.median(training) * len(task.seeds) if training else None,
+            statistics.median(scoring) if scoring else None)
 
 
 def read_steps(log: str) -> int:
