@@ -91,7 +91,11 @@ def test_vectors_and_responses():
 def test_images_stand_in_rows_with_labels():
     rows = [np.full((2, 4, 4, 1), 0.25), np.zeros((2, 4, 4, 1))]
     figure = report.plot_images(rows, ["data", "z0"], "a title")
-    first, second, third, _ = figure.axes
-    assert texts_of(first) == ["data"] and texts_of(third) == ["z0"] and figure.get_suptitle() == "a title"
-    np.testing.assert_array_equal(second.images[0].get_array(), rows[0][1].squeeze(-1))
-    assert first.images[0].get_clim() == (0, 1)
+    axis, = figure.axes
+    assert texts_of(axis) == ["data", "z0"] and figure.get_suptitle() == "a title"
+    assert len(axis.images) == 4 and axis.images[0].get_clim() == (0, 1)
+    np.testing.assert_array_equal(axis.images[1].get_array(), rows[0][1].squeeze(-1))
+    boxes = [image.get_window_extent() for image in axis.images]
+    assert not any(box.overlaps(other) for i, box in enumerate(boxes) for other in boxes[:i])
+    first, right, below, _ = boxes
+    assert right.x0 > first.x1 and right.y0 == first.y0 and below.y1 < first.y0 and below.x0 == first.x0

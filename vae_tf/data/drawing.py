@@ -2,6 +2,7 @@
 
 import io
 import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from vae_tf.data.dataset import Dataset
 from vae_tf.typing import Integers
 
 COLUMNS = 10
+SIDE, GAP = 0.65, 0.04      # the larger side of an image in inches, and between images as a share of it
+LEFT, ABOVE = 1.6, 0.4      # inches for labels and for the title
 LOOKED_AT = 20_000          # examples among which those are searched that differ in one factor alone
 
 
@@ -63,25 +66,45 @@ def _find_neighbours(dataset: Dataset, factor: int, index: int) -> Integers:
     return np.ravel_multi_index(tuple(rows.T), sizes) % len(dataset)
 
 
-def _plot_images(dataset: Dataset, seed: int) -> Any:
+def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = "") -> Any:
+    """Plot rows of images, each with a label on its left, as a Matplotlib figure.
+
+    Args:
+        rows: images [T, H, W, C] of each row, from 0 to 1; of other than 1 or 3 channels the first 1 or 3 are shown.
+        labels: what stands beside each row.
+        title: the title above.
+    """
     from matplotlib.figure import Figure  # it takes a second
 
+    columns, (height, width, channels) = max(map(len, rows)), rows[0].shape[1:]
+    shown, gap = 1 if channels < 3 else 3, GAP * max(height, width)
+    across, down = columns * (width + gap), len(rows) * (height + gap)          # of all images, in pixels of these
+    inches = SIDE / max(height, width)
+    size = inches * across + LEFT, inches * down + ABOVE
+    figure = Figure(figsize=size)
+    # There is a single axis, because to make one takes longer than to draw an image.
+    axis = figure.add_axes((LEFT / size[0], 0, 1 - LEFT / size[0], 1 - ABOVE / size[1]))
+    axis.set_axis_off()
+    for i, (label, images) in enumerate(zip(labels, rows, strict=True)):
+        top = i * (height + gap)
+        for j, image in enumerate(images):
+            left = j * (width + gap)
+            axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=1,
+                        extent=(left, left + width, top + height, top))
+        axis.text(-3 * gap, top + height / 2, label, ha="right", va="center", fontsize=8, parse_math=False)
+    axis.set(xlim=(0, across), ylim=(down, 0))
+    figure.suptitle(title, fontsize=9, y=1 - 0.15 / size[1], parse_math=False)
+    return figure
+
+
+def _plot_images(dataset: Dataset, seed: int) -> Any:
+    """Return a plot of two rows of examples, and of a row for each factor."""
     drawn = np.random.default_rng(seed).choice(len(dataset), min(2 * COLUMNS, len(dataset)), replace=False)
     rows: list[tuple[str, Integers]] = [("examples", drawn[:COLUMNS]), ("", drawn[COLUMNS:])]
     rows += [(factor.name, choose_range(dataset, k, seed)) for k, factor in enumerate(dataset.factors)]
     rows = [row for row in rows if len(row[1])]
-    figure = Figure(figsize=(COLUMNS * 0.8 + 1.8, len(rows) * 0.8 + 0.5))
-    axes = figure.subplots(len(rows), COLUMNS, squeeze=False, gridspec_kw={"wspace": 0.04, "hspace": 0.04})
-    shown = 3 if dataset.shape[2] >= 3 else 1
-    for row, (label, indices) in zip(axes, rows, strict=True):
-        for axis in row:
-            axis.set_axis_off()
-        for axis, image in zip(row, dataset.images_at(indices), strict=False):
-            axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=255)
-        row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8,
-                    parse_math=False)
-    figure.suptitle(f"{dataset.name}: {len(dataset):,} images", fontsize=9, y=0.91, parse_math=False)
-    return figure
+    return plot_images([dataset.images_at(indices) / np.float32(255) for _, indices in rows],
+                       [label for label, _ in rows], f"{dataset.name}: {len(dataset):,} images")
 
 
 def _plot_vectors(dataset: Dataset, seed: int) -> Any:

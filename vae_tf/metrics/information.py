@@ -27,11 +27,10 @@ def factor_information(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, 
 
 def pair_information(a: np.ndarray, b: np.ndarray) -> float:
     """Return I(a; b) in nats of two columns of small integers [N]."""
-    from sklearn.metrics import mutual_info_score
-
     shape = a.max() + 1, b.max() + 1
-    counts = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape)
-    return max(0.0, mutual_info_score(None, None, contingency=counts))
+    shares = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape) / len(a)
+    independent = shares.sum(1, keepdims=True) * shares.sum(0)
+    return max(0.0, float(scipy.special.rel_entr(shares, independent).sum()))
 
 
 def gaps(table: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@
     compared            many models side by side: tables, figures and one page
 """
 
+from vae_tf.data.drawing import plot_images
 from vae_tf.report.animation import FILES as ANIMATION_FILES
 from vae_tf.report.animation import plot_latents, write_animations
 from vae_tf.report.answers import Answer, answer_all
@@ -54,7 +55,7 @@ from vae_tf.report.histograms import draw_polarised, plot_polarised
 from vae_tf.report.numbers import format_number
 from vae_tf.report.orthogonality import Columns, compare_with_rotations, examine_columns
 from vae_tf.report.page import make_page, write_page
-from vae_tf.report.pictures import draw_overview, make_title, plot_images
+from vae_tf.report.pictures import draw_overview, make_title
 from vae_tf.report.progress import Progress
 from vae_tf.report.summary import make_summary, show, write_summary
 from vae_tf.report.table import make_tables, write_table

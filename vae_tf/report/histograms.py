@@ -12,7 +12,7 @@ from vae_tf.metrics import polarised
 from vae_tf.report.theme import COLOURS, as_png, use_theme
 
 ROWS_PER_BLOCK = 15
-DOTTED = {"histtype": "step", "color": "C1", "linestyle": ":"}
+DOTTED = {"color": "C1", "linestyle": ":"}
 
 
 class _Latent(NamedTuple):
@@ -64,8 +64,9 @@ def plot_polarised(title: str, codes: Codes, passive_kl: float = activity.PASSIV
                                left=0.01, right=1 - 0.15 / width, bottom=0.25 / height, top=1 - top / height)
     for place, latent in enumerate(latents):
         row, left = place % rows, 4 * (place // rows)
-        label, *panels = (figure.add_subplot(grid[row, left + column]) for column in range(4))
-        _draw(latent, label, panels, bins)
+        panels = [figure.add_subplot(grid[row, left + column]) for column in (1, 2, 3)]
+        _draw_label(latent, figure, grid[row, left].get_position(figure))
+        _draw(latent, panels, bins)
         if row == 0:
             for panel, heading in zip(panels, ("posterior mean", "variance", "samples"), strict=True):
                 panel.set_title(heading, fontsize=9, loc="center")
@@ -87,13 +88,17 @@ def _order_latents(codes: Codes, passive_kl: float) -> list[_Latent]:
             for j in order]
 
 
-def _draw(latent: _Latent, label: Any, panels: list[Any], bins: int) -> None:
-    """Draw a latent's label and its three histograms."""
-    colour = COLOURS[latent.kind]
-    label.set_axis_off()
-    label.text(0.85, 0.72, f"z{latent.j}", ha="right", va="center", fontsize=10, weight="bold", color=colour)
-    label.text(0.85, 0.1, f"{latent.kind}\nKL {latent.kl:.2g}", ha="right", va="center", fontsize=7, color=colour)
-    filled = {"histtype": "stepfilled", "color": colour, "alpha": 0.6}
+def _draw_label(latent: _Latent, figure: Any, box: Any) -> None:
+    """Draw what stands left of a latent's histograms into a box of the figure."""
+    right = box.x0 + 0.85 * box.width
+    for y, text, style in ((0.72, f"z{latent.j}", {"fontsize": 10, "weight": "bold"}),
+                           (0.1, f"{latent.kind}\nKL {latent.kl:.2g}", {"fontsize": 7})):
+        figure.text(right, box.y0 + y * box.height, text, ha="right", va="center", color=COLOURS[latent.kind], **style)
+
+
+def _draw(latent: _Latent, panels: list[Any], bins: int) -> None:
+    """Draw a latent's three histograms."""
+    filled = {"fill": True, "color": COLOURS[latent.kind], "alpha": 0.6}
     # Means are drawn on the scale of the samples, so that those of a passive latent look like a point.
     low, high = np.quantile(np.concatenate([latent.z, latent.prior, latent.means]), (0.0005, 0.9995))
     edges = np.linspace(low, high, bins + 1)
@@ -108,7 +113,7 @@ def _draw(latent: _Latent, label: Any, panels: list[Any], bins: int) -> None:
 def _line() -> dict[str, Any]:
     """Return the style of a prior, in the colour of the theme's text."""
     import matplotlib
-    return {"histtype": "step", "color": matplotlib.rcParams["text.color"]}
+    return {"color": matplotlib.rcParams["text.color"]}
 
 
 def _make_legend(kinds: list[str]) -> list[Any]:
@@ -125,7 +130,7 @@ def _draw_histograms(axis: Any, edges: np.ndarray, *columns: tuple[np.ndarray, d
     """Draw histograms (values, style) on one axis of x, each as high as its highest bin."""
     for values, style in columns:
         counts, _ = np.histogram(values, edges)
-        axis.hist(edges[:-1], edges, weights=counts / max(counts.max(), 1), **style)
+        axis.stairs(counts / max(counts.max(), 1), edges, **style)
     axis.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.08), yticks=[])
     axis.locator_params(axis="x", nbins=4)
     axis.tick_params(axis="x", labelsize=7, length=2, pad=1)

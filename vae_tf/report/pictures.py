@@ -1,12 +1,12 @@
 """The pictures of an image model: data, reconstructions, and what each latent does."""
 
 import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from vae_tf import files
+from vae_tf.data.drawing import plot_images
 from vae_tf.errors import InputError, make_printable
 from vae_tf.evaluation import Evaluation
 from vae_tf.metrics import information
@@ -43,31 +43,6 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
     with use_theme():
         figure = plot_images([x, reconstructed, *moved], rows, title)
         files.write_bytes(path, as_png(figure, dpi=110, facecolor="white", bbox_inches="tight"))
-
-
-def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = "") -> Any:
-    """Plot rows of images, each with a label on its left, as a Matplotlib figure.
-
-    Args:
-        rows: images [T, H, W, C] of each row, from 0 to 1; of other than 1 or 3 channels the first 1 or 3 are shown.
-        labels: what stands beside each row.
-        title: the title above.
-    """
-    from matplotlib.figure import Figure
-
-    columns, channels = max(map(len, rows)), rows[0].shape[-1]
-    shown = 1 if channels < 3 else 3
-    figure = Figure(figsize=(columns * 0.8 + 1.8, len(rows) * 0.8 + 0.5))
-    axes = figure.subplots(len(rows), columns, squeeze=False, gridspec_kw={"wspace": 0.04, "hspace": 0.04})
-    for row, label, images in zip(axes, labels, rows, strict=True):
-        for axis in row:
-            axis.set_axis_off()
-        for axis, image in zip(row, images, strict=False):
-            axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=1)
-        row[0].text(-0.15, 0.5, label, transform=row[0].transAxes, ha="right", va="center", fontsize=8,
-                    parse_math=False)
-    figure.suptitle(title, fontsize=9, y=0.91, parse_math=False)
-    return figure
 
 
 def make_title(card: dict[str, Any]) -> str:
