@@ -78,7 +78,7 @@ def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = 
 
     columns, (height, width, channels) = max(map(len, rows)), rows[0].shape[1:]
     shown, gap = 1 if channels < 3 else 3, GAP * max(height, width)
-    across, down = columns * (width + gap), len(rows) * (height + gap)          # of all images, in pixels of these
+    across, down = columns * (width + gap), len(rows) * (height + gap)          # all images together, in their pixels
     inches = SIDE / max(height, width)
     size = inches * across + LEFT, inches * down + ABOVE
     figure = Figure(figsize=size)
