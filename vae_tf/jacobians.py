@@ -4,8 +4,8 @@ Forward mode costs about d decoder passes whatever n is, and reverse mode costs 
 A decoder is any function of z [B, d] that treats each row alone. It may return a tensor [B, ...], a distribution with
 batch shape [B] (`models.Autoencoder.likelihood`), or the dict of an exported `decode` (`export.Exported.decoder`).
 
-Everything here can be called inside `tf.function`, with XLA too; see `without_functions` for gradients of Jacobians. An
-eager call is traced anew each time.
+Everything here can be called inside `tf.function`, with XLA too; see `one_column_at_a_time` for gradients of Jacobians.
+An eager call is traced anew each time.
 """
 
 import contextlib
@@ -31,21 +31,22 @@ Mode = Annotated[str, arguments.Choice(MODES)] | None
 CHUNK = 32
 
 
-_WITHOUT_FUNCTIONS = contextvars.ContextVar("_WITHOUT_FUNCTIONS", default=False)
+_STACKED = contextvars.ContextVar("_STACKED", default=True)
 
 
 @contextlib.contextmanager
-def without_functions() -> Iterator[None]:
-    """While entered, make Jacobians of operations alone, without functions of TensorFlow's.
+def one_column_at_a_time() -> Iterator[None]:
+    """While entered, compute the columns of a Jacobian one after another, and not stacked in one batch.
 
-    Forward accumulators and `tf.vectorized_map` make such functions. In a training step that XLA compiles, the gradient
-    of one is compiled anew at every step, which takes seconds. Reverse mode over reverse mode makes none.
+    Steps of training take less time so in two cases, because they need the gradient of the Jacobian. In a step that XLA
+    compiles, the gradient of what `tf.vectorized_map` makes is compiled anew at every step, which takes seconds. And
+    convolutions' gradients of d small batches take less time than those of one that is d times as large.
     """
-    token = _WITHOUT_FUNCTIONS.set(True)
+    token = _STACKED.set(False)
     try:
         yield
     finally:
-        _WITHOUT_FUNCTIONS.reset(token)
+        _STACKED.reset(token)
 
 
 @arguments.check_arguments
@@ -157,21 +158,11 @@ def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward
 
 
 def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
-    """d f / d z_j [d, B, n]: the decoder runs once, its linearisation on d tangents stacked in the batch."""
-    if _WITHOUT_FUNCTIONS.get():
-        return _compute_tangents_in_reverse(f, z)
-    basis = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)          # [d, B, d]
+    """d f / d z_j [d, B, n], as gradients of J^T u, which is linear in u: that along z_j is the column j of J.
 
-    def tangent(direction: tf.Tensor) -> tf.Tensor:
-        with tf.autodiff.ForwardAccumulator(z, direction) as accumulator:
-            x = f(z)
-        return accumulator.jvp(x, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-
-    return tf.vectorized_map(tangent, basis)
-
-
-def _compute_tangents_in_reverse(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
-    """d f / d z_j [d, B, n], as gradients of J^T u, which is linear in u: that along z_j is the column j of J."""
+    The decoder runs once, and its linearisation on d tangents. `tf.autodiff.ForwardAccumulator` would make a function
+    of TensorFlow's for each operation, all of which `tf.vectorized_map` has to trace and to rewrite.
+    """
     zero = tf.UnconnectedGradients.ZERO
     with tf.GradientTape(persistent=True) as outer:
         with tf.GradientTape() as inner:
@@ -180,6 +171,11 @@ def _compute_tangents_in_reverse(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tens
         u = tf.zeros_like(x)
         outer.watch(u)
         pulled = inner.gradient(x, z, output_gradients=u, unconnected_gradients=zero)
-    basis = tf.eye(z.shape[1], dtype=z.dtype)
-    return tf.stack([outer.gradient(pulled, u, output_gradients=basis[j] * tf.ones_like(z), unconnected_gradients=zero)
-                     for j in range(z.shape[1])])
+
+    def column(direction: tf.Tensor) -> tf.Tensor:
+        return outer.gradient(pulled, u, output_gradients=direction, unconnected_gradients=zero)
+
+    basis = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)          # [d, B, d]
+    if _STACKED.get():
+        return tf.vectorized_map(column, basis)
+    return tf.stack([column(basis[j]) for j in range(z.shape[1])])

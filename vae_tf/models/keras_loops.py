@@ -78,7 +78,7 @@ class KerasLoops(Trainable):
         x, u = self._unpack(data)
         noise = self._draw_noise(self._seed, self.optimizer.iterations, x)
         with tf.GradientTape(persistent=len(self._updates) > 1) as tape:
-            with jacobians.without_functions() if self.jit_compile else contextlib.nullcontext():
+            with jacobians.one_column_at_a_time() if self.jit_compile else contextlib.nullcontext():
                 terms = self.compute_terms(x, u, noise=noise, training=True)
             count = tf.distribute.get_strategy().num_replicas_in_sync
             losses = [update.optimizer.scale_loss(tf.reduce_mean(update.find_loss(terms)) / count)
