@@ -151,6 +151,11 @@ class Exported:
         """Return the Jacobian [B, n, d] of decode's mean, in data units per latent unit; see jacobians.jacobian."""
         return self._call("jacobian", z=z)
 
+    @property
+    def jacobian_function(self) -> Callable[[Tensor], dict[str, Tensor]]:
+        """`jacobian` as a function of tensors, of any number of rows, whose outputs need not be finite."""
+        return self._find_function("jacobian")
+
     def objective(self, x: ArrayLike, seed: int = 0, u: ArrayLike | None = None) -> Outputs:
         """Return the terms of the training objective per example [B], in nats, for one z per example."""
         inputs = {"x": x, "seed": seed, **self._name_u(u)}

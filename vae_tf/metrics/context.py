@@ -144,7 +144,8 @@ def _make_sampler(context: Any) -> Any:
 def _compute_gram(context: Any) -> np.ndarray:
     from vae_tf.metrics import derivatives
 
-    return derivatives.compute_grams(context.decoder, context.codes, lambda done, _: context.report(done))
+    traced = None if context.model is None else context.model.jacobian_function
+    return derivatives.compute_grams(context.decoder, context.codes, lambda done, _: context.report(done), traced)
 
 
 def _find_narrow(context: Any) -> np.ndarray:

@@ -8,13 +8,19 @@ import tensorflow as tf
 from vae_tf import graphs, jacobians
 from vae_tf.errors import InputError
 
-# Examples whose Jacobians are computed between two reports of progress.
-BATCH = 64
+# Examples whose Jacobians are computed at a time, and between two reports of progress.
+BATCH = jacobians.CHUNK
 
 
 def compute_grams(decoder: Callable, means: np.ndarray, progress: Callable[[int, int], None] | None = None,
-                  ) -> np.ndarray:
-    """Compute J^T J [N, d, d] at posterior means [N, d]; progress is called with (done, N) after each batch.
+                  jacobian: Callable | None = None) -> np.ndarray:
+    """Compute J^T J [N, d, d] at posterior means [N, d].
+
+    Args:
+        decoder: a function of z, as `vae_tf.jacobians` takes it.
+        means: [N, d].
+        progress: is called with (done, N) after each batch.
+        jacobian: `export.Exported.jacobian_function` of the same model, which need not be traced; None makes one.
 
     Raises:
         InputError: means that are not [N, d].
@@ -22,9 +28,16 @@ def compute_grams(decoder: Callable, means: np.ndarray, progress: Callable[[int,
     means = np.asarray(means, np.float32)
     if means.ndim != 2 or not means.size:
         raise InputError(f"means: expected shape [N, d], not empty; got {means.shape}")
-    # Uses the graph itself, because TensorFlow warns of a tf.function that is built anew for each of several models.
-    program = graphs.trace(lambda z: jacobians.gram(decoder, z), [decoder]).get_concrete_function(
-        tf.TensorSpec((None, means.shape[1])))
+
+    if jacobian is None:
+        # The graph itself, because TensorFlow warns of a tf.function that is built anew for each of several models.
+        program = graphs.trace(lambda z: jacobians.gram(decoder, z), [decoder]).get_concrete_function(
+            tf.TensorSpec((None, means.shape[1])))
+    else:
+        def program(z: tf.Tensor) -> tf.Tensor:
+            J = tf.cast(jacobian(z)["jacobian"], tf.float64)
+            return tf.linalg.matmul(J, J, transpose_a=True)
+
     found = []
     for start in range(0, len(means), BATCH):
         found.append(program(tf.constant(means[start:start + BATCH], tf.float32)).numpy())
@@ -45,8 +58,8 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
         return tf.reshape(jacobians.take_output(decoder(z), "natural"), [tf.shape(z)[0], -1])
 
     def program(z: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        # The gradient's tangents, d of them per example, are rows of one batch: were they vectorised instead, a
-        # loaded decoder would compute gradients of its weights, too.
+        # The tangents, d of them per example, are rows of one batch: were they vectorised instead, a loaded decoder
+        # would compute gradients of its weights, too.
         many, directions = tf.repeat(z, d, axis=0), tf.tile(tf.eye(d), [tf.shape(z)[0], 1])
         with tf.autodiff.ForwardAccumulator(many, directions) as tangents:
             with tf.GradientTape() as tape:
@@ -55,7 +68,9 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
                 total = tf.reduce_sum(data * output - tf.math.softplus(output) if noise_variance is None
                                       else -tf.square(data - output) / (2 * noise_variance))
             gradient = tape.gradient(total, many)
-        H = tangents.jvp(gradient, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-        return flat(z), jacobians.jacobian(decoder, z, output="natural"), tf.reshape(H, [-1, d, d])
+        columns, H = (tangents.jvp(each, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+                      for each in (output, gradient))
+        J = tf.transpose(tf.reshape(columns, [-1, d, tf.shape(x)[1]]), [0, 2, 1])
+        return output[::d], J, tf.reshape(H, [-1, d, d])
 
     return graphs.trace(program, [decoder], input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])

@@ -39,7 +39,7 @@ def examine_columns(model: Any, evaluation: Evaluation, seed: int = 0) -> Column
     wanted = evaluation.codes[:EXAMPLES]
     grams = evaluation.gram[:EXAMPLES] if evaluation.gram is not None else None
     if grams is None or len(grams) < min(ENOUGH, len(wanted)):
-        grams = derivatives.compute_grams(model.decoder, wanted)
+        grams = derivatives.compute_grams(model.decoder, wanted, jacobian=model.jacobian_function)
     return compare_with_rotations(grams, evaluation.verdict.informative, seed) if np.isfinite(grams).all() else None
 
 
