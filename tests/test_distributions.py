@@ -39,6 +39,14 @@ def test_full_normal_sample_is_mean_plus_scale_times_noise():
         assert (np.abs(z[:, b].mean(0) - mean[b]) < 5 * np.sqrt(diagonal / n)).all()
 
 
+@pytest.mark.parametrize("examples", [1, 64])
+def test_noise_is_what_a_multivariate_normal_draws(examples):
+    """Recorded results were drawn so. Both multiply the same draws by 1, so that they are equal bit for bit."""
+    standard = distributions.diagonal_normal(tf.zeros((examples, 3)), tf.zeros((examples, 3)))
+    for seed in ((0, 0), (3, 7), (-1, 2**31 - 1)):
+        np.testing.assert_array_equal(distributions.draw_noise(seed, examples, 3), standard.sample(seed=seed))
+
+
 def test_bernoulli_scores_grey_pixels():
     logits, x = draws(0, 2, 4, 4, 1), np.random.default_rng(1).uniform(size=(2, 4, 4, 1)).astype(np.float32)
     p = 1 / (1 + np.exp(-logits.astype(np.float64)))

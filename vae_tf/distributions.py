@@ -59,8 +59,8 @@ def draw_noise(seed: Seed, examples: Count, latents: arguments.Size) -> tf.Tenso
     batch's noise that belong to them. An example therefore gets the same noise whatever the number of devices.
     """
     device, count = devices.locate_device()
-    shape = (examples * count, latents)
-    whole = tfd.MultivariateNormalDiag(tf.zeros(shape), tf.ones(shape)).sample(seed=seed)
+    # Latent by latent, as TensorFlow Probability's multivariate normal draws it, with which results were recorded.
+    whole = tf.transpose(tf.random.stateless_normal((latents, examples * count), seed))
     return whole if count == 1 else whole[device * examples:(device + 1) * examples]
 
 
