@@ -38,9 +38,9 @@ _STACKED = contextvars.ContextVar("_STACKED", default=True)
 def one_column_at_a_time() -> Iterator[None]:
     """While entered, compute the columns of a Jacobian one after another, and not stacked in one batch.
 
-    Steps of training take less time so in two cases, because they need the gradient of the Jacobian. In a step that XLA
-    compiles, the gradient of what `tf.vectorized_map` makes is compiled anew at every step, which takes seconds. And
-    convolutions' gradients of d small batches take less time than those of one that is d times as large.
+    Training needs the gradient of the Jacobian, which takes less time in this way in two cases. In a step that XLA
+    compiles, the gradient of the function that `tf.vectorized_map` makes would be compiled anew at every step, which
+    takes seconds. And for convolutions, the gradients of d small batches take less time than those of one large batch.
     """
     token = _STACKED.set(False)
     try:
@@ -158,7 +158,7 @@ def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward
 
 
 def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
-    """d f / d z_j [d, B, n], as gradients of J^T u, which is linear in u: that along z_j is the column j of J.
+    """Return d f / d z_j [d, B, n]. J^T u is linear in u, and the gradient of its entry j by u is the column j of J.
 
     The decoder runs once, and its linearisation on d tangents. `tf.autodiff.ForwardAccumulator` would make a function
     of TensorFlow's for each operation, all of which `tf.vectorized_map` has to trace and to rewrite.
