@@ -40,6 +40,9 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
         return {name: strategy.reduce("MEAN", term, axis=None)
                 for name, term in strategy.run(train_step, args=batch).items()}
 
+    # The gradient of a convolutional decoder's Jacobian takes less time column by column.
+    convolutional = any(len(variable.shape) == 4 for variable in program.models[0].variables)
+    columns = jacobians.one_column_at_a_time if convolutional else contextlib.nullcontext
     compiled = update
     if jit_compile is True:
         # XLA draws other noise from a seed, so it does not draw any. It is given a graph that was made without it:
@@ -47,12 +50,11 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
         plain = graphs.trace(update, program.models)
         step_spec, x_spec, *u_spec = batch_spec
         noise_spec = tf.TensorSpec((x_spec.shape[0], program.models[0].noise_size))
-        plain.get_concrete_function(step_spec, noise_spec, x_spec, *u_spec)
+        with columns():
+            plain.get_concrete_function(step_spec, noise_spec, x_spec, *u_spec)
         compiled = tf.function(lambda *given: plain(*given), autograph=False, jit_compile=True)
     one_step = graphs.trace(everywhere if tf.distribute.has_strategy() else train_step, program.models)
-    # The gradient of a convolutional decoder's Jacobian takes less time this way.
-    convolutional = any(len(variable.shape) == 4 for variable in program.models[0].variables)
-    with jacobians.one_column_at_a_time() if convolutional else contextlib.nullcontext():
+    with columns():
         names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)
