@@ -79,6 +79,32 @@ def test_singular_matrices_are_covariances_of_data_and_not_of_densities():
         theory.gaussian_kl(np.zeros((2, 2)), np.stack([eye, INDEFINITE]), 0.0, eye)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_covariances_in_float32_have_the_rank_of_their_data(seed):
+    """Rounding left eigenvalues of -1e-7, for which an inner function refused what the outer one had accepted."""
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((2_000, 3)).astype(np.float32) @ random.standard_normal((3, 20)).astype(np.float32)
+    C = x.T @ x / np.float32(len(x))
+    assert C.dtype == np.float32 and np.linalg.eigvalsh(C.astype(np.float64))[0] < 0
+    exact = x.astype(np.float64).T @ x.astype(np.float64) / len(x)
+    for ours, other in zip(theory.linear_beta_vae(C, 3, 2.0, 0.1)[-4:], theory.linear_beta_vae(exact, 3, 2.0, 0.1)[-4:],
+                           strict=True):
+        np.testing.assert_allclose(ours, other, rtol=1e-4)      # float32 sums of 2,000 terms
+    np.testing.assert_allclose(theory.ppca_by_em(C, 3, steps=2)[1], theory.ppca_by_em(exact, 3, steps=2)[1], rtol=1e-4)
+    for fit, latents in ((theory.ppca, 3), (theory.linear_noise_variance, 3)):
+        with pytest.raises(InputError, match=r"explain data of rank 3 whole|3 eigenvalues above 0 for that many"):
+            fit(C, latents)
+
+
+def test_eigenvalues_that_are_equal_in_float32_are_equal():
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((6, 6)))[0]
+    C = (Q * [4, 4, 2, 1, 1, 1]) @ Q.T
+    for dtype in (np.float32, np.float64):
+        np.testing.assert_array_equal(theory.linear_beta_vae(C.astype(dtype), 4, 1.0, 0.1).multiplicity, [2, 2, 1, 3])
+        turned = Q[:, :2] @ [[0.6, 0.8], [-0.8, 0.6]]       # within the equal pair, which is no turn
+        assert theory.turn_angle(C.astype(dtype), turned, 1.0, 0.1) == 0
+
+
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize("name", COMPUTED)
 def test_arrays_of_narrow_types_give_what_float64_gives(name, dtype):

@@ -88,6 +88,20 @@ def test_inference_error_is_zero_at_beta_one_alone():
     assert max(elbos) == elbos[2]
 
 
+@pytest.mark.parametrize("s2", [1e-4, 1e-12, 1e-20])
+def test_inference_error_keeps_its_digits_where_noise_is_small(s2):
+    """It was -0.89 nats at s^2 = 1e-16, from second moments whose difference had no digits left."""
+    spectrum, beta = np.array([3.0, 2, 1, 0.5]), 2.0
+    Q = np.linalg.qr(np.random.default_rng(0).standard_normal((4, 4)))[0]
+    C, noise = (Q * spectrum) @ Q.T, beta * s2
+    # Along each axis: KL(N(w x, v) || N(f x, e)), with x of variance l and a decoder d of squared length l - noise.
+    d = np.sqrt(spectrum - noise)
+    w, v, f, e = d / spectrum, noise / spectrum, d / (d**2 + s2), s2 / (d**2 + s2)
+    expected = np.sum(v / e - 1 - np.log(v / e) + (w - f) ** 2 * spectrum / e) / 2
+    assert theory.linear_beta_vae(C, 4, beta, s2).mie == pytest.approx(expected, rel=1e-9)
+    assert theory.linear_beta_vae(C, 4, 1.0, s2).mie == pytest.approx(0, abs=1e-9)
+
+
 BETAS = np.geomspace(0.1, 20, 25)
 
 

@@ -90,28 +90,38 @@ def check_orthogonal(name: str, value: ArrayLike) -> Floats:
 def find_rounding(jacobian: ArrayLike) -> Floats:
     """Return how far the singular values of a Jacobian [..., n, d] are known [...], in float64 or in its own type.
 
-    Entries that are rounded to eps move each singular value by eps ||J||_F at most (Weyl), and LAPACK computes them to
-    about max(n, d) eps s_1 of float64. Differences up to ten times the larger of the two are taken for rounding.
+    Entries that are rounded to eps move each singular value by eps ||J||_F at most (Weyl).
     """
-    given = np.asarray(jacobian)
-    norm = np.linalg.norm(given.astype(np.float64), axis=(-2, -1))
-    return 10 * norm * np.maximum(_find_eps(given), max(given.shape[-2:]) * np.finfo(np.float64).eps)
+    return np.linalg.norm(np.asarray(jacobian, np.float64), axis=(-2, -1)) * find_relative_rounding(jacobian)
+
+
+def find_relative_rounding(matrix: ArrayLike) -> float:
+    """Return how far singular values or eigenvalues of a matrix [..., n, d] are known, relative to the largest.
+
+    Entries are rounded to eps of their type, and LAPACK computes the values to about max(n, d) eps of float64.
+    Differences up to ten times the larger of the two are taken for rounding.
+    """
+    given = np.asarray(matrix)
+    return 10 * max(_find_eps(given), max(given.shape[-2:]) * float(np.finfo(np.float64).eps))
 
 
 def check_covariance(name: str, value: ArrayLike, sizes: str = "[n, n]") -> Floats:
     """Return a covariance [..., n, n] in float64; it may be singular.
 
-    A negative eigenvalue counts as rounding, as an asymmetry does. Zero in place of such an eigenvalue would do as
-    well.
+    A negative eigenvalue counts as rounding, as an asymmetry does, and the result has 0 in its place.
 
     Raises:
         InputError: not square, not finite, not symmetric, or with a negative eigenvalue.
     """
     C, rounding = check_symmetric(name, value, sizes)
-    least = np.linalg.eigvalsh(C)[..., 0]
+    eigenvalues, Q = np.linalg.eigh(C)
+    least = eigenvalues[..., 0]
     if (least < -rounding).any():
         raise InputError(f"{name}: expected a matrix without negative eigenvalues; got one of {least.min():.3g}")
-    return C
+    if (least >= 0).all():
+        return C
+    mended = (Q * np.maximum(eigenvalues, 0)[..., np.newaxis, :]) @ np.swapaxes(Q, -1, -2)
+    return np.where((least < 0)[..., np.newaxis, np.newaxis], mended, C)
 
 
 def check_positive_definite(name: str, value: ArrayLike) -> Floats:
@@ -120,7 +130,8 @@ def check_positive_definite(name: str, value: ArrayLike) -> Floats:
     Raises:
         InputError: not square, not finite or not symmetric; or an eigenvalue is not above 0.
     """
-    C = check_covariance(name, value, "[..., d, d]")
+    check_covariance(name, value, "[..., d, d]")
+    C = np.asarray(value, np.float64)
     least = np.linalg.eigvalsh(C)[..., 0]
     if (least <= 0).any():
         raise InputError(f"{name}: expected a positive definite matrix; got an eigenvalue of {least.min():.3g}")

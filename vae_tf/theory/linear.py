@@ -19,13 +19,10 @@ from vae_tf.theory.checks import (
     Variances,
     check_covariance,
     check_positive_definite,
+    find_relative_rounding,
 )
 from vae_tf.theory.inference import best_signed_permutation
 from vae_tf.typing import ArrayLike, Booleans, Floats, Integers
-
-# Eigenvalues of a computed covariance are known to n eps l_1 by LAPACK's bound; its entries, which are sums over
-# examples, add to that. Differences up to this many times the bound are taken for rounding.
-ROUNDINGS = 10
 
 
 class PPCA(NamedTuple):
@@ -86,8 +83,7 @@ def ppca(covariance: Covariance, latents: Count, noise_variance: Positive | None
         InputError: not a covariance, or latents or a noise variance out of range; or a noise variance is to be found
             and k latents explain the data whole, so that the likelihood grows without bound as it goes to 0.
     """
-    C = _check(covariance, latents)
-    eigenvalues, Q, rounding = _decompose(C)
+    C, eigenvalues, Q, rounding = _decompose(covariance, latents)
     if noise_variance is None:
         if latents == len(C):
             raise InputError(f"latents: expected fewer than {len(C)}, the size of the data, so that noise is left; "
@@ -181,10 +177,12 @@ def linear_inference_error(covariance: Covariance, encoder: Encoder, variances: 
     E = check_positive_definite("posterior.covariance", Sizes("k k").check(
         "posterior.covariance", posterior.covariance, known))
     precision = np.linalg.inv(E)
-    second = encoder @ covariance @ encoder.T + np.diag(variances)
-    cross = encoder @ covariance @ F.T
-    P = best_signed_permutation(second, cross, precision) if matched else np.eye(len(E))
-    quadratic = P @ second @ P.T - P @ cross - cross.T @ P.T + F @ covariance @ F.T
+    P = np.eye(len(E))
+    if matched:
+        P = best_signed_permutation(encoder @ covariance @ encoder.T + np.diag(variances), encoder @ covariance @ F.T,
+                                    precision)
+    difference = P @ encoder - F        # of the means first: a difference of their second moments would lose its digits
+    quadratic = difference @ covariance @ difference.T + P @ np.diag(variances) @ P.T
     return float((np.sum(precision * quadratic) - np.log(variances).sum() + np.linalg.slogdet(E)[1] - len(E)) / 2)
 
 
@@ -194,8 +192,7 @@ def critical_betas(covariance: Covariance, latents: Count, noise_variance: Posit
 
     At beta >= l_j / s^2, up to rounding, latent j is passive: its column is 0, and its posterior is the prior.
     """
-    C = _check(covariance, latents)
-    return _decompose(C)[0][:latents] / noise_variance
+    return _decompose(covariance, latents)[1][:latents] / noise_variance
 
 
 @arguments.check
@@ -205,7 +202,8 @@ def linear_beta_vae(covariance: Covariance, latents: Count, beta: Positive = 1.0
 
     With covariance C = Q diag(l) Q^T and noise variance s^2 the optimum is that of PPCA with noise beta s^2:
     D = Q_k (diag(l) - beta s^2 I)_+^{1/2}, W = (D^T D + beta s^2 I)^{-1} D^T, variances
-    beta s^2 / (||d_j||^2 + beta s^2). Latent j is passive if and only if l_j <= beta s^2, up to rounding, 10 n eps l_1.
+    beta s^2 / (||d_j||^2 + beta s^2). Latent j is passive if and only if l_j <= beta s^2, up to rounding, which
+    is 10 l_1 times the larger of n eps of float64 and eps of the covariance's type.
     Other optima differ in the signs and order of the latents; LinearOptimum.multiplicity says where more is open.
 
     Args:
@@ -220,12 +218,11 @@ def linear_beta_vae(covariance: Covariance, latents: Count, beta: Positive = 1.0
     Raises:
         InputError: not a covariance, or an argument out of range.
     """
-    C = _check(covariance, latents)
-    D = ppca(C, latents, beta * noise_variance).weights
+    C, eigenvalues, _, rounding = _decompose(covariance, latents)
+    D = ppca(covariance, latents, beta * noise_variance).weights
     W, v = linear_encoder(D, beta, noise_variance)
     reconstruction, kl = linear_terms(C, D, W, v, noise_variance)
     mie = linear_inference_error(C, W, v, linear_posterior(D, noise_variance))
-    eigenvalues, _, rounding = _decompose(C)
     group = _group(eigenvalues, rounding)
     return LinearOptimum(D, W, v, (D**2).sum(0) > 0, np.bincount(group)[group][:latents], reconstruction, kl,
                          -reconstruction - kl, mie)
@@ -248,8 +245,7 @@ def linear_noise_variance(covariance: Covariance, latents: Count, beta: Positive
         InputError: not a covariance, or an argument out of range; or the objective falls without bound as s^2 goes to
             0, which needs k latents that explain the data whole, and r beta < n for data of rank r.
     """
-    C = _check(covariance, latents)
-    eigenvalues, _, rounding = _decompose(C)
+    C, eigenvalues, _, rounding = _decompose(covariance, latents)
     n, rank = len(C), np.count_nonzero(eigenvalues > rounding)
     if latents >= rank and rank * beta < n:
         raise InputError(f"covariance: expected more than {latents} eigenvalues above 0 for that many latents; it has "
@@ -276,8 +272,7 @@ def turn_angle(covariance: Covariance, decoder: Decoder, beta: Positive = 1.0, n
         beta, noise_variance: the weight of the KL and the likelihood's variance of the linear beta-VAE.
     """
     k = decoder.shape[1]
-    C = _check(covariance, k)
-    eigenvalues, Q, rounding = _decompose(C)
+    _, eigenvalues, Q, rounding = _decompose(covariance, k)
     group, excess = _group(eigenvalues, rounding), eigenvalues - beta * noise_variance
     angle = 0.0
     for g in np.unique(group[:k][excess[:k] > rounding]):
@@ -293,16 +288,15 @@ def _group(eigenvalues: Floats, rounding: float) -> Integers:
     return np.cumsum(np.append(0, -np.diff(eigenvalues) > rounding))
 
 
-def _decompose(C: Floats) -> tuple[Floats, Floats, float]:
-    """Return eigenvalues, the largest first; eigenvectors as columns; and the size of differences that are rounding."""
-    eigenvalues, Q = np.linalg.eigh(C)
-    rounding = ROUNDINGS * len(C) * np.finfo(np.float64).eps * max(eigenvalues[-1], 0)
-    return eigenvalues[::-1], Q[:, ::-1], rounding
+def _decompose(covariance: ArrayLike, latents: int) -> tuple[Floats, Floats, Floats, float]:
+    """Return a covariance in float64, its eigenvalues and eigenvectors, and the size of differences that are rounding.
 
-
-def _check(covariance: ArrayLike, latents: int) -> Floats:
-    """Return the covariance in float64; raise InputError if it is none, or if there are more latents than data."""
+    The largest eigenvalue is the first, and eigenvectors are columns. An InputError is raised if it is no covariance,
+    or if there are more latents than data.
+    """
     C = check_covariance("covariance", covariance)
     if not 1 <= latents <= len(C):
         raise InputError(f"latents: expected 1 to {len(C)}, the size of the data; got {latents}")
-    return C
+    eigenvalues, Q = np.linalg.eigh(C)
+    rounding = find_relative_rounding(covariance) * max(eigenvalues[-1], 0)
+    return C, eigenvalues[::-1], Q[:, ::-1], rounding

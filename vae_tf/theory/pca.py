@@ -7,7 +7,14 @@ import numpy as np
 from vae_tf import arguments
 from vae_tf.arguments import Count, NotNegative, Seed, Sizes
 from vae_tf.errors import InputError
-from vae_tf.theory.checks import Covariance, Decoder, Encoder, check_covariance, check_positive
+from vae_tf.theory.checks import (
+    Covariance,
+    Decoder,
+    Encoder,
+    check_covariance,
+    check_positive,
+    find_relative_rounding,
+)
 from vae_tf.theory.linear import PPCA, linear_log_likelihood
 from vae_tf.typing import ArrayLike, Floats
 
@@ -85,7 +92,7 @@ def ppca_by_em(covariance: Covariance, latents: Count, steps: Count = 10_000, to
         raise InputError(f"latents: expected 1 to {n - 1}, fewer than the size of the data; got {latents}")
     s2 = float(np.trace(C)) / n
     check_positive(**{"trace of the covariance": s2})
-    smallest = 10 * n * np.finfo(np.float64).eps * s2
+    smallest = find_relative_rounding(covariance) * s2
     W = np.sqrt(s2) * np.random.default_rng(seed).standard_normal((n, latents))
     likelihoods = [linear_log_likelihood(C, W, s2)]
     for _ in range(steps):
