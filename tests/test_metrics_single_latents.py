@@ -6,6 +6,7 @@ import reference
 from codes import EXACT, grid, noisy
 
 from vae_tf import metrics
+from vae_tf.errors import InputError
 from vae_tf.metrics import splitting
 
 
@@ -46,6 +47,14 @@ def test_disentanglement_score_against_loops(regression):
     np.testing.assert_allclose(scored.parts["normaliser"], normaliser, atol=1e-12)
     top = np.sort(performance, axis=0)
     assert scored.score == pytest.approx(np.mean((top[-1] - top[-2]) / normaliser), abs=1e-12)
+
+
+def test_classes_that_do_not_recur_are_refused():
+    """Perfect codes had the score 0, which the report took for an answer; as continuous factors they have 1."""
+    factors = np.random.default_rng(0).integers(0, 100_000, (1_000, 2))
+    with pytest.raises(InputError, match=r"factors: expected classes that recur; got \d+ distinct values of factor 0"):
+        metrics.disentanglement_score(factors / 1.0, factors)
+    assert metrics.disentanglement_score(factors / 1.0, factors, "continuous").parts["bounded"] > 0.98
 
 
 def test_perfect_codes_in_regression_exceed_one():

@@ -92,8 +92,7 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
     if look is not None:
         look(select_factors(_encode(model, dataset, indices[:BATCH], asked.seed)[0], asked.factors))
     codes, terms = _encode(model, dataset, indices, asked.seed)
-    scored = score(codes, asked.list_metrics_of_codes(), progress=progress, keep=keep,
-                   **{name: getattr(asked, name) for name in options if name != "around"})
+    scored = _score(_prepare(codes), dataclasses.replace(asked, names=asked.list_metrics_of_codes()), progress, keep)
     bound = metrics.elbo_terms(terms)
     measured = {name: {"examples": len(indices), "seed": asked.seed} for name in bound}
     history = {name: metrics.Result(**of) for name, of in model.card.get("history", {}).items()}
@@ -169,8 +168,10 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
           keep: pathlib.Path | None = None, **options: Any) -> Evaluation:
     """Score Codes: every metric with its chance level and interval, in parallel.
 
+    Where there are more rows than `examples`, rows are drawn at random, as `Options` says.
+
     Args:
-        codes: Codes.
+        codes: Codes, in any order.
         names: names of metrics.METRICS, see `Options`.
         progress: called with (done, total) after each piece of work.
         keep: a file that keeps what was computed, so that the same call goes on where an earlier one stopped; `forget`
@@ -181,9 +182,25 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
         InputError: unknown metric or factor, or no active latents to be found.
     """
     asked = Options(names, **options)
+    codes = _prepare(codes)
+    rows = np.arange(len(codes.mean))
+    if len(rows) > asked.examples:
+        rows = np.random.default_rng(asked.seed).permutation(rows)[:count_examples(asked.names or (), asked.examples)]
+        codes = codes.take_rows(rows)
+    return _score(codes, asked, progress, keep)._replace(indices=rows)
+
+
+def _prepare(codes: Codes) -> Codes:
+    """Return Codes that were checked, and whose factors have kinds."""
     check_codes(codes)
-    if codes.factors is not None:       # decided for all rows, because a part of the rows might look like another kind
-        codes = codes._replace(kinds=factor_kinds.decide(np.asarray(codes.factors), codes.kinds))
+    if codes.factors is None:
+        return codes
+    # The kinds are decided for all rows, because a part of the rows might look like another kind.
+    return codes._replace(kinds=factor_kinds.decide(np.asarray(codes.factors), codes.kinds))
+
+
+def _score(codes: Codes, asked: Options, progress: Progress | None, keep: pathlib.Path | None) -> Evaluation:
+    """Score Codes that are prepared, whose rows are in random order and as many as the metrics need."""
     codes = select_factors(codes, asked.factors)
     mean, posterior, latents = codes.mean, codes.take_rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
     polarised, absent = measure_regime(posterior, asked.passive_kl, asked.seed)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -111,14 +112,19 @@ def find_classes(factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | 
         InputError: a discrete factor most of whose values occur once; no class can be learned from those.
     """
     kinds = factor_kinds.decide(factors, kinds)
-    for k in np.flatnonzero([kind != "continuous" for kind in kinds]):
+    check_recurring(factors, kinds, [kind != "continuous" for kind in kinds])
+    columns = [discretise(column, bins) if kind == "continuous" else column
+               for column, kind in zip(factors.T, kinds, strict=True)]
+    return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], -1)
+
+
+def check_recurring(factors: np.ndarray, kinds: Sequence[str], classified: Sequence[bool]) -> None:
+    """Raise InputError if a factor [N, K] that is classified has values most of which occur once."""
+    for k in np.flatnonzero(classified):
         if not factor_kinds.recurs(factors[:, k]):
             raise InputError(f"factors: expected classes that recur; got {len(np.unique(factors[:, k]))} distinct "
                              f"values of factor {k}, which is {kinds[k]}, in {len(factors)} rows; give more rows, or "
                              "say that its kind is continuous")
-    columns = [discretise(column, bins) if kind == "continuous" else column
-               for column, kind in zip(factors.T, kinds, strict=True)]
-    return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], -1)
 
 
 def find_varying(metric: str, factors: np.ndarray) -> np.ndarray:

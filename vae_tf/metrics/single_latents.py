@@ -11,7 +11,7 @@ from vae_tf.kinds import decide
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.one_latent_svm import predict_classes
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
+from vae_tf.metrics.result import Result, check_arrays, check_recurring, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 SVM_COST = 0.01         # of sap, as in disentanglement_lib
@@ -47,12 +47,14 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
         Result; parts: gap [K], latent [K] (m), performance A [d, K], normaliser M [K], kinds [K], bounded.
 
     Raises:
-        InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
+        InputError: shapes that disagree, NaN, too few rows, no factor that varies, or a categorical one most of whose
+            values occur once.
     """
     from sklearn.neighbors import NearestNeighbors
 
     codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
+    check_recurring(factors, kinds, [kind == "categorical" for kind in kinds])
     train, test = split_rows(len(codes), 0.2, seed)
     if neighbours > len(train):
         raise InputError(f"neighbours: expected at most {len(train)}, the training rows; got {neighbours}")
@@ -77,16 +79,21 @@ def _measure_factor(v: np.ndarray, classify: bool, nearest: Sequence[np.ndarray]
                     ) -> tuple[np.ndarray, float, float, float]:
     """Return, for a factor v [N], A [d] of each latent alone, M, and the best constant's and a perfect score."""
     if classify:
-        classes, v = np.unique(v, return_inverse=True)
         normaliser = float(np.unique(v[test], return_counts=True)[1].max() / len(test))
         constant, perfect = normaliser, 1.0
-        votes = ((v[rows][..., np.newaxis] == np.arange(len(classes))).sum(1) for rows in nearest)
-        performance = [np.mean(of_latent.argmax(1) == v[test]) for of_latent in votes]
+        performance = [np.mean(_find_commonest(v[rows]) == v[test]) for rows in nearest]
     else:
         constant, perfect = 0.0, float(v[test].std())
         normaliser = perfect
         performance = [perfect - np.sqrt(np.mean((v[rows].mean(1) - v[test])**2)) for rows in nearest]
     return np.array(performance), normaliser, constant, perfect
+
+
+def _find_commonest(values: np.ndarray) -> np.ndarray:
+    """Return the commonest value in each row [N] of values [N, neighbours]; the smallest of those as common."""
+    ordered = np.sort(values, 1)
+    counts = np.stack([(ordered == column[:, np.newaxis]).sum(1) for column in ordered.T], 1)
+    return np.take_along_axis(ordered, counts.argmax(1)[:, np.newaxis], 1)[:, 0]
 
 
 @register(needs=("codes", "factors"), learns=True, range=(0, 1), unchanged_by=("permutation", "sign"),
