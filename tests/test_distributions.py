@@ -85,6 +85,13 @@ def test_gaussian_of_variance_half_is_the_squared_error(kind):
     assert len(distributions.Likelihood(kind).trainable_variables) == (kind == "gaussian_learned")
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("kind", distributions.LIKELIHOODS)
+def test_likelihoods_of_outputs_of_any_type(kind, dtype):
+    likelihood = distributions.Likelihood(kind).make_distribution(tf.zeros((3, 6), dtype))
+    assert likelihood.mean().dtype == dtype
+
+
 def test_standard_normal_log_density():
     z = draws(0, 3, 4)
     expected = [sum(reference.normal_log_pdf(v, 0, 1) for v in row) for row in z]

@@ -2,11 +2,14 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_probability as tfp
 from cases import build, dataset
 
 from vae_tf import export, jacobians, networks
 from vae_tf.errors import InputError
 from vae_tf.metrics import dto
+
+tfd = tfp.distributions
 
 SHAPES = {"conv_bhowal": (16, 16, 1), "conv_faces": (16, 16, 1), "conv_locatello": (16, 16, 1),
           "mlp_dsprites": (6, 6, 1), "mlp_mnist": (6, 6, 1)}
@@ -115,6 +118,18 @@ def test_models_and_exports_mean_and_natural(network, shape, likelihood, tmp_pat
     if likelihood == "bernoulli":       # d p / dz = p (1 - p) d logit / dz
         p = exported.decode(z)["mean"].reshape(len(z), -1, 1)
         np.testing.assert_allclose(mean, p * (1 - p) * natural, rtol=1e-4, atol=1e-6)
+
+
+def test_the_natural_parameter_of_probabilities_is_their_logit():
+    z, W = tf.constant([[0.3, -0.2]]), tf.constant([[1.0, 2.0], [3.0, -1.0]])
+
+    def decode(**given):
+        return tfd.Independent(tfd.Bernoulli(**given), 1)
+
+    by_logits = jacobians.jacobian(lambda z: decode(logits=z @ W), z, output="natural")
+    by_probs = jacobians.jacobian(lambda z: decode(probs=tf.sigmoid(z @ W)), z, output="natural")
+    np.testing.assert_allclose(by_logits[0], tf.transpose(W))
+    np.testing.assert_allclose(by_probs, by_logits, rtol=1e-5)      # float32
 
 
 @pytest.mark.parametrize(("rows", "chunk"), [(1, 32), (7, 3), (6, 3), (0, 2)])

@@ -55,5 +55,14 @@ def test_fewer_latents_than_factors_constant_latents_and_copies():
     assert found.score == pytest.approx(1, abs=1e-9) and np.isnan(found.parts["per_factor"][1])
 
 
+def test_factors_that_follow_from_others_add_no_pair():
+    """Indicators of a class sum to 1, so that one of them follows from the rest; the missing pair counted 0."""
+    rng = np.random.default_rng(0)
+    indicators = np.eye(3)[rng.integers(0, 3, 600)]
+    found = metrics.weak_mcc(indicators @ rng.standard_normal((3, 3)), indicators)
+    assert found.score == pytest.approx(1) and len(found.parts["per_pair"]) == 2
+    assert metrics.weak_mcc(rng.standard_normal((600, 1)), indicators).parts["per_pair"][1] == 0    # a missing latent
+
+
 def test_each_has_the_name_of_the_literature():
     assert [metrics.find_name(name) for name in ("strong_mcc", "cca")] == ["mcc", "weak_mcc"]

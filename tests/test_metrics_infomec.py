@@ -73,3 +73,9 @@ def test_explicitness_is_relative_to_a_guess_of_all_classes_alike():
 def test_codes_that_say_nothing_are_refused(codes, message):
     with pytest.raises(InputError, match=message):
         metrics.infomec(codes, np.arange(len(codes))[:, np.newaxis] % 4)
+
+
+def test_a_factor_in_a_single_bin_does_not_vary():
+    codes, factors = np.random.default_rng(0).standard_normal((2, 40, 2))
+    with pytest.raises(InputError, match="factors: expected at least one that varies"):
+        metrics.infomec(codes, factors, bins=1)

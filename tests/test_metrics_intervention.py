@@ -107,6 +107,19 @@ def test_a_sampler_that_encodes_when_asked():
         assert metric(encoded).score == metric(metrics.make_sampler(standardised(factors), factors)).score
 
 
+@pytest.mark.parametrize("metric", [metrics.beta_vae_score, metrics.factor_vae_score, metrics.irs])
+def test_samplers_of_any_arrays_are_checked(metric):
+    factors = grid(*SIZES, copies=2)
+    codes = standardised(factors)
+    assert metric(metrics.Sampler(codes.__getitem__, factors.tolist())).score == metric(
+        metrics.Sampler(codes.__getitem__, factors)).score
+    with pytest.raises(InputError, match="factors: expected finite values; got 1 NaN"):
+        metric(metrics.Sampler(codes.__getitem__, np.where(np.arange(len(factors))[:, np.newaxis] == [3, -1, -1],
+                                                           np.nan, factors)))
+    with pytest.raises(InputError, match=r"codes_at: expected codes of \d+ rows, one for each index; got 1"):
+        metric(metrics.Sampler(lambda indices: codes[:1], factors))
+
+
 def test_factor_vae_score_needs_two_rows():
     with pytest.raises(InputError, match="codes: expected at least 2 rows for a variance; got 1"):
         metrics.factor_vae_score(metrics.make_sampler(np.ones((1, 2)), np.ones((1, 2), int)))

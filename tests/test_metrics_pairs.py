@@ -95,11 +95,14 @@ def test_a_latent_that_holds_a_factor_in_part_is_consistent_and_a_factor_in_two_
 
 def test_special_cases():
     factors = grid(3, 4)
+    # Beside a latent that moves, no other can move: its factor has 1. Constant latents are partners of no factor.
+    alone = np.stack([factors[:, 0], np.full(12, 0.1)], -1).astype(float)
+    assert metrics.restrictiveness(alone, factors).score == 0.5
     assert metrics.restrictiveness(factors[:, :1].astype(float), factors).parts["matrix"].tolist() == [[1, 1]]
     constant = np.hstack([factors.astype(float), np.full((12, 1), 0.1)])
     for name in ("consistency", "restrictiveness"):
         assert metrics.METRICS[name](constant, factors).score == pytest.approx(1, abs=1e-12)
-        assert metrics.METRICS[name](np.full((12, 2), 0.1), factors).score == (0 if name == "consistency" else 1)
+        assert metrics.METRICS[name](np.full((12, 2), 0.1), factors).score == 0
     diagonal = np.repeat(np.arange(4), 2)[:, np.newaxis] * [1, 1]       # no factor ever changes alone
     with pytest.raises(InputError, match="restrictiveness expects rows that share all factors but one; there are none"):
         metrics.restrictiveness(diagonal.astype(float), diagonal)

@@ -212,6 +212,7 @@ def rows(*deltas, every=500):
     (rows(0.01, 0.01, 0.03), 0.0, None),                        # 3 % is not below 3 %
     (rows(0.01, float("nan"), 0.01), 0.0, 1500),
     (rows(*[0.01] * 200), 1 - 1 / 200, 500),
+    ([{"step": 0, "delta_kl": 0.01}], 1.0, 0),                  # before the first step
 ])
 def test_polarised_fraction(history, share, since):
     result = metrics.polarised_fraction(history)

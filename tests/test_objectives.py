@@ -2,8 +2,11 @@ import numpy as np
 import pytest
 import reference
 import tensorflow as tf
+import tensorflow_probability as tfp
 
 from vae_tf import distributions, objectives
+
+tfd = tfp.distributions
 
 
 def draws(seed, *shape):
@@ -53,6 +56,15 @@ def test_kl_decomposition_against_loops(estimator):
     for got, want in zip(parts.values(), expected, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)     # sums of a dozen float32 terms of size 10
     np.testing.assert_allclose(sum(parts.values()), q.log_prob(z) - p.log_prob(z), rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
+def test_posteriors_of_any_type(dtype):
+    q = tfd.MultivariateNormalDiag(tf.zeros((4, 2), dtype), tf.constant([[0.1, 1.0]] * 4, dtype))
+    p = tfd.MultivariateNormalDiag(tf.zeros(2, dtype), tf.ones(2, dtype))
+    found = {**objectives.polarised_kl(q, p), **objectives.kl_decomposition(q, p, tf.zeros((4, 2), dtype), 100)}
+    assert {value.dtype.name for value in found.values()} == {dtype}
+    assert float(found["active_latents"]) == 1
 
 
 @pytest.mark.parametrize("estimator", objectives.TC_ESTIMATORS)

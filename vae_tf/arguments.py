@@ -141,7 +141,8 @@ Share = Annotated[float, Number(low=0, high=1)]
 Size = Annotated[int, Whole(1, checks.LARGEST_INTEGER)]
 Width = Annotated[int, Whole(1, 2**53)]     # of layers whose weights are only counted, to estimate their memory
 FromZero = Annotated[int, Whole(0, checks.LARGEST_INTEGER)]
-SeedOfWeights = Annotated[int, Whole(0, 2_000_000)]       # a thousand layers' seeds each, which int32 holds
+LARGEST_SEED = 2_000_000        # of what takes a thousand seeds each, such as a network's layers, which int32 holds
+SeedOfWeights = Annotated[int, Whole(0, LARGEST_SEED)]
 Variance = Annotated[float, Number(low=checks.SMALLEST_FLOAT, high=checks.LARGEST_FLOAT)]
 Weight = Annotated[float, Number(low=0, high=checks.LARGEST_FLOAT)]
 PathLike = Annotated[str | pathlib.Path, Path()]

@@ -125,5 +125,5 @@ class Likelihood(keras.layers.Layer):
         if self.kind == "bernoulli":
             # The dtype is float32, because grey images are scored too, by x log p + (1 - x) log(1 - p).
             return tfd.Independent(Bernoulli(logits=output, dtype=tf.float32), event_rank)
-        stddev = tf.exp(0.5 * tf.convert_to_tensor(self.log_variance))
+        stddev = tf.cast(tf.exp(0.5 * tf.convert_to_tensor(self.log_variance)), output.dtype)
         return tfd.Independent(tfd.Normal(output, stddev), event_rank)

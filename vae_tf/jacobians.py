@@ -142,9 +142,8 @@ def take_output(decoded: Any, output: str = "mean") -> tf.Tensor:
     if isinstance(decoded, dict):
         return decoded.get("logits", decoded["mean"]) if output == "natural" else decoded["mean"]
     if hasattr(decoded, "mean") and not tf.is_tensor(decoded):
-        bernoulli = getattr(decoded, "distribution", None)
-        logits = getattr(bernoulli, "logits", None) if output == "natural" else None
-        return decoded.mean() if logits is None else logits
+        find_logits = getattr(getattr(decoded, "distribution", None), "logits_parameter", None)     # of probs, too
+        return find_logits() if output == "natural" and find_logits else decoded.mean()
     return decoded
 
 

@@ -67,7 +67,7 @@ def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
     check_pair(posterior, prior)
     shift = (posterior.mean() - prior.mean()) / prior.stddev()
     log_ratio = 2 * tf.math.log(posterior.stddev() / prior.stddev())                     # [B, d]
-    active = tf.cast(tf.reduce_mean(tf.exp(log_ratio), 0) < threshold, tf.float32)       # [d]
+    active = tf.cast(tf.reduce_mean(tf.exp(log_ratio), 0) < threshold, log_ratio.dtype)  # [d]
     form = tf.reduce_mean(tf.reduce_sum(active * (shift ** 2 - log_ratio - 1) / 2, -1))
     total = tf.reduce_mean(tf.reduce_sum(kl_per_latent(posterior, prior), -1))
     return {"kl_polarised": form, "delta_kl": tf.math.divide_no_nan(tf.abs(total - form), total),
@@ -135,7 +135,7 @@ def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: Ro
         raise InputError(f"z: expected {posterior.dtype.name} of shape {shape}, a sample of the posterior for each "
                          f"example; got {z.dtype.name} of shape {z.shape}")
     mean, stddev = (devices.gather_batch(x) for x in (posterior.mean(), posterior.stddev()))
-    log_weights = TC_ESTIMATORS[estimator](tf.shape(mean)[0], examples)                  # [B, B]
+    log_weights = tf.cast(TC_ESTIMATORS[estimator](tf.shape(mean)[0], examples), z.dtype)        # [B, B]
     device, count = devices.locate_device()
     if count > 1:                                                     # the samples of this device, under all posteriors
         log_weights = log_weights[device * tf.shape(z)[0]:(device + 1) * tf.shape(z)[0]]

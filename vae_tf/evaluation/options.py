@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from vae_tf import activity, checks, metrics
+from vae_tf import activity, arguments, checks, metrics
 from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import LATENTS
 
@@ -43,8 +43,9 @@ class Options:
         object.__setattr__(self, "names", metrics.list_default_names() if self.names is None else
                            tuple(map(metrics.find_name, self.names)))
         metrics.check_names(self.names)     # type: ignore[arg-type]
-        for name, low in (("examples", 1), ("around", 1), ("seed", 0), ("jobs", 1)):
-            checks.check_whole(name, getattr(self, name), low, checks.LARGEST_INTEGER)
+        for name, low, high in (("examples", 1, checks.LARGEST_INTEGER), ("around", 1, checks.LARGEST_INTEGER),
+                                ("seed", 0, arguments.LARGEST_SEED), ("jobs", 1, checks.LARGEST_INTEGER)):
+            checks.check_whole(name, getattr(self, name), low, high)
         if self.samples_per_value is not None:
             checks.check_whole("samples_per_value", self.samples_per_value, 1, checks.LARGEST_INTEGER)
         if not isinstance(self.quick, bool):

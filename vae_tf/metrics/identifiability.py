@@ -55,7 +55,8 @@ def weak_mcc(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     from. It is in [0, 1]. It is 1 if codes and factors are invertible affine functions of each other, and 0 if no
     linear function of the codes is correlated with any of the factors. `mcc` asks the same of latents and factors as
     they are, and is called strong for that. With fewer latents than factors, pairs that are missing count 0. Constant
-    latents add nothing; a constant factor is left out, with a warning.
+    latents add nothing; a constant factor is left out, with a warning. Factors that are affine functions of others, as
+    one of several indicators of a class is, add no pair: K is then their rank.
 
     Args:
         codes: [N, d], usually posterior means.
@@ -76,7 +77,7 @@ def weak_mcc(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     (left, left_centre), (right, right_centre) = _find_axes(codes[train]), _find_axes(factors[train])
     z, v = (codes - left_centre) @ left, (factors - right_centre) @ right
     U, _, Vt = np.linalg.svd(z[train].T @ v[train], full_matrices=False)
-    per_pair = np.zeros(factors.shape[1])
+    per_pair = np.zeros(right.shape[1])
     found = np.diag(correlation(z[test] @ U, v[test] @ Vt.T))
     per_pair[:len(found)] = found
     return Result("weak_mcc", float(per_pair.mean()), {"per_pair": per_pair},

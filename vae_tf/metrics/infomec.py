@@ -53,7 +53,7 @@ def infomec(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tupl
     codes, factors = check_arrays(codes, factors)
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
-    varies, active = find_varying("infomec", factors), _is_wide(codes)
+    varies, active = find_varying("infomec", v), _is_wide(codes)
     if len(codes) <= NEIGHBOURS:
         raise InputError(f"codes: infomec expects more than {NEIGHBOURS} rows, its neighbours; got {len(codes)}")
     z = (codes - codes.mean(0)) / np.where(codes.std(0) > 0, codes.std(0), 1)

@@ -11,7 +11,7 @@ from vae_tf.arguments import Bins, Count, NotNegative, Seed, Share, Whole
 from vae_tf.errors import InputError
 from vae_tf.metrics.readout import fit_logistic
 from vae_tf.metrics.registry import register
-from vae_tf.metrics.result import Result, check_arrays, discretise, find_varying
+from vae_tf.metrics.result import Result, check_arrays, check_factors, discretise, find_varying
 from vae_tf.metrics.samplers import Sampler, draw_alike_pairs, draw_fixed_factor
 
 BATCH = 64
@@ -44,6 +44,7 @@ def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count
     Raises:
         InputError: fewer than two factors can be fixed.
     """
+    sampler = _check(sampler)
     factor, pairs = draw_alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
     features = np.concatenate([np.abs(np.diff(_encode(sampler, chunk), axis=2)).mean((1, 2))
                                for chunk in _divide(pairs)])
@@ -84,7 +85,7 @@ def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Cou
     Raises:
         InputError: no factor can be fixed, or there is a single row.
     """
-    rng = np.random.default_rng(seed)
+    sampler, rng = _check(sampler), np.random.default_rng(seed)
     N, K = sampler.factors.shape
     if N < 2:
         raise InputError(f"codes: expected at least 2 rows for a variance; got {N}")
@@ -137,8 +138,9 @@ def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins:
     Raises:
         InputError: no factor that varies.
     """
+    sampler = _check(sampler)
     rows = np.random.default_rng(seed).permutation(len(sampler.factors))[:examples]
-    codes, factors = check_arrays(sampler.codes_at(rows), sampler.factors[rows])
+    codes, factors = _encode(sampler, rows), sampler.factors[rows]
     varies = find_varying("irs", factors)
     if bins is not None:
         factors = np.stack([discretise(column, bins) for column in factors.T], -1)
@@ -158,9 +160,16 @@ def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins:
                   "it rests on the most extreme codes, so it has no interval")
 
 
+def _check(sampler: Sampler) -> Sampler:
+    """Return a Sampler whose factors [N, K] were checked."""
+    return sampler._replace(factors=check_factors(sampler.factors))
+
+
 def _encode(sampler: Sampler, rows: np.ndarray) -> np.ndarray:
     """Return the codes of rows [...] as finite float64 [..., d]."""
     codes, _ = check_arrays(sampler.codes_at(rows.reshape(-1)))
+    if len(codes) != rows.size:
+        raise InputError(f"codes_at: expected codes of {rows.size} rows, one for each index; got {len(codes)}")
     return codes.reshape(*rows.shape, -1)
 
 

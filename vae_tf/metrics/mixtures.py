@@ -12,6 +12,7 @@ MANY = 1_000                # number of components from which on densities may b
 SAFE_REACH = 1e3            # the largest reach of z, in units of the narrowest component, for float32
 GRID = 6                    # points of the grid on which a density is computed, per least standard deviation
 FEWEST = 10                 # the least number of points of a grid
+ERROR = 1e-6                # of an exponent, from which on it is not computed as a difference of squares
 
 
 def _keep_last(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
@@ -117,15 +118,31 @@ def draw_owners(examples: int, samples: int, rng: np.random.Generator) -> np.nda
 
 
 def log_joint_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> np.ndarray:
-    """Return log 1/N sum_n N(z_s; mean_n, diag stddev_n^2) [S], for z [S, d], by means of matrix products."""
+    """Return log 1/N sum_n N(z_s; mean_n, diag stddev_n^2) [S], for z [S, d].
+
+    The exponents are products of matrices, unless some component is so narrow that the difference of z^2 and the
+    mean^2 would have no digits left.
+    """
+    centre = means.mean(0)
+    z, means = z - centre, means - centre
+    reach = max(np.abs(z).max(), np.abs(means).max())
+    if np.finfo(float).eps * (reach / stddevs.min())**2 > ERROR:
+        log_widths = np.log(stddevs).sum(1)
+        return _average_densities(len(z), means, lambda rows: -log_widths - 0.5 * sum(
+            ((z[rows, j, np.newaxis] - means[:, j]) / stddevs[:, j])**2 for j in range(means.shape[1])))
     precision = stddevs**-2.0
     weights = np.concatenate([-0.5 * precision, means * precision,
                               (-0.5 * (means**2 * precision).sum(1) - np.log(stddevs).sum(1))[:, np.newaxis]], 1).T
     features = np.concatenate([z**2, z, np.ones((len(z), 1))], 1)
-    total = np.empty(len(z))
+    return _average_densities(len(z), means, lambda rows: features[rows] @ weights)
+
+
+def _average_densities(samples: int, means: np.ndarray, list_exponents: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """Return the logarithms [S] of mean densities, from their exponents [rows, N] less d log(2 pi) / 2."""
+    total = np.empty(samples)
     step = max(1, CHUNK // len(means))
-    for i in range(0, len(z), step):
-        exponent = features[i:i + step] @ weights
+    for i in range(0, samples, step):
+        exponent = list_exponents(slice(i, i + step))
         largest = exponent.max(1, keepdims=True)
         exponent -= largest
         np.maximum(exponent, -700, out=exponent)            # because exp is slow where it underflows

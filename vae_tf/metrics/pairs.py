@@ -58,7 +58,8 @@ def restrictiveness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
     and z' share all factors but k, whose value in z' is drawn anew, and z'' is any row. Latents and factors are matched
     one to one, so that the sum is largest. The score is the mean over factors, in [0, 1]. It is 1 if a factor that
     changes alone moves the latent of that factor alone, and 0 if it moves the others as much as all factors do.
-    Latents count by their variance, so their scale does. With one latent the score is 1, because there are no others.
+    Latents count by their variance, so their scale does. A constant latent is the partner of no factor. Where a single
+    latent varies, the factor that it is matched to has 1, because no other latent can move, and all others have 0.
 
     Pairs of rows that share all factors but one are needed. A factor without such pairs is left out, with a warning;
     of a continuous factor, values in the same bin count as shared. Every pair counts alike.
@@ -76,7 +77,7 @@ def restrictiveness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
         InputError: shapes that disagree, NaN, no factor that varies, or none that ever changes alone.
     """
     codes, v, kinds, varies = _prepare("restrictiveness", codes, factors, bins, kinds)
-    total = 2 * codes.var(0)
+    variance = codes.var(0)
     alike = _number_groups(v)
     matrix, pairs = np.zeros((codes.shape[1], v.shape[1])), np.zeros(v.shape[1], int)
     for k in np.flatnonzero(varies):
@@ -87,8 +88,9 @@ def restrictiveness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
             stayed = _sum_over_pairs(codes, alike) / max(_count_pairs(alike), 1)
             shared = np.sum((np.bincount(v[:, k]) / len(v))**2)         # how often a value drawn anew is the same
             moved = shared * stayed + (1 - shared) * moved
-            rest = total.sum() - total
+            rest = 2 * (variance.sum() - variance)
             matrix[:, k] = np.where(rest > 0, 1 - np.minimum(1, (moved.sum() - moved) / np.where(rest > 0, rest, 1)), 1)
+    matrix[variance == 0] = 0
     if not pairs.any():
         raise InputError("factors: restrictiveness expects rows that share all factors but one; there are none; give "
                          "more rows, or fewer factors")

@@ -67,7 +67,7 @@ def polarised_fraction(history: list[dict[str, float]], limit: Positive = 0.03) 
         if not delta < limit:
             break
         since = step
-    share = 0.0 if since is None else 1 - since / history[-1]["step"]
+    share = 0.0 if since is None else 1 - since / max(history[-1]["step"], 1)
     return Result("polarised_fraction", share, {"since": since, "measurements": len(measured)},
                   f"share of training after which |L_KL - L~KL| / L_KL stays below {limit:.0%} to the end")
 

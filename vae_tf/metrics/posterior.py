@@ -224,6 +224,7 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: Count = 
         dimension-wise KL    sum_j log q(z_j) - log p(z)       0: each latent follows its prior
     in nats. The score is their sum, the KL, which is 0 or more, and 0 if z says nothing about x. The mutual information
     is at most log N, so with too few examples it is too small, and the total correlation is too large by as much.
+    The standard errors are of means over x: how far the parts of other examples would be from these.
 
     Args:
         means, stddevs: means and standard deviations of q(z|x), [N, d].
@@ -250,8 +251,10 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: Count = 
     log_prior = -(0.5 * from_prior**2 + np.log(prior_stddevs[owner]) + HALF_LOG_2PI).sum(1)
     terms = np.stack([log_own - log_joint, log_joint - log_product, log_product - log_prior])
     values = terms.mean(1)
+    drawn = np.bincount(owner, minlength=len(means))
+    per_example = np.array([np.bincount(owner, term, len(means)) for term in terms])[:, drawn > 0] / drawn[drawn > 0]
     return Result("elbo_decomposition", float(values.sum()),
                   {"mutual_information": values[0], "total_correlation": values[1], "dimension_wise_kl": values[2],
-                   "standard_errors": terms.std(1) / np.sqrt(samples)},
+                   "standard_errors": per_example.std(1) / np.sqrt(per_example.shape[1])},
                   "KL in nats = mutual information {:.3g} + total correlation {:.3g} + dimension-wise KL {:.3g}"
                   .format(*values))

@@ -52,10 +52,15 @@ def check_arrays(codes: np.ndarray, factors: np.ndarray | None = None, name: str
     codes = _check_matrix(name, codes)
     if factors is None:
         return codes, None
-    factors = _check_matrix("factors", factors, keep_integers=True)
+    factors = check_factors(factors)
     if len(factors) != len(codes):
         raise InputError(f"factors: expected {len(codes)} rows, as many as codes; got {len(factors)}")
     return codes, factors
+
+
+def check_factors(factors: np.ndarray) -> np.ndarray:
+    """Return factors [N, K] as `check_arrays` does, or raise InputError."""
+    return _check_matrix("factors", factors, keep_integers=True)
 
 
 def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> np.ndarray:
