@@ -59,8 +59,8 @@ FIT = [("steps", {"steps": -1}), ("steps", {"steps": 1.5}), ("batch_size", {"bat
        ("seed", {"seed": 2**40}), ("seed", {"seed": None})]
 
 SCORE = [("metrics", {"names": ["fid"]}), ("latents", {"latents": "bogus"}), ("examples", {"examples": 0}),
-         ("examples", {"examples": -3}), ("examples", {"examples": 2.5}), ("seed", {"seed": -1}), ("seed", {"seed": 2**31 - 1}),
-         ("jobs", {"jobs": 0}),
+         ("examples", {"examples": -3}), ("examples", {"examples": 2.5}), ("seed", {"seed": -1}), ("jobs", {"jobs": 0}),
+         ("seed", {"seed": 2**31 - 1}),
          ("passive_kl", {"passive_kl": NAN}), ("passive_kl", {"passive_kl": -1}),
          ("stddev", {"codes": {"stddev": np.ones((50, 3))}}), ("stddev", {"codes": {"stddev": -np.ones((50, 2))}}),
          ("prior_mean", {"codes": {"stddev": np.ones((50, 2)), "prior_mean": np.ones((50, 2))}})]
