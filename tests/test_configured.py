@@ -76,6 +76,8 @@ def test_what_cannot_be_trained_further_is_one_line(folder):
             (("--init_from=none",), "--init_from: expected a folder that holds an exported model.*does not exist"),
             (("--init_from=exported/first", "--model=vae", "--latents=5"),
              r"init_from: .*exported/first/1 differs \(--model: ivae there, vae now; --latents: 3 there, 5 now; "),
+            (("--init_from=exported/first", "--likelihood=gaussian_learned", "--likelihood_variance=5"),
+             "--likelihood_variance: it has an effect only .* gaussian_learned and without --init_from"),
             (("--init_from=exported/first", "--dataset=wide.npz"),
              r"\(shape of an example: \(4,\) there, \(5,\) now\)")]:
         with pytest.raises(InputError, match=message):

@@ -32,7 +32,7 @@ def test_the_tables_name_every_flag_once(define, table):
     (["--dataset=circles", "--learning_rate_schedule=linear", "--learning_rate_warmup_steps=5"],
      "--learning_rate_warmup_steps: .* with --learning_rate_schedule=constant or cosine"),
     (["--dataset=circles", "--jacobian_weight=2"], "--jacobian_weight: it has an effect only with --jacobian_penalty"),
-    (["--dataset=dsprites", "--likelihood_variance=1"], "--likelihood_variance: .* with --likelihood=gaussian or"),
+    (["--dataset=dsprites", "--likelihood_variance=1"], "--likelihood_variance: .* with --likelihood=gaussian, or"),
 ])
 def test_idle_flags_of_training_are_refused(argv, message):
     values = parse(cli.define_train_flags, *argv)

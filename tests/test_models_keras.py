@@ -49,6 +49,22 @@ def test_fit_on_a_dataset_is_training_fit(case):
         np.testing.assert_allclose(values, rows[-1][name], rtol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{"use_ema": True, "ema_momentum": 0.9}, {"gradient_accumulation_steps": 2}])
+def test_optimizers_that_average_or_accumulate_do_so_in_both_loops(options, tmp_path):
+    """The averages of weights were left out, and the batches of an update had one noise."""
+    case = ("vae", "linear", *DENSE[0][2:])
+    ds, model, ours, plain = dataset(case[2]), build(*case), build(*case), build(*case)
+    model.compile(keras.optimizers.Adam(1e-3, **options), seed=5)
+    model.fit(ds, batch_size=12, steps_per_epoch=7, verbose=0)
+    for trained, given, run in ((plain, {}, None), (ours, options, tmp_path)):
+        training.fit(trained, ds, keras.optimizers.Adam(1e-3, **given), steps=7, batch_size=12, seed=5, run_dir=run)
+    assert_same_weights(model, ours)
+    assert np.abs(plain.get_weights()[0] - ours.get_weights()[0]).max() > 1e-4
+    again = build(*case)        # the checkpoint of a run that has ended
+    training.fit(again, ds, keras.optimizers.Adam(1e-3, **options), steps=7, batch_size=12, seed=5, run_dir=tmp_path)
+    assert_same_weights(again, ours)
+
+
 @pytest.mark.parametrize("case", DENSE[:6], ids=DENSE_IDS[:6])
 def test_a_step_on_arrays_is_the_gradient_of_the_objective(case):
     """One step of plain gradient descent at rate 1 moves the weights by the gradient of the mean loss."""

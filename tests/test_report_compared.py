@@ -54,6 +54,12 @@ def test_models_of_a_recipe_are_a_group_unless_columns_say_otherwise(twelve):
     values = [row["mig"] for row in twelve.rows[:3]]
     assert first["mig_mean"] == pytest.approx(np.mean(values)) and first["mig_spread"] == pytest.approx(
         np.std(values, ddof=1))
+    rows, recipes = forge()
+    for given in (rows, recipes):       # the same model once more, which is no repetition
+        given["exported/copy"] = {**given["exported/vae-1-0"]}
+    again = report.group_models(rows, recipes)
+    assert (again.means, again.rows) == (twelve.means, twelve.rows) and "exported/copy" in again.members[
+        "vae beta=1.0"]
     by_model = report.group_models(*forge(), by=("model",))
     assert by_model.labels == ["vae", "beta_vae"] and by_model.spread == "over models that differ in beta and seed"
     assert by_model.means[0]["models"] == 6 and "beta" not in by_model.means[0]

@@ -109,6 +109,29 @@ def test_a_second_run_goes_on_is_refused_or_restarts(folder, capsys):
     assert sorted(p.name for p in (folder / "exported/vae_synthetic_linear").iterdir()) == ["1", "2"]
 
 
+def test_replicas_that_start_over_can_go_on_under_their_new_name(folder, capsys):
+    base = ("--model=vae", "--dataset=synthetic_linear", "--network=linear", "--batch_size=4", "--replicas=2")
+    (folder / "runs/a-seed1").mkdir(parents=True)       # which is taken, and so is the number 1 of all
+    run_train(*base, "--steps=2", "--name=a", "--restart")
+    assert sorted(p.name for p in (folder / "runs").iterdir()) == ["a-2-seed0", "a-2-seed1", "a-seed1"]
+    run_train(*base, "--steps=3", "--name=a-2")
+    assert max(runs.find_checkpoints(folder / "runs/a-2-seed1")) == 3
+
+
+def test_a_finished_run_is_exported_without_its_history_and_as_asked(folder, capsys):
+    images = np.random.default_rng(0).integers(2, 256, (40, 8, 8, 1), np.uint8)
+    np.savez("images.npz", images=images)
+    base = ("--model=vae", "--dataset=images.npz", "--network=linear", "--latents=2", "--steps=2", "--name=a")
+    run_train(*base)
+    (folder / "runs/a/history.csv").unlink()
+    run_train(*base)
+    assert "exported/a/1 (was there already): its terms are not known" in capsys.readouterr().out
+    run_train(*base, "--accept_dark")
+    assert not export.read_card("exported/a/2")["refuses_dark_batches"]
+    run_train(*base, "--accept_dark", "--keep_versions=1")
+    assert [path.name for path in (folder / "exported/a").iterdir()] == ["2"]
+
+
 def test_a_run_that_stops_early_exports_its_best_weights(folder, capsys, monkeypatch):
     base = ("--model=vae", "--dataset=synthetic_linear", "--batch_size=4", "--log_every=5", "--learning_rate=0.5",
             "--learning_rate_schedule=cosine", "--validate_every=5", "--early_stopping=2")

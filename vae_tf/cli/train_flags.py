@@ -41,7 +41,7 @@ def _define_model_flags(group: FlagGroups, known: Choices) -> None:
                    "Likelihood p(x|z); by default bernoulli for images and gaussian for vectors.")
     group.add_float("likelihood_variance", None, "Variance of the gaussian likelihood, per pixel or entry of a vector; "
                     "by default one that suits the dataset. The variance of gaussian_learned starts at "
-                    "this value.")
+                    "this value, unless --init_from gives one.")
     group.add_float("beta", None,
                     f"Weight of the KL term{_describe_other_terms(known.models)}; by default "
                     f"{_describe_default_betas(known.models)}. "

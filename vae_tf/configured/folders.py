@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from vae_tf import files, runs, training
@@ -11,25 +12,37 @@ from vae_tf.errors import InputError
 
 SHOWN = 200     # characters of a setting that an error shows
 
-def choose_run_folder(config: Configuration, settings: Settings, suffix: str = "") -> pathlib.Path:
+
+def choose_name(configs: Mapping[str, Configuration], settings: Settings) -> str:
+    """Return NAME, which with each suffix of {suffix: configuration} names a run; with --restart, all of them new ones.
+
+    Raises:
+        InputError: no folder can have such a name.
+    """
+    config = next(iter(configs.values()))
+    name = settings.name or f"{config.model}_{pathlib.Path(config.dataset).stem}"
+    if name.startswith(".") or "/" in name or not name.isprintable():
+        raise InputError("--name: expected a folder's name of printable characters that does not begin with a dot; got "
+                         f"{name!r}")
+    if not settings.restart:
+        return name
+    candidates = itertools.chain([name], (f"{name}-{i}" for i in itertools.count(2)))
+    return next(candidate for candidate in candidates
+                if not any(os.path.lexists(pathlib.Path(settings.run_root, candidate + suffix)) for suffix in configs))
+
+
+def choose_run_folder(config: Configuration, settings: Settings, name: str) -> pathlib.Path:
     """Return runs/NAME, a new folder or one to resume, after checking that a run can go on there; nothing is written.
 
     Args:
         config: the run's configuration.
-        settings: say the name and the folders.
-        suffix: what follows the name.
+        settings: say the folders.
+        name: of the run.
 
     Raises:
         InputError: the folder cannot be written, or holds a run with another configuration.
     """
-    name = (settings.name or f"{config.model}_{pathlib.Path(config.dataset).stem}") + suffix
-    if name.startswith(".") or "/" in name or not name.isprintable():
-        raise InputError("--name: expected a folder's name of printable characters that does not begin with a dot; got "
-                         f"{name!r}")
     run_dir = pathlib.Path(settings.run_root) / name
-    if settings.restart:
-        candidates = itertools.chain([run_dir], (run_dir.with_name(f"{name}-{i}") for i in itertools.count(2)))
-        run_dir = next(path for path in candidates if not os.path.lexists(path))
     for flag, check, folder in (("run_root", runs.check_folder, run_dir),
                                 ("export_root", files.check_writable, pathlib.Path(settings.export_root, name))):
         try:

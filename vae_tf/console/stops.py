@@ -21,6 +21,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 _stopped_by: list[int] = []
+_requested: list[int] = []      # signals that a StopRequest has seen
 
 
 def end_by_signal() -> None:
@@ -29,6 +30,13 @@ def end_by_signal() -> None:
         sys.stdout.flush()
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
+
+
+def end_by_request() -> None:
+    """Let the process end by the signal that a StopRequest has seen, if it has seen one, as a shell loop expects."""
+    _stopped_by.extend(_requested)
+    if _requested:
+        sys.exit(128 + _requested[0])
 
 
 def handle_stops(handler: Handler) -> dict[int, Any]:
@@ -98,6 +106,7 @@ class StopRequest:
 
     def _request(self, number: int, frame: Any) -> None:
         self.requested = True
+        _requested[:] = [number]
         signal.signal(number, self._before[number])
         if not self.worth_saving:
             signal.raise_signal(number)

@@ -41,7 +41,7 @@ from vae_tf.export.card import (
     update_card,
 )
 from vae_tf.export.hub import find_newest, is_address, pull, push
-from vae_tf.export.versions import list_versions
+from vae_tf.export.versions import list_versions, prune
 
 if TYPE_CHECKING:
     from vae_tf.export.exported import Exported, load
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_prior", "describe_model",
            "describe_outside", "describe_terms", "find_existing", "find_newest", "find_suspicious", "is_address",
-           "list_versions", "load", "load_weights", "pull", "push", "read_card", "save", "scale_as_trained",
+           "list_versions", "load", "load_weights", "prune", "pull", "push", "read_card", "save", "scale_as_trained",
            "update_card"]
 # The modules of what is imported when it is first used.
 _LATER = {"Exported": "exported", "load": "exported", "find_suspicious": "operations", "check_prior": "priors",

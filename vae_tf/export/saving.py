@@ -75,11 +75,12 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
     return path
 
 
-def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any]) -> pathlib.Path | None:
+def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any], accept_dark: bool = False,
+                  ) -> pathlib.Path | None:
     """Return the newest version of exported/NAME if it is this model already, so that a server need not load it again.
 
-    It is this model if it has the same weights and its card agrees on model, data and training. Otherwise the result
-    is None.
+    It is this model if it has the same weights and its card agrees on model, data and training; and, with
+    `accept_dark`, if it takes dark batches. Otherwise the result is None.
     """
     versions = (version for version in list_versions(folder) if (pathlib.Path(folder) / str(version)).is_dir())
     newest_version = max(versions, default=None)
@@ -93,4 +94,4 @@ def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any])
         return None
     same = there.get("weights_sha256") == compute_checksum(model) and all(
         there.get(name) == value for name, value in json.loads(json.dumps(card)).items() if name != "final_terms")
-    return path if same else None
+    return path if same and not (accept_dark and there.get("refuses_dark_batches")) else None

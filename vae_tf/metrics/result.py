@@ -125,9 +125,9 @@ def find_classes(factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | 
 
 def check_recurring(factors: np.ndarray, kinds: Sequence[str], classified: Sequence[bool]) -> None:
     """Raise InputError if a factor [N, K] that is classified has values most of which occur once."""
-    for k in np.flatnonzero(classified):
-        if not factor_kinds.recurs(factors[:, k]):
-            raise InputError(f"factors: expected classes that recur; got {len(np.unique(factors[:, k]))} distinct "
+    for k, column in enumerate(factors.T):
+        if classified[k] and not factor_kinds.recurs(column):
+            raise InputError(f"factors: expected classes that recur; got {len(np.unique(column))} distinct "
                              f"values of factor {k}, which is {kinds[k]}, in {len(factors)} rows; give more rows, or "
                              "say that its kind is continuous")
 

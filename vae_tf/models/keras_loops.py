@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from vae_tf import checks, devices, distributions, graphs, jacobians
 from vae_tf.errors import InputError
-from vae_tf.models.trainable import Trainable, scale_to_unit_range
+from vae_tf.models.trainable import Trainable, count_batches, scale_to_unit_range
 from vae_tf.typing import Tensor
 
 REFUSED = ("loss", "loss_weights", "metrics", "weighted_metrics")
@@ -47,7 +47,7 @@ class KerasLoops(Trainable):
         self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
         self.note_origin(**self.describe_origin())
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
-        self.note_origin(counted=int(keras.ops.convert_to_numpy(self.optimizer.iterations)))
+        self.note_origin(counted=int(keras.ops.convert_to_numpy(count_batches(self.optimizer))))
         # The dictionary is set past Keras, which would take what is in it for parts of the model.
         with self.distribute_strategy.scope():
             names = self._list_terms()
@@ -76,7 +76,7 @@ class KerasLoops(Trainable):
     def train_step(self, data: Any) -> dict[str, Tensor]:
         """Make the updates of one step; returns the means of the objective's terms since the epoch began."""
         x, u = self._unpack(data)
-        noise = self._draw_noise(self._seed, self.optimizer.iterations, x)
+        noise = self._draw_noise(self._seed, count_batches(self.optimizer), x)
         with tf.GradientTape(persistent=len(self._updates) > 1) as tape:
             with jacobians.one_column_at_a_time() if self.jit_compile else contextlib.nullcontext():
                 terms = self.compute_terms(x, u, noise=noise, training=True)
@@ -223,7 +223,7 @@ class KerasLoops(Trainable):
             return keras_batches.InOrder(dataset, batch_size, bool(self.u_size))
         options["shuffle"] = False      # they are shuffled already
         options.setdefault("steps_per_epoch", max(1, len(dataset) // batch_size))
-        step = int(keras.ops.convert_to_numpy(self.optimizer.iterations))
+        step = int(keras.ops.convert_to_numpy(count_batches(self.optimizer)))
         return keras_batches.shuffle(dataset, batch_size, self._seed, step, bool(self.u_size))
 
     def _note(self, given: Any) -> None:

@@ -79,7 +79,7 @@ class Trainable(keras.Model):
         """Record that the model has made this number of steps in all."""
         optimizer = vars(self).get("optimizer")
         self.note_origin(steps=steps, counted=0 if optimizer is None else
-                         int(keras.ops.convert_to_numpy(optimizer.iterations)))
+                         int(keras.ops.convert_to_numpy(count_batches(optimizer))))
 
     def describe_origin(self) -> dict[str, Any]:
         """Return what `note_origin` has recorded, with the steps up to now; values are as JSON has them."""
@@ -87,7 +87,7 @@ class Trainable(keras.Model):
         steps, optimizer = known.get("steps", 0), vars(self).get("optimizer")
         if optimizer is None:
             return {**known, "steps": steps}
-        counted = int(keras.ops.convert_to_numpy(optimizer.iterations))
+        counted = int(keras.ops.convert_to_numpy(count_batches(optimizer)))
         return {**known, "steps": steps + counted - known.get("counted", 0), "counted": counted}
 
     def note_data(self, described: Mapping[str, Any], seed: int) -> None:
@@ -118,3 +118,9 @@ class Trainable(keras.Model):
             raise InputError(f"format: expected 'tf_saved_model', which docs/serving.md converts into others; got "
                              f"{format!r}")
         return from_keras.export_model(filepath, self, data)
+
+
+def count_batches(optimizer: keras.optimizers.Optimizer) -> Any:
+    """Return the number of batches that an optimizer has seen, of which it may accumulate several for one update."""
+    inner = getattr(optimizer, "inner_optimizer", optimizer)        # of a LossScaleOptimizer
+    return inner._iterations        # `iterations` counts updates

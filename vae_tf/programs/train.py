@@ -29,7 +29,8 @@ def main(flags: FlagValues) -> None:
     validation = configured.take_validation_part(next(iter(configs.values())), whole)
     configured.check_memory(list(configs.values()), dataset)
     built = [configured.build_model(config, dataset) for config in configs.values()]
-    run_dirs = [configured.choose_run_folder(config, settings, suffix) for suffix, config in configs.items()]
+    name = configured.choose_name(configs, settings)
+    run_dirs = [configured.choose_run_folder(config, settings, name + suffix) for suffix, config in configs.items()]
     config, model = next(iter(configs.values())), built[0]
     print(f"{config.model} ({config.network}, {config.latents} latents, {model.count_params():,} weights) "
           f"on {held_out.describe_training_part(dataset)}: "
@@ -41,8 +42,10 @@ def main(flags: FlagValues) -> None:
     # Fit: goes on from the newest checkpoint in run_dir, if there is one.
     started = time.perf_counter()
     histories = configured.fit(list(configs.values()), built, dataset, run_dirs, settings, strategy, validation)
-    if not all(training.has_ended(history, config.steps, config.early_stopping) for history in histories):
-        print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. The same command goes on from there.")
+    if not all(map(has_ended, histories, run_dirs, configs.values())):
+        again = f"The same command with --name={name} in place of --restart" if settings.restart else "The same command"
+        print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. {again} goes on from there.")
+        console.end_by_request()
         return
     if chief:
         print(f"\nTrained in {time.perf_counter() - started:.0f} s." if config.steps else "")
@@ -53,6 +56,12 @@ def main(flags: FlagValues) -> None:
                   f"or: tensorboard --logdir={settings.run_root}")
         print(f"Next, see what it {'learned' if config.steps else 'is'}:\n"
               f"  {console.name_command('evaluate')} --export={path}")
+
+
+def has_ended(history: Sequence[dict[str, Any]], run_dir: pathlib.Path, config: Configuration) -> bool:
+    """Return whether a run needs no further steps; its checkpoints tell, too, because a history may be deleted."""
+    return (training.has_ended(history, config.steps, config.early_stopping)
+            or max(runs.find_checkpoints(run_dir), default=0) >= config.steps)
 
 
 def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencoder], dataset: data.Dataset,
@@ -69,9 +78,11 @@ def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencode
         print("At the end, nats per training example:")
     for config, model, name, card, history in zip(configs, trained, names, cards, histories, strict=True):
         folder = pathlib.Path(settings.export_root, name)
-        there = export.find_existing(folder, model, card)
+        there = export.find_existing(folder, model, card, settings.accept_dark)
+        if there and settings.keep_versions:
+            export.prune(there, settings.keep_versions)
         path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark or None)
-        last = export.describe_terms(card) or "untrained"
+        last = export.describe_terms(card) or ("its terms are not known" if config.steps else "untrained")
         polarised = configured.describe_polarised(config.active_threshold, history)
         best = configured.describe_best(config, settings, history)
         print(f"  model      {path}{' (was there already)' * bool(there)}: {last}{polarised}{best}")

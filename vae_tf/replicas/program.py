@@ -106,6 +106,11 @@ class Program:
         """
         raise NotImplementedError
 
+    def average_weights(self) -> None:
+        """Put the averages of weights in their place, for optimizers that keep some (Keras' `use_ema`)."""
+        for _, variables, optimizer in self.updates:
+            optimizer.finalize_variable_values(variables)
+
     def publish(self) -> None:
         """Bring the models up to date."""
 

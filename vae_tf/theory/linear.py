@@ -177,7 +177,7 @@ def linear_inference_error(covariance: Covariance, encoder: Encoder, variances: 
     E = check_positive_definite("posterior.covariance", Sizes("k k").check(
         "posterior.covariance", posterior.covariance, known))
     precision = np.linalg.inv(E)
-    P = np.eye(len(E))
+    P: Floats = np.eye(len(E))
     if matched:
         P = best_signed_permutation(encoder @ covariance @ encoder.T + np.diag(variances), encoder @ covariance @ F.T,
                                     precision)

@@ -189,10 +189,12 @@ class Loop:
                     if self.folders and (self.step % self.schedule.checkpoint_every == 0
                                          or self.step == self.schedule.steps or stopping):
                         self._save(terms)
+            ended = self.step == self.schedule.steps or self._have_all_stopped()
+            if ended:
+                self.program.average_weights()
             self.program.publish()
             told.on_train_end()
-        if self.validation and (self.step == self.schedule.steps or self._have_all_stopped()) and (
-                self.schedule.restore_best or self.schedule.early_stopping):
+        if ended and self.validation and (self.schedule.restore_best or self.schedule.early_stopping):
             self.validation.restore_best()
         self.progress.end()
         return self.histories

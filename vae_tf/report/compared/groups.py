@@ -24,7 +24,8 @@ class Groups:
     """Models in groups.
 
     members: the models of each group.
-    rows: a row for each model as of `results_frame`, with the label of its group as `group`.
+    rows: a row for each model as of `results_frame`, with the label of its group as `group`, but for models with the
+        recipe and seed of one before them.
     means: a row for each group as of `summarise`, with the settings that all its models share.
     differ: the settings that differ within some group, which the spread is over.
     """
@@ -79,13 +80,21 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, Mapping[str, Any
         label = " ".join(str(row.get(column)) if column == "model" else f"{column}={_shorten(row.get(column))}"
                          for column in by)
         members.setdefault(label, {})[name] = json.dumps(recipes[name], sort_keys=True)
-    labelled = [{"group": label, **rows[name]} for label, names in members.items() for name in names]
+    labelled = [{"group": label, **rows[name]} for label, names in members.items() for name in _leave_out_copies(names)]
     same = [name for name in SETTINGS if all(len({json.dumps(rows[each].get(name)) for each in names}) == 1
                                              for names in members.values()) and name not in by]
     # A seed that every group shares, because it has one model, is no setting of the group.
     shared = [*by, *(name for name in same if name != "seed")]
     differ = tuple(name for name in SETTINGS if name not in (*same, *by))
     return Groups(members, labelled, summarise(labelled, ("group", *shared)), differ)
+
+
+def _leave_out_copies(names: Mapping[str, Any]) -> list[str]:
+    """Return the first model of each recipe and seed; another one is no repetition, and would narrow the spread."""
+    first: dict[str, str] = {}
+    for name, told in names.items():
+        first.setdefault(json.dumps(told), name)
+    return list(first.values())
 
 
 def list_scores(groups: Groups) -> list[str]:
