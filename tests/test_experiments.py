@@ -1,6 +1,7 @@
 """Tables, recipes and results as files; the same configuration trains to the same numbers."""
 
 import json
+import pathlib
 import subprocess
 import sys
 
@@ -88,6 +89,26 @@ def test_results_are_written_read_and_found_by_flags_longest_first(tmp_path):
     assert [(each["seed"], each["steps"]) for each in chosen] == [(0, 100), (1, 100)]
     assert not results.find_of_cell(found, {"model": "ae"})
     assert results.read_all(tmp_path / "nothing") == []
+
+
+def test_results_of_several_data_are_not_mixed(tmp_path, capsys):
+    def of(data, seed):
+        return a_result(seed, configuration={**a_result()["configuration"], "data_fingerprint": data})
+
+    found = [of("old", 0), of("old", 1), of("new", 2)]
+    assert results.find_of_cell(found, a_result()["flags"]) == found[:2]
+    for each in found:
+        results.write(tmp_path, each)
+    assert len(results.read_all(tmp_path)) == 3
+    assert "has results of 2 different data (fingerprints new, old), of which tables show" in capsys.readouterr().err
+
+
+def test_results_that_train_nothing_are_of_the_code_there_is():
+    measured = {name: table.measure for name, table in tables.load_readable().items() if table.measure}
+    found = results.read_all(pathlib.Path(__file__).parents[1] / "results")
+    stale = [name for name, measure in measured.items() for each in results.find_of_experiment(found, name)
+             if each["source"] != planning.digest_source(measure)]
+    assert measured and not stale, f"run these again: python -m vae_tf.experiments NAME, for {stale}"
 
 
 @pytest.mark.parametrize(("read", "evaluate", "value"), [

@@ -1,5 +1,7 @@
 """Which examples are held out, what is said of it, and how data are told apart."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -43,6 +45,7 @@ def test_complete_grids_and_published_parts_keep_their_convention():
     assert dsprites.complete_grid and not published.complete_grid
     assert len(dsprites.split("auto", "train")) == len(dsprites.split("auto", "test")) == 737_280
     assert len(dsprites.split("random", "test")) == 73_728
+    assert dsprites.take(np.arange(737_280)[::-1]).complete_grid and not dsprites.take(np.arange(40)).complete_grid
 
 
 def test_too_few_examples_to_split_are_refused():
@@ -106,6 +109,8 @@ def test_without_factors_there_are_no_conditions():
     (numbered(), "random_90_10", "mine (90 of 100 examples, chosen at random; the others are held out)"),
     (numbered(), "grid", "mine (all 100 examples: --split=grid holds none out)"),
     (numbered(parts={"train": range(70), "test": range(70, 100)}), "auto",
+     "mine (70 of 100 examples, the published train part; the others are held out)"),
+    (dataclasses.replace(numbered(parts={"train": range(70), "test": range(70, 100)}), complete_grid=True), "auto",
      "mine (70 of 100 examples, the published train part; the others are held out)"),
     (data.load("dsprites"), "auto", "dsprites (all 737,280 examples: a complete grid has no held-out part)"),
 ])

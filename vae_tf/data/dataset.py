@@ -121,7 +121,8 @@ class Dataset:
             """Return the function of the whole dataset, for the new numbers."""
             return function and (lambda i: function(taken[i]))
 
-        return dataclasses.replace(self, size=len(taken), images_at=within(self.images_at),
+        complete = self.complete_grid and len(np.unique(taken)) == self.size
+        return dataclasses.replace(self, size=len(taken), complete_grid=complete, images_at=within(self.images_at),
                                    factors_at=within(self.factors_at), u_at=within(self.u_at), parts={}, part=None,
                                    posterior_at=within(self.posterior_at))
 

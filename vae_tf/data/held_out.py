@@ -24,7 +24,7 @@ class Scored(NamedTuple):
 def describe_training_part(dataset: Dataset) -> str:
     """Describe the part of a dataset that train.py trains on, such as "mine.npz (80 of 100 examples, ...)"."""
     part, size = _find_part(dataset), len(dataset)
-    if dataset.complete_grid and part.how == "grid":
+    if dataset.complete_grid and part.how == "grid" and size == part.whole:
         words = f"all {size:,} examples: a complete grid has no held-out part"
     elif size == part.whole:
         words = f"all {size:,} examples: --split=grid holds none out"

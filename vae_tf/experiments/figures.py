@@ -5,10 +5,11 @@ import math
 import pathlib
 import statistics
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from vae_tf import files
+from vae_tf.errors import InputError
 from vae_tf.experiments import recipes, tables
 from vae_tf.experiments.summaries import Summary
 
@@ -114,6 +115,9 @@ def collect_series(summary: Summary, figure: tables.Figure, y: str) -> Series:
     paper prints them, else None.
     """
     cells = [cell for cell in summary.table.cells if summary.get_number(cell, y).values]
+    numbers = figure.kind in ("scatter", "bars") or figure.x not in summary.table.metrics
+    for cell in cells if numbers else ():
+        _check_values(summary, figure, cell, y, "a number", lambda value: isinstance(value, int | float))
     names = list(dict.fromkeys(_group(cell, "column" if figure.series == "row" else "row") for cell in cells))
     series: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
@@ -140,10 +144,21 @@ def collect_pictures(summary: Summary, figure: tables.Figure) -> list[tuple[tabl
     """
     found = [(cell, summary.table.metrics[y], summary.get_number(cell, y).values)
              for cell in summary.table.cells for y in figure.y]
+    for cell, metric, _ in found:
+        _check_values(summary, figure, cell, metric.name, "{label: {x, y}}", lambda value: isinstance(value, dict))
     cells = len({id(cell) for cell, _, values in found if values})
     return [(metric if cells == 1 else dataclasses.replace(metric, label=_group(cell, figure.series)),
              {label: [{"x": [points["x"]], "y": [points["y"]]}] for label, points in values[0].items()})
             for cell, metric, values in found if values]
+
+
+def _check_values(summary: Summary, figure: tables.Figure, cell: tables.Cell, y: str, wanted: str,
+                  fits: Callable[[Any], bool]) -> None:
+    """Raise InputError if a metric reads something that a kind of figure cannot draw."""
+    for value in summary.get_number(cell, y).values:
+        if not fits(value):
+            raise InputError(f"{summary.table.name}: metrics.{y}.read: figures of kind {figure.kind!r} draw {wanted} "
+                             f"for each seed; got a {type(value).__name__} for {cell.row}, {cell.column}")
 
 
 def _group(cell: tables.Cell, by: str) -> str:

@@ -78,7 +78,10 @@ def name_file(result: Result) -> pathlib.Path:
 
 
 def read_all(folder: str | pathlib.Path) -> list[Result]:
-    """Read every result below a folder, in the order of paths; a damaged file is passed over with a warning."""
+    """Read every result below a folder, in the order of paths; a damaged file is passed over with a warning.
+
+    Results of the same flags on several data give a warning, too, because a table shows those of one of them.
+    """
     found = []
     for path in sorted(pathlib.Path(folder).rglob("*.json")):
         if path.name.startswith("."):       # being written
@@ -87,7 +90,26 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
             found.append(_read(path))
         except (FileNotFoundError, InputError) as error:
             print(f"warning: {error}", file=sys.stderr)
+    for runs in _group(found, lambda run: json.dumps([run.get("flags"), run["numerics"]], sort_keys=True)).values():
+        fingerprints = sorted(_group(runs, _get_fingerprint))
+        if "flags" in runs[0] and len(fingerprints) > 1:
+            print(f"warning: {folder}: {runs[0]['recipe']} has results of {len(fingerprints)} different data "
+                  f"(fingerprints {', '.join(each[:8] for each in fingerprints)}), of which tables show one; delete "
+                  f"the others, such as {name_file(runs[0])}, if data have changed", file=sys.stderr)
     return found
+
+
+def _group(found: Iterable[Result], key: Callable[[Result], str]) -> dict[str, list[Result]]:
+    """Return results by a key."""
+    groups: dict[str, list[Result]] = {}
+    for result in found:
+        groups.setdefault(key(result), []).append(result)
+    return groups
+
+
+def _get_fingerprint(result: Result) -> str:
+    """Return the fingerprint of the data of a run, "" where it is not known."""
+    return str(result.get("configuration", {}).get("data_fingerprint") or "")
 
 
 def _read(path: pathlib.Path) -> Result:
@@ -107,10 +129,15 @@ def _read(path: pathlib.Path) -> Result:
 
 
 def find_of_cell(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS) -> list[Result]:
-    """Return the results of a recipe's flags, ordered by seed: those of the longest training that any seed has."""
+    """Return the results of a recipe's flags, ordered by seed: those of the longest training that any seed has.
+
+    All are of the same data. Of several data with a training of that length, it is those with the most results.
+    """
     same = [result for result in found if result.get("flags") == flags and result["numerics"] == numerics]
     longest = max((result["steps"] for result in same), default=None)
-    return sorted((result for result in same if result["steps"] == longest), key=lambda result: result["seed"])
+    shown = _group((result for result in same if result["steps"] == longest), _get_fingerprint)
+    most = max(map(len, shown.values()), default=0)
+    return sorted(next((of for of in shown.values() if len(of) == most), []), key=lambda result: result["seed"])
 
 
 def find_of_experiment(found: Iterable[Result], name: str) -> list[Result]:

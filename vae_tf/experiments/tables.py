@@ -7,12 +7,12 @@ import contextlib
 import dataclasses
 import pathlib
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from vae_tf import files
 from vae_tf.errors import InputError
-from vae_tf.experiments import claims
+from vae_tf.experiments import claims, recipes
 from vae_tf.experiments.entries import Entries, is_a, take_positive
 
 FOLDER = pathlib.Path(__file__).parent / "tables"
@@ -23,6 +23,7 @@ SHORTENED = ("quick", "standard")       # budgets that cells describe; "full" is
 BUDGETS = (*SHORTENED, "full")
 SERIES = ("row", "column", "cell")
 FIGURES = ("scatter", "lines", "bars", "histograms", "points")
+OVER_NUMBERS = ("scatter", "lines")         # whose x is a number of a run: a metric or a flag
 
 
 @dataclasses.dataclass(frozen=True)
@@ -193,7 +194,7 @@ def _read_table(name: str, data: Any) -> Table:
     if not metrics:
         raise InputError("metrics: expected at least one [metrics.NAME]; got none")
     cells = tuple(_read_cell(f"cells[{i}]", value, metrics) for i, value in enumerate(entries.take("cells", list)))
-    figures = tuple(_read_figure(f"figures[{i}]", value, metrics)
+    figures = tuple(_read_figure(f"figures[{i}]", value, metrics, cells)
                     for i, value in enumerate(entries.take("figures", list, [])))
     checks = tuple(claims.read(f"checks[{i}]", value, metrics, cells)
                    for i, value in enumerate(entries.take("checks", list, [])))
@@ -272,7 +273,7 @@ def _read_budget(where: str, data: Any) -> Budget:
     return Budget(epochs, steps, seeds)
 
 
-def _read_figure(where: str, data: Any, metrics: Collection[str]) -> Figure:
+def _read_figure(where: str, data: Any, metrics: Collection[str], cells: Sequence[Cell]) -> Figure:
     entries = Entries(where, data)
     figure = Figure(entries.take("kind", str), entries.take("x", str), entries.take_texts("y"),
                     entries.take("series", str, "column"), entries.take("title", str, ""),
@@ -282,4 +283,10 @@ def _read_figure(where: str, data: Any, metrics: Collection[str]) -> Figure:
                                  *(("y", name, tuple(metrics)) for name in figure.y)):
         if value not in choices:
             raise InputError(f"{where}.{name}: expected one of {', '.join(choices)}; got {value!r}")
+    if figure.kind in OVER_NUMBERS and figure.x not in metrics:
+        for cell in cells:
+            flags = recipes.read_flags_if_possible(cell.recipe, cell.flags) if cell.recipe else {}
+            if flags is not None and figure.x not in flags:
+                raise InputError(f"{where}.x: expected a metric of {', '.join(metrics)}, or a flag that the recipe of "
+                                 f"every cell sets; got {figure.x!r}, which {cell.row}, {cell.column} does not")
     return figure
