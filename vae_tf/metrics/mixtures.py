@@ -12,7 +12,7 @@ MANY = 1_000                # number of components from which on densities may b
 SAFE_REACH = 1e3            # the largest reach of z, in units of the narrowest component, for float32
 GRID = 6                    # points of the grid on which a density is computed, per least standard deviation
 FEWEST = 10                 # the least number of points of a grid
-ERROR = 1e-6                # of an exponent, from which on it is not computed as a difference of squares
+LARGEST_ERROR = 1e-6        # of an exponent that is computed as a difference of squares
 
 
 def _keep_last(function: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
@@ -126,7 +126,7 @@ def log_joint_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> 
     centre = means.mean(0)
     z, means = z - centre, means - centre
     reach = max(np.abs(z).max(), np.abs(means).max())
-    if np.finfo(float).eps * (reach / stddevs.min())**2 > ERROR:
+    if np.finfo(float).eps * (reach / stddevs.min())**2 > LARGEST_ERROR:
         log_widths = np.log(stddevs).sum(1)
         return _average_densities(len(z), means, lambda rows: -log_widths - 0.5 * sum(
             ((z[rows, j, np.newaxis] - means[:, j]) / stddevs[:, j])**2 for j in range(means.shape[1])))
