@@ -37,7 +37,7 @@ def test_p_is_that_of_a_loop_over_all_ways_to_deal_the_models_out():
              for rows in itertools.combinations(range(10), 5)]
     least = min(np.mean(np.array(dealt) <= observed + 1e-12), np.mean(np.array(dealt) >= observed - 1e-12))
     said = comparison.answer("A", models(one), "B", models(other))
-    assert "A has the more orthogonal columns: 0.22 ± 0.104 against 0.426 ± 0.147 by dto_active" in said
+    assert "A has the more orthogonal columns: A 0.22 ± 0.104 against B 0.426 ± 0.147 by dto_active" in said
     assert f"permutation test over 5 and 5 seeds, p = {2 * least:.2g})" in said and 2 * least < 0.05
     assert "B has the more orthogonal" in comparison.answer("A", models(other), "B", models(one))
 
@@ -49,7 +49,7 @@ def test_what_cannot_be_told_is_said_so():
     assert "cannot be told from 4 and 4 seeds" in said and "could not get below p = 0.086" in said
     assert "from 3 and 3 seeds" in comparison.answer("A", models(low[:3]), "B", models(high[:3]))
     overlap = comparison.answer("A", models([0.1, 0.5, 0.3, 0.7]), "B", models([0.2, 0.4, 0.6, 0.8]))
-    assert "It cannot be told: 0.4 ± 0.258 against 0.5 ± 0.258" in overlap and "overlap" in overlap
+    assert "It cannot be told: A 0.4 ± 0.258 against B 0.5 ± 0.258" in overlap and "overlap" in overlap
     assert "no model of B has columns that mean anything" in comparison.answer("A", models(low), "B", {})
 
 

@@ -217,7 +217,8 @@ def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, 
     name, why = ((orthogonality.OF_EQUAL_NUMBERS, "") if len(counts) == 1 else
                  (orthogonality.OF_ANY_NUMBERS, ", as DtO grows with the number of active latents, which differs"))
     values = [np.array([model.scores[name] for model in of.values()]) for of in (models, others)]
-    compared = f"{describe_mean_and_spread(values[0])} against {describe_mean_and_spread(values[1])} by {name}{why}"
+    compared = (f"{one} {describe_mean_and_spread(values[0])} against {other} {describe_mean_and_spread(values[1])} by "
+                f"{name}{why}")
     least = min(1.0, pairs * 2 / math.comb(a + b, a))
     if least > LEVEL:
         return (f"{question} It cannot be told from {a} and {b} seeds ({compared}): even if no two values overlapped, "

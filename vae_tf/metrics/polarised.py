@@ -47,7 +47,7 @@ def active_units(codes: np.ndarray, prior_means: activity.PriorMeans = 0.0, prio
 
 @arguments.check
 def polarised_fraction(history: list[dict[str, float]], limit: Positive = 0.03) -> Result | None:
-    """Return the share of training after which Delta_KL stays below 3 % to the end (rolinek Table 1).
+    """Return the share of training, up to its end, during which Delta_KL stays below 3 % (rolinek Table 1).
 
     The share starts at the first of the measurements that are all below the limit up to the last one.
 
@@ -69,7 +69,7 @@ def polarised_fraction(history: list[dict[str, float]], limit: Positive = 0.03) 
         since = step
     share = 0.0 if since is None else 1 - since / max(history[-1]["step"], 1)
     return Result("polarised_fraction", share, {"since": since, "measurements": len(measured)},
-                  f"share of training after which |L_KL - L~KL| / L_KL stays below {limit:.0%} to the end")
+                  f"share of training, up to its end, during which |L_KL - L~KL| / L_KL stays below {limit:.0%}")
 
 
 @arguments.check
