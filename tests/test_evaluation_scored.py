@@ -1,5 +1,6 @@
 """Which models --compare scores: those whose metrics.json is not what it would write."""
 
+import importlib.metadata
 import json
 import pathlib
 import tempfile
@@ -18,7 +19,8 @@ SETTINGS = {"dataset": "mine", "data_seed": 0, "split": "grid", "trained_on": No
             "data_fingerprint": "ab12"}
 WHOLE = {**SETTINGS, "examples": 60, "seed": 0, "geometry_examples": 60, "latents": [0, 1], "factors": ["a", "b"],
          "passive_kl": 0.01,
-         "metrics": {"mig": {"score": 0.5}}, "skipped": {"dto": "no decoder"}}
+         "metrics": {"mig": {"score": 0.5, "measured": {"examples": 60}}}, "skipped": {"dto": "no decoder"},
+         "versions": {"vae_tf": importlib.metadata.version("vae_tf")}}
 OPTIONS = evaluation.Options(("mig", "dto"), examples=100)
 
 
@@ -32,7 +34,10 @@ def explain(folder, numbers, options=OPTIONS):
     ({"dataset": "other"}, "of other data"), ({"data_fingerprint": "cd34"}, "of other data"),
     ({"geometry_examples": 20}, "fewer than the 60 examples"), ({"seed": 3}, "another --seed"),
     ({"skipped": {"dto": str(computing.KILLED.result)}}, "lack dto"), ({"metrics": {}}, "lack mig"),
-    ({"latents": [1]}, "some latents"),
+    ({"latents": [1]}, "some latents"), ({"versions": {"vae_tf": "0.0.1"}}, "another version of vae_tf"),
+    # Codes of another metric are more: those that learn have half as many again.
+    ({"examples": 90, "metrics": {"mig": {"score": 0.5, "measured": {"examples": 40}}}}, "mig: scored on fewer"),
+    ({"metrics": {"mig": {"measured": {"examples": "x"}}}}, None), ({"metrics": {"mig": 3}}, None),
     ({"factors": ["a"]}, "some factors"), ({"passive_kl": 1}, "--passive_kl"), ({"metrics": 3}, "damaged"),
 ])
 def test_scores_count_if_they_are_those_that_would_be_written(tmp_path, change, why):

@@ -229,6 +229,17 @@ def test_a_claim_about_what_the_models_lack_cannot_be_told(places):
     assert "| It is below 1. | DtO:<br>no score (no latent is passive) | cannot be told |" in written(places, [lacking])
 
 
+def test_an_order_with_dead_models_says_so(tmp_path):
+    read = table(tmp_path, CELLS)
+    order = read.checks[0]
+    dead = [result(2, seed, 0.5, state="dead") for seed in range(2)]
+    state, lines = Summary(read, [result(1, 0, 0.2), result(3, 0, 0.8), *dead]).check(order)
+    assert state == "holds so far" and "then three 0.80; two no score (no latent says anything about x)" in lines[0]
+    state, lines = Summary(read, [result(1, 0, 0.2), *dead]).check(order)
+    assert state == "cannot be told" and "two no score (no latent says anything about x)" in lines[0]
+    assert Summary(read, [result(1, 0, 0.2)]).check(order) == ("not run", [])
+
+
 def test_a_printed_number_that_changes_shows_on_the_page(places):
     table(places[0], CELLS[:1], more="")
     before = written(places, [result(1, 0, 0.2)])

@@ -108,6 +108,7 @@ def test_convergence_is_not_judged_by_too_few_rows():
     assert "untrained" in report.judge_convergence([], 0).words
     assert "19 of the 20 rows" in report.judge_convergence([1.0] * 19, 10).words
     assert report.judge_convergence([float("nan"), *[1.0] * 30], 10).state == "converged"
+    assert "Beta grew until step 100" in report.judge_convergence([1.0] * 19, 200, warmup=100).words
 
 
 def test_the_history_is_that_of_the_models_own_run(tmp_path):

@@ -103,6 +103,17 @@ def test_terminals_of_any_width_show_every_group(twelve, width):
     assert text.partition("Mean ±")[0].count("3 models") == 4
 
 
+def test_settings_without_a_column_are_named_and_models_without_a_seed_are_no_copies():
+    rows, recipes = forge(models=("vae",))
+    for i, recipe in enumerate(recipes.values()):
+        recipe["optimizer"] = "adam" if i % 2 else "sgd"
+    mixed = report.group_models(rows, recipes, by=("beta",))
+    assert mixed.spread == "over models that differ in seed and optimizer" and mixed.list_mixed()
+    for recipe in recipes.values():
+        del recipe["seed"], recipe["optimizer"]
+    assert [row["models"] for row in report.group_models(rows, recipes).means] == [3, 3]
+
+
 def test_scores_that_mean_nothing_for_some_models_say_of_how_many_they_are():
     rows, recipes = forge(models=("vae",), betas=(1.0,))
     rows["exported/vae-1-0"]["mig"] = None
@@ -122,6 +133,7 @@ def test_tables_hold_whatever_cards_and_scores_say(model, dataset, score):
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines[:2 + len(names)]} == {4}
     body = [line for line in report.write_latex(groups, names).splitlines() if line.endswith(r"\\")]
     assert len(body) == 2 + len(names) and {len(re.findall(r"(?<!\\)&", line)) for line in body} == {2}
+    assert not {"<", ">", "|"} & {*"".join(body)}
     read, = csv.DictReader(io.StringIO(report.write_csv(groups.means)))
     assert read["models"] == "2" and read["group"] == groups.labels[0]
 

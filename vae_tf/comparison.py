@@ -119,6 +119,8 @@ def _say_left_out(verdict: verdicts.Verdict, active: np.ndarray) -> str | None:
     if verdict.state != "alive":
         return verdicts.describe(verdict)
     if active.sum() < 2:
+        if verdict.kl is None:
+            return f"{active.sum()} of {len(active)} latents varies over x: there are no two columns to compare."
         rule = activity.RULES["is_narrow"].condition
         return (f"{active.sum()} of {len(active)} latents {'has' if active.sum() == 1 else 'have'} a posterior "
                 f"narrower than the prior ({rule}): there are no two columns to compare.")
@@ -135,7 +137,7 @@ def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> 
     kept, _ = _sort_out(groups, measured)
     lines = [f"  left out: {line}" for line in list_left_out(groups, measured)]
     width = max(len(label) for label in groups)
-    lines.append(f"  {'recipe':<{width}}  {'seeds':<9}{'latents':<9}"
+    lines.append(f"  {'recipe':<{width}}  {'models':<9}{'latents':<9}"
                  + "".join(f"{name:<19}" for name in MEASURES).rstrip())
     for label, models in kept.items():
         active = [model.active for model in models.values()]
@@ -144,7 +146,7 @@ def report(groups: dict[str, dict[str, Any]], measured: dict[str, Measured]) -> 
         used = f"{len(models)} of {len(groups[label])}"
         lines.append(f"  {label:<{width}}  {used:<9}{latents:<9}"
                      + "".join(f"{cell:<19}" for cell in cells).rstrip())
-    lines.append("  mean ± standard deviation over seeds; 0: the columns are orthogonal. `latents`: how many have "
+    lines.append("  mean ± standard deviation over models; 0: the columns are orthogonal. `latents`: how many have "
                  f"{activity.RULES['is_narrow'].condition}.")
     lines += [f"  {sentence}" for sentence in list_answers(groups, measured)]
     return [make_printable(line) for line in lines]
@@ -170,7 +172,7 @@ def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
     for label, seeds in groups.items():
         first: dict[int, str] = {}
         for name, seed in seeds.items():
-            if seed in first:
+            if seed is not None and seed in first:
                 left_out.setdefault(f"the recipe and seed of {first[seed]}, so no repetition.", []).append(name)
                 continue
             first[seed] = name
@@ -221,13 +223,15 @@ def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, 
                 f"{name}{why}")
     least = min(1.0, pairs * 2 / math.comb(a + b, a))
     if least > LEVEL:
-        return (f"{question} It cannot be told from {a} and {b} seeds ({compared}): even if no two values overlapped, "
+        return (f"{question} It cannot be told from {a} and {b} models ({compared}): even if no two values overlapped, "
                 f"a permutation test could not get below p = {least:.2g}. Train more seeds, with --replicas.")
     p = min(1.0, pairs * scipy.stats.permutation_test(
-        values, lambda x, y, axis: x.mean(axis) - y.mean(axis), vectorized=True, n_resamples=RESAMPLES,
+        values, lambda x, y, axis: x.mean(axis) - y.mean(axis), vectorized=True,
+        n_resamples=max(RESAMPLES, 100 * pairs),        # so that p times the pairs can be small, too
         rng=np.random.default_rng(0)).pvalue)
-    tested = f"permutation test over {a} and {b} seeds, p = {p:.2g}" + (f" (times {pairs} pairs)" if pairs > 1 else "")
+    times = f" (times {pairs} pairs)" if pairs > 1 else ""
+    tested = f"permutation test over {a} and {b} models, p = {p:.2g}{times}"
     if p > LEVEL:
-        return f"{question} It cannot be told: {compared}, and the seeds overlap ({tested})."
+        return f"{question} It cannot be told: {compared} ({tested})."
     more = one if values[0].mean() < values[1].mean() else other
     return f"{question} {more} has the more orthogonal columns: {compared} ({tested})."

@@ -1,5 +1,7 @@
 """Whether the scores beside a model are those that an evaluation would compute."""
 
+import importlib.metadata
+import math
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -12,7 +14,7 @@ from vae_tf.evaluation.scoring import count_examples
 
 SCHEMA = {"metrics": schemas.OBJECT, "skipped": schemas.OBJECT, "examples": schemas.COUNT, "seed": schemas.COUNT,
           "latents": schemas.list_of(schemas.COUNT, "indices")}
-MAY_HOLD = {**SCHEMA, "geometry_examples": schemas.COUNT}       # which older files lack
+MAY_HOLD = {**SCHEMA, "geometry_examples": schemas.COUNT, "versions": schemas.OBJECT}       # which older files lack
 
 
 def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings: Mapping[str, Any],
@@ -41,10 +43,16 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
         return "its metrics.json is of an older version, which does not say all of what was scored"
     if any(numbers[name] != value for name, value in settings.items()):
         return "its scores are of other data"
+    if numbers.get("versions", {}).get("vae_tf") != importlib.metadata.version("vae_tf"):
+        return "its scores are of another version of vae_tf"
     if numbers["examples"] < wanted:
         return f"its scores are of {numbers['examples']:,} examples, and {wanted:,} are asked for"
     if numbers.get("geometry_examples", 0) < wanted_around:
         return f"its scores of the decoder are of fewer than the {wanted_around:,} examples that are asked for"
+    few = [name for name in options.list_metrics_of_codes() if _get_examples(numbers["metrics"].get(name)) < min(
+        count_examples([name], options.examples), len(dataset))]
+    if few:
+        return f"{', '.join(few[:5])}{', ...' if len(few) > 5 else ''}: scored on fewer examples than are asked for"
     if lacking:
         return f"its scores lack {', '.join(lacking[:5])}{', ...' if len(lacking) > 5 else ''}"
     if numbers["latents"] != list(range(latents)) or numbers.get("factors") != (list(dataset.factor_names or ())
@@ -55,3 +63,10 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
     if numbers["seed"] != options.seed:
         return "its scores are for another --seed"
     return None
+
+
+def _get_examples(entry: Any) -> float:
+    """Return how many examples a score in metrics.json was measured on; infinity where it does not say so."""
+    measured = entry.get("measured") if isinstance(entry, dict) else None
+    count = measured.get("examples") if isinstance(measured, dict) else None
+    return count if isinstance(count, int) else math.inf

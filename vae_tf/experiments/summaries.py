@@ -172,11 +172,15 @@ class Summary:
             complete &= all(mean is not None for _, mean in means)
             groups.append([(column, mean) for column, mean in means if mean is not None])
         groups = [group for group in groups if group]
+        ran = [cell for group in check.rising for cell in self.table.cells if cell.row == row and cell.column in group
+               and self.get_number(cell, check.metric).runs]
+        lack = "".join(f"; {cell.column} no score ({self.explain_none(cell, check.metric)})" for cell in ran
+                       if cell not in told)
         if len(groups) < 2:
-            return None, complete and not groups, ""
+            return None, complete and not groups, f"{row}: {lack[2:]}" if lack else ""
         rises = all(low < high for one, other in itertools.pairwise(groups) for _, low in one for _, high in other)
         return rises, complete, f"{row}: " + ", then ".join(
-            ", ".join(f"{column} {format_value(mean, decimals)}" for column, mean in group) for group in groups)
+            ", ".join(f"{column} {format_value(mean, decimals)}" for column, mean in group) for group in groups) + lack
 
 
 def list_claims(summary: Summary) -> list[str]:

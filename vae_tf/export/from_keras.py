@@ -50,9 +50,11 @@ def _describe_recipe(model: Autoencoder, known: dict[str, Any]) -> dict[str, Any
     """Return what is known of how a model was made, under the names of Configuration."""
     origin, likelihood = model.describe_origin(), model.likelihood_layer
     seed = {"seed": origin["seed"]} if "seed" in origin else {}
+    # A learned variance is no setting; the card has it beside the recipe.
+    variance = {} if likelihood.kind == "gaussian_learned" else {
+        "likelihood_variance": float(f"{math.exp(float(likelihood.log_variance)):.7g}")}
     return {"model": model.name_kind(), "network": origin.get("network", OWN), "latents": model.latents,
-            "likelihood": likelihood.kind,
-            "likelihood_variance": float(f"{math.exp(float(likelihood.log_variance)):.7g}"),
+            "likelihood": likelihood.kind, **variance,
             "beta": model.beta, "steps": origin["steps"], "dataset": known["dataset"], "split": known["split"],
             "data_seed": known["data_seed"], "data_fingerprint": known["fingerprint"], **seed,
             **{option.name: getattr(model, option.name) for option in model.options}}

@@ -141,15 +141,15 @@ def compare(asked: cli.ScoringRequest) -> None:
     fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
     measured = comparison.measure(loaded, dataset, examples=asked.options.around, seed=asked.options.seed,
                                   fitted=fitted, progress=report.Progress())
+    remarks = say_other_examples(recipes)
     lines = [f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
              f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here",
-             *comparison.report(groups.members, measured), *say_other_examples(recipes),
-             *(f"  {line}" for line in groups.list_mixed())]
+             *comparison.report(groups.members, measured), *(f"  {line}" for line in (*remarks, *groups.list_mixed()))]
     print("\n".join(lines))
     report.show(lambda width: report.make_compared_table(
         groups, (report.list_scores if asked.verbose else report.list_first_scores)(groups), width))
     pictures = report.picture_groups(groups, loaded, measured, dataset, asked.options.seed)
-    report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures)
+    report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures, remarks)
     print(f"  page       {asked.comparison_dir}/comparison.html, for a browser\n"
           f"  tables     {asked.comparison_dir}/comparison.csv, .md and .tex; models.csv has a row for each model")
 
@@ -192,4 +192,4 @@ def say_other_examples(recipes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     chosen, first = next(iter(recipes.items()))
     other = [name for name, recipe in recipes.items()
              if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
-    return [f"  Trained on other examples than {chosen}: {', '.join(other)}"] if other else []
+    return [f"Trained on other examples than {chosen}: {', '.join(other)}"] if other else []

@@ -186,7 +186,8 @@ def list_next_steps(facts: Facts, found: Mapping[str, str]) -> list[str]:
         steps.append("Train longer (--steps)." if facts.convergence.state == "falling" else
                      "Take a smaller --learning_rate: the loss rises.")
     passive = facts.kinds.count("passive")
-    if passive and found["Latents"] == "yes":
+    all_scored = len(facts.scored.latents) == facts.scored.codes.shape[1]
+    if passive and found["Latents"] == "yes" and all_scored and verdict is not None and verdict.kl is not None:
         steps.append(f"Score without the {passive} passive latent{'s' * (passive > 1)} (--latents=active).")
     if facts.quick:
         steps.append("Score without --quick, for narrower intervals.")

@@ -45,19 +45,23 @@ def find_history(path: pathlib.Path, card: Mapping[str, Any]) -> list[dict[str, 
     return []
 
 
-def judge_convergence(loss: Sequence[float], steps: int) -> Convergence:
+def judge_convergence(loss: Sequence[float], steps: int, warmup: int = 0) -> Convergence:
     """Judge whether training had converged: the last tenth of its loss against the tenth before.
 
     The loss counts as falling if its mean over the last tenth is lower by more than two standard errors, which the
     spread of the rows gives, and by more than 0.1 % of itself.
 
     Args:
-        loss: [R], the loss of each row of a history, in nats.
+        loss: [R], the loss of each row of a history, in nats, after beta has grown to its value.
         steps: the number of training steps; 0 for an untrained model.
+        warmup: the number of steps in which beta grew.
     """
     if not steps:
         return Convergence("unknown", "The model is untrained: its weights are random.")
     values = np.asarray([value for value in loss if math.isfinite(value)], float)
+    if warmup and len(values) < FEWEST:
+        return Convergence("unknown", f"Beta grew until step {warmup:,}, and the loss with it. It takes {FEWEST} rows "
+                                      f"of the history after that to tell, and there are {len(values)}.")
     if not len(values):
         return Convergence("unknown", "The history of its run is not here (runs/NAME), so this cannot be told.")
     if len(values) < FEWEST:

@@ -51,7 +51,10 @@ def gather_facts(model: Any, scored: Evaluation, names: Sequence[str], quick: bo
     Its decoder is examined if metrics of the decoder were asked for.
     """
     card, history = model.card, find_history(model.path, model.card)
+    # While beta grows, the least loss that there is grows, too.
+    warmup = card.get("recipe", {}).get("beta_warmup_steps") or 0
+    losses = [row["loss"] for row in history if "loss" in row and row["step"] > warmup]
     asks_decoder = any(metrics.METRICS[name].group == "geometry" for name in names)
     return Facts(scored, card, history,
-                 judge_convergence([row["loss"] for row in history if "loss" in row], card["steps"]),
+                 judge_convergence(losses, card["steps"], warmup if history else 0),
                  examine_columns(model, scored, seed) if asks_decoder else None, quick)

@@ -18,7 +18,9 @@ def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = 
         found.append(f"The model is {scored.verdict.state}: most scores below have no meaning.")
     passive = [f"z{j}" for j, kind in enumerate(facts.kinds) if kind == "passive"]
     if passive:
-        found.append(f"{len(passive)} of {len(facts.kinds)} latents are passive, their posterior is the prior: "
+        without = scored.verdict is None or scored.verdict.kl is None       # codes alone, or an autoencoder
+        what = "do not vary over x" if without else "are passive, their posterior is the prior"
+        found.append(f"{len(passive)} of {len(facts.kinds)} latents {what}: "
                      f"{', '.join(passive[:12])}{', ...' if len(passive) > 12 else ''}.")
     if len(scored.codes) < FEW:
         found.append(f"The scores are of {len(scored.codes):,} examples; 10,000 are usual. With fewer, mutual "

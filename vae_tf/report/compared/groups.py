@@ -85,7 +85,10 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, Mapping[str, Any
                                              for names in members.values()) and name not in by]
     # A seed that every group shares, because it has one model, is no setting of the group.
     shared = [*by, *(name for name in same if name != "seed")]
-    differ = tuple(name for name in SETTINGS if name not in (*same, *by))
+    # Recipes hold settings that have no column, such as the optimizer's.
+    others = dict.fromkeys(name for recipe in recipes.values() for name in recipe if name not in SETTINGS)
+    differ = tuple(name for name in SETTINGS if name not in (*same, *by)) + tuple(name for name in others if any(
+        len({json.dumps(recipes[each].get(name), sort_keys=True) for each in names}) > 1 for names in members.values()))
     return Groups(members, labelled, summarise(labelled, ("group", *shared)), differ)
 
 
@@ -93,7 +96,8 @@ def _leave_out_copies(names: Mapping[str, Any]) -> list[str]:
     """Return the first model of each recipe and seed; another one is no repetition, and would narrow the spread."""
     first: dict[str, str] = {}
     for name, told in names.items():
-        first.setdefault(json.dumps(told), name)
+        # Models of Keras' own loops may not say their seed.
+        first.setdefault(name if told is None else json.dumps(told), name)
     return list(first.values())
 
 

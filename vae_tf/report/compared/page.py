@@ -29,7 +29,7 @@ AXES = (("dto", "column_cosine", "kl"), ("disentanglement_score", "mig", "mcc", 
 
 
 def write_comparison(folder: pathlib.Path, groups: Groups, measured: Mapping[str, comparison.Measured], how: str,
-                     pictured: Sequence[Pictured] = ()) -> None:
+                     pictured: Sequence[Pictured] = (), remarks: Sequence[str] = ()) -> None:
     """Write a comparison as one page and as tables, each file whole or not at all.
 
     Args:
@@ -38,16 +38,17 @@ def write_comparison(folder: pathlib.Path, groups: Groups, measured: Mapping[str
         measured: {name: Measured}, see `comparison.measure`.
         how: how the decoders were held against each other, in a sentence.
         pictured: one model of each group.
+        remarks: sentences about what limits the comparison.
     """
     scores = list_scores(groups)
-    texts = (make_comparison_page(groups, measured, how, pictured), tables.write_csv(groups.means),
+    texts = (make_comparison_page(groups, measured, how, pictured, remarks), tables.write_csv(groups.means),
              tables.write_markdown(groups, scores), tables.write_latex(groups, scores), tables.write_csv(groups.rows))
     for name, text in zip(FILES, texts, strict=True):
         files.write_bytes(folder / name, text.encode("utf-8", "backslashreplace"))
 
 
 def make_comparison_page(groups: Groups, measured: Mapping[str, comparison.Measured], how: str,
-                         pictured: Sequence[Pictured] = ()) -> str:
+                         pictured: Sequence[Pictured] = (), remarks: Sequence[str] = ()) -> str:
     """Return the text of the page that `write_comparison` writes."""
     first, scores, members = list_first_scores(groups), list_scores(groups), groups.members
     said = sorted(comparison.list_answers(members, dict(measured)), key=lambda each: "cannot be told" in each)
@@ -56,7 +57,8 @@ def make_comparison_page(groups: Groups, measured: Mapping[str, comparison.Measu
                              for row in groups.rows)
     return render("comparison.html", title=f"{_count(len(groups.rows), 'model')} in {_count(len(members), 'group')} on "
                   f"{', '.join(datasets)}", how=how, answers=answers[:MOST_ANSWERS], more=answers[MOST_ANSWERS:],
-                  remarks=_list_remarks(groups, measured), labels=groups.labels, counts=tables.list_counts(groups),
+                  remarks=[*map(make_printable, remarks), *_list_remarks(groups, measured)],
+                  labels=groups.labels, counts=tables.list_counts(groups),
                   spread=tables.explain_spread(groups), over=groups.spread, first=tables.make_cells(groups, first),
                   scores=tables.make_cells(groups, scores), scatter=_prepare_scatter(groups, scores),
                   drawn=[*_draw_sweep(groups, first), *_draw_correlations(groups, first)],

@@ -19,6 +19,7 @@ from vae_tf.report.table import NARROW
 
 NAME, CELL, NARROW_CELL = 22, 20, 16        # columns of a terminal: the name of a score, a mean with its spread
 LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+         "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': "''",
          **{sign: f"\\{sign}" for sign in "&%$#_{}"}}
 
 
