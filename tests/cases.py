@@ -55,6 +55,16 @@ def dataset(shape, seed=0):
     return data.dataset.from_arrays("random", x, values, factors)
 
 
+def shake(model, scale=3.0, seed=0):
+    """Give a decoder weights of such a size, and biases, that its outputs depend on z as those of a trained one do.
+
+    Those of an untrained decoder hardly do, so that the outputs of another decoder would pass for them.
+    """
+    rng = np.random.default_rng(seed)
+    model.decoder.set_weights([scale * w + rng.normal(0, 0.1, w.shape) for w in model.decoder.get_weights()])
+    return model
+
+
 def build(name, network, shape, likelihood, more, seed=0):
     return models.build(name, shape, network=network, latents=LATENTS, likelihood=likelihood, u_size=FACTORS,
                         examples=EXAMPLES, seed=seed, **more)

@@ -69,7 +69,7 @@ def any_export(tmp_path_factory):
     (["--export=exported", "--theory=dto"], "theory: expected names of .*got 'dto'"),
     (["--export=exported", "--dataset=dsprites"], r"the model takes examples of shape \(3,\)"),
     (["--export=exported", "--examples=1"], "--examples=1"),
-    (["--export=exported", "--latents=passive"], "--latents=passive.*all|active"),
+    (["--export=exported", "--latents=passive"], r"--latents=passive.*all\|active"),
 ])
 def test_bad_input_of_evaluate(folder, any_export, arguments, message):
     arguments = [argument.replace("exported", str(any_export)) for argument in arguments]

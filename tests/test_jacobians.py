@@ -143,11 +143,13 @@ def test_gram_is_the_product_of_the_jacobian_in_any_chunks(rows, chunk):
 
 
 def test_gram_is_summed_in_float64():
-    f = decoder("mlp_mnist", "float32")
-    J = jacobians.jacobian(f, codes(dtype="float32")).numpy().astype(np.float64)
-    G = jacobians.gram(f, codes(dtype="float32"))
+    columns = tf.constant([[1e4, 1.0], [1e4, -1.0]])        # whose product, 1e8 - 1, float32 rounds to 1e8
+    G = jacobians.gram(lambda z: z @ tf.transpose(columns), tf.ones((1, 2)))
     assert G.dtype == tf.float64
-    np.testing.assert_allclose(G, np.swapaxes(J, 1, 2) @ J, rtol=1e-5)
+    np.testing.assert_array_equal(G[0], [[2e8, 0], [0, 2]])
+    columns = tf.constant([[1e4, 1e4], [1.0, -1.0]])
+    G = jacobians.gram(lambda z: z @ tf.transpose(columns), tf.ones((1, 2)))
+    np.testing.assert_array_equal(G[0], [[1e8 + 1, 1e8 - 1], [1e8 - 1, 1e8 + 1]])
 
 
 def test_latents_that_the_decoder_ignores_have_zero_columns():

@@ -166,13 +166,14 @@ def test_bfloat16_comes_near_float32(kind):
 
 
 def test_convolutions_have_penalties():
-    model = build("vae", "conv_locatello", (16, 16, 1), "bernoulli", {})
-    model.penalise_jacobian("orthogonality", examples=4)
-    images = dataset((16, 16, 1))
-    before = model.decoder.get_weights()
-    history = training.fit(model, images, keras.optimizers.SGD(1e-3), steps=2, batch_size=8, log_every=1)
-    assert np.isfinite(history[-1]["jacobian_penalty"])
-    assert not np.array_equal(before[0], model.decoder.get_weights()[0])
+    penalised, plain = (build("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}) for _ in range(2))
+    penalised.penalise_jacobian("orthogonality", examples=4)
+    for model in (penalised, plain):
+        history = training.fit(model, dataset((16, 16, 1)), keras.optimizers.SGD(1e-3), steps=2, batch_size=8,
+                               log_every=1)
+        assert model is plain or history[-1]["jacobian_penalty"] > 0
+    moved = np.abs(penalised.decoder.get_weights()[0] - plain.decoder.get_weights()[0]).max()
+    assert moved > 1e-6         # a hundred times the rounding of a weight of this size
 
 
 def measure_first_column(jacobian):
@@ -185,7 +186,7 @@ def test_a_function_of_the_jacobian_is_a_penalty():
     gram = jacobians.gram(model.likelihood, distributions.reparameterise(model.posterior(X[:16]), noise[:16]))
     assert float(model.compute_terms(X, noise=noise)["jacobian_penalty"][0]) == pytest.approx(
         float(np.mean(gram[:, 0, 0])), rel=1e-5)
-    assert len(train(model)) == len(train(make()))
+    assert np.isfinite(np.concatenate([array.ravel() for array in train(model)])).all()
 
 
 @pytest.mark.parametrize(("call", "message"), [

@@ -192,8 +192,8 @@ X = np.random.default_rng(0).standard_normal((20, 3)).astype(np.float32)
 
 
 @pytest.mark.parametrize(("arguments", "arrays", "message"), [
-    (["--model=wae"], None, "--model=wae.*ae|vae|"),
-    (["--network=mlp"], None, "--network=mlp.*linear|"),
+    (["--model=wae"], None, r"--model=wae.*ae\|vae\|"),
+    (["--network=mlp"], None, r"--network=mlp.*linear\|"),
     (["--dataset=cifar"], None, "expected one of dsprites, .*got 'cifar'"),
     (["--latents=0"], None, "--latents=0.*integer in the range"),
     (["--latents=many"], None, "--latents=many"),

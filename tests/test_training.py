@@ -79,7 +79,8 @@ def test_convolutions_repeat_too():
 def test_noise_differs_from_step_to_step():
     model = small()
     x = tf.constant(dataset((3,)).images_at(np.arange(8)))
-    noises = [distributions.draw_noise((0, t), 8, model.latents) for t in (0, 1, 0)]
+    program = Single(model, keras.optimizers.Adam(), 0)
+    noises = [program.draw_noise(tf.constant(t, tf.int64), x) for t in (0, 1, 0)]
     a, b, again = (model.objective(x, noise=noise)["reconstruction"] for noise in noises)
     np.testing.assert_array_equal(a, again)
     assert not np.allclose(a, b)
