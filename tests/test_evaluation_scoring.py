@@ -94,7 +94,6 @@ def test_rows_in_order_are_scored_as_rows_at_random():
     assert abs(scored.results["mig"].score - whole) < (first - whole) / 3     # MIG of few rows is a little too low
 
 
-
 def test_progress_counts_to_the_end():
     seen = []
     evaluation.score(evaluation.Codes(*codes_and_factors(60)), ["mig"], progress=lambda *at: seen.append(at))

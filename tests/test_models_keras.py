@@ -60,6 +60,9 @@ def test_optimizers_that_average_or_accumulate_do_so_in_both_loops(options, tmp_
         training.fit(trained, ds, keras.optimizers.Adam(1e-3, **given), steps=7, batch_size=12, seed=5, run_dir=run)
     assert_same_weights(model, ours)
     assert np.abs(plain.get_weights()[0] - ours.get_weights()[0]).max() > 1e-4
+    untrained = build(*case)
+    training.fit(untrained, ds, keras.optimizers.Adam(1e-3, **options), steps=0, batch_size=12, seed=5)
+    assert_same_weights(untrained, build(*case))
     again = build(*case)        # the checkpoint of a run that has ended
     training.fit(again, ds, keras.optimizers.Adam(1e-3, **options), steps=7, batch_size=12, seed=5, run_dir=tmp_path)
     assert_same_weights(again, ours)

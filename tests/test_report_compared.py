@@ -111,7 +111,8 @@ def test_settings_without_a_column_are_named_and_models_without_a_seed_are_no_co
     assert mixed.spread == "over models that differ in seed and optimizer" and mixed.list_mixed()
     for recipe in recipes.values():
         del recipe["seed"], recipe["optimizer"]
-    assert [row["models"] for row in report.group_models(rows, recipes).means] == [3, 3]
+    for by in ((), ("beta",)):
+        assert [row["models"] for row in report.group_models(rows, recipes, by).means] == [3, 3]
 
 
 def test_scores_that_mean_nothing_for_some_models_say_of_how_many_they_are():

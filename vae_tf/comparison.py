@@ -170,7 +170,7 @@ def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
     kept: dict[str, dict[str, Measured]] = {label: {} for label in groups}
     left_out: dict[str, list[str]] = {}
     for label, seeds in groups.items():
-        first: dict[int, str] = {}
+        first: dict[Any, str] = {}
         for name, seed in seeds.items():
             if seed is not None and seed in first:
                 left_out.setdefault(f"the recipe and seed of {first[seed]}, so no repetition.", []).append(name)

@@ -35,7 +35,7 @@ def _define_model_flags(group: FlagGroups) -> None:
     group.add_list("group_by", None, "Settings whose values make the groups of --compare instead, comma-separated, "
                    "such as model,beta.")
     group.add_path("comparison_dir", "comparison", "Folder for what --compare writes: comparison.html, tables as CSV, "
-                   "Markdown and LaTeX, and models.csv with a row for each model.")
+                   "Markdown and LaTeX, and models.csv with a row for each model except copies of a recipe and seed.")
     group.add_path("codes", None, "Score the codes of an .npz file instead of a model. The file holds codes [N,d] and, "
                    "optionally, factors [N,K] to score them against, factor_names [K], factor_kinds [K] and the "
                    "posterior's stddev [N,d].")

@@ -16,7 +16,8 @@ class Training(NamedTuple):
 
 
 _IMAGES = Effect("with images", lambda asked: asked.dataset.is_image)
-_GAUSSIAN = Effect("with --likelihood=gaussian, or with gaussian_learned and without --init_from, which has a variance",
+_GAUSSIAN = Effect("with --likelihood=gaussian, or with gaussian_learned and without --init_from (the export that it "
+                   "names has a variance of its own)",
                    lambda asked: asked.config.likelihood == "gaussian" or (
                        asked.config.likelihood == "gaussian_learned" and asked.config.init_from is None))
 _HELD_OUT = Effect("with --split=random, which holds out a part for validation",

@@ -91,11 +91,13 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
         except (FileNotFoundError, InputError) as error:
             print(f"warning: {error}", file=sys.stderr)
     for runs in _group(found, lambda run: json.dumps([run.get("flags"), run["numerics"]], sort_keys=True)).values():
-        fingerprints = sorted(_group(runs, _get_fingerprint))
-        if "flags" in runs[0] and len(fingerprints) > 1:
-            print(f"warning: {folder}: {runs[0]['recipe']} has results of {len(fingerprints)} different data "
-                  f"(fingerprints {', '.join(each[:8] for each in fingerprints)}), of which tables show one; delete "
-                  f"the others, such as {name_file(runs[0])}, if data have changed", file=sys.stderr)
+        if "flags" not in runs[0] or len({_get_fingerprint(run) for run in runs}) == 1:
+            continue
+        shown = _get_fingerprint((find_of_cell(runs, runs[0]["flags"], numerics=runs[0]["numerics"]))[0])
+        other = next(run for run in runs if _get_fingerprint(run) != shown)
+        print(f"warning: {folder}: {runs[0]['recipe']} has results of different data. Tables show those of fingerprint "
+              f"{shown[:8] or 'unknown'}, of which there are most. Delete the results of data that are out of date; "
+              f"{name_file(other)} is of others.", file=sys.stderr)
     return found
 
 

@@ -51,12 +51,12 @@ def weak_mcc(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     """Mean canonical correlation of codes and factors, on new rows: weak identifiability (Khemakhem, Monti 2020).
 
     Canonical correlation analysis finds a linear map of the codes and one of the factors whose columns are correlated
-    the most, pair by pair. The score is the mean over the K pairs of |correlation| in rows that the maps were not made
+    the most, pair by pair. The score is the mean over R pairs of |correlation| in rows that the maps were not made
     from. It is in [0, 1]. It is 1 if codes and factors are invertible affine functions of each other, and 0 if no
     linear function of the codes is correlated with any of the factors. `mcc` asks the same of latents and factors as
     they are, and is called strong for that. With fewer latents than factors, pairs that are missing count 0. Constant
-    latents add nothing; a constant factor is left out, with a warning. Factors that are affine functions of others, as
-    one of several indicators of a class is, add no pair: K is then their rank.
+    latents add nothing; a constant factor is left out, with a warning. R is the rank of the factors: factors that are
+    affine functions of others, as one of several indicators of a class is, add no pair.
 
     Args:
         codes: [N, d], usually posterior means.
@@ -64,7 +64,7 @@ def weak_mcc(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
         seed: seed of the split, two thirds to one third.
 
     Returns:
-        Result; parts: per_pair [K].
+        Result; parts: per_pair [R].
 
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.

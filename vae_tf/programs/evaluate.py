@@ -151,7 +151,8 @@ def compare(asked: cli.ScoringRequest) -> None:
     pictures = report.picture_groups(groups, loaded, measured, dataset, asked.options.seed)
     report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures, remarks)
     print(f"  page       {asked.comparison_dir}/comparison.html, for a browser\n"
-          f"  tables     {asked.comparison_dir}/comparison.csv, .md and .tex; models.csv has a row for each model")
+          f"  tables     {asked.comparison_dir}/comparison.csv, .md and .tex; models.csv has a row for each model "
+          "except copies")
 
 
 def choose_test_parts(loaded: Mapping[str, export.Exported], asked: cli.DataRequest) -> dict[str, held_out.Scored]:
@@ -192,4 +193,4 @@ def say_other_examples(recipes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     chosen, first = next(iter(recipes.items()))
     other = [name for name, recipe in recipes.items()
              if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
-    return [f"Trained on other examples than {chosen}: {', '.join(other)}"] if other else []
+    return [f"These models were trained on other examples than {chosen}: {', '.join(other)}."] if other else []

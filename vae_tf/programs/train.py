@@ -43,7 +43,8 @@ def main(flags: FlagValues) -> None:
     started = time.perf_counter()
     histories = configured.fit(list(configs.values()), built, dataset, run_dirs, settings, strategy, validation)
     if not all(map(has_ended, histories, run_dirs, configs.values())):
-        again = f"The same command with --name={name} in place of --restart" if settings.restart else "The same command"
+        again = ("The same command" if not settings.restart else
+                 f"The same command without --restart and with --name={name} as its only --name")
         print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. {again} goes on from there.")
         console.end_by_request()
         return

@@ -60,8 +60,8 @@ def judge_convergence(loss: Sequence[float], steps: int, warmup: int = 0) -> Con
         return Convergence("unknown", "The model is untrained: its weights are random.")
     values = np.asarray([value for value in loss if math.isfinite(value)], float)
     if warmup and len(values) < FEWEST:
-        return Convergence("unknown", f"Beta grew until step {warmup:,}, and the loss with it. It takes {FEWEST} rows "
-                                      f"of the history after that to tell, and there are {len(values)}.")
+        return Convergence("unknown", f"Beta grew until step {min(warmup, steps):,}, and the loss with it. It takes "
+                                      f"{FEWEST} rows of the history after that to tell, and there are {len(values)}.")
     if not len(values):
         return Convergence("unknown", "The history of its run is not here (runs/NAME), so this cannot be told.")
     if len(values) < FEWEST:
@@ -70,10 +70,10 @@ def judge_convergence(loss: Sequence[float], steps: int, warmup: int = 0) -> Con
     last, before = values[-tenth:], values[-2 * tenth:-tenth]
     change = float(last.mean() - before.mean())
     error = math.sqrt((last.var(ddof=1) + before.var(ddof=1)) / tenth)
-    share = tenth / len(values)
+    part = f"{tenth / len(values):.0%} of training{' after the warm-up of beta' if warmup else ''}"
     if abs(change) <= max(2 * error, SMALL * abs(before.mean())):
-        return Convergence("converged", f"The loss is level: over the last {share:.0%} of training it changed by "
+        return Convergence("converged", f"The loss is level: over the last {part} it changed by "
                                         f"{change:+.3g} nats, within its noise.")
     way = "falling" if change < 0 else "rising"
     return Convergence(way, f"The loss is still {way}: by {abs(change):.3g} nats ({abs(change / before.mean()):.1%}) "
-                            f"over the last {share:.0%} of training, where noise explains {2 * error:.2g}.")
+                            f"over the last {part}, where noise explains {2 * error:.2g}.")

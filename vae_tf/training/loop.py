@@ -190,7 +190,7 @@ class Loop:
                                          or self.step == self.schedule.steps or stopping):
                         self._save(terms)
             ended = self.step == self.schedule.steps or self._have_all_stopped()
-            if ended:
+            if ended and self.step:     # before the first step, averages are 0
                 self.program.average_weights()
             self.program.publish()
             told.on_train_end()

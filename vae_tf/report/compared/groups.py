@@ -79,7 +79,8 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, Mapping[str, Any
     for name, row in rows.items() if by else ():
         label = " ".join(str(row.get(column)) if column == "model" else f"{column}={_shorten(row.get(column))}"
                          for column in by)
-        members.setdefault(label, {})[name] = json.dumps(recipes[name], sort_keys=True)
+        members.setdefault(label, {})[name] = (None if recipes[name].get("seed") is None else
+                                               json.dumps(recipes[name], sort_keys=True))
     labelled = [{"group": label, **rows[name]} for label, names in members.items() for name in _leave_out_copies(names)]
     same = [name for name in SETTINGS if all(len({json.dumps(rows[each].get(name)) for each in names}) == 1
                                              for names in members.values()) and name not in by]

@@ -79,7 +79,7 @@ def _list_remarks(groups: Groups, measured: Mapping[str, comparison.Measured]) -
     if len(counts) > 1:
         found.append(f"Some models were scored on {min(counts):,} examples, others on up to {max(counts):,}: mutual "
                      "information is overestimated with fewer.")
-    alone = sum(len(names) == 1 for names in groups.members.values())
+    alone = sum(row["models"] == 1 for row in groups.means)
     if alone:
         found.append(f"{_count(alone, 'group')} {'has' if alone == 1 else 'have'} one model alone, so no spread: train "
                      "more seeds, with --replicas.")
