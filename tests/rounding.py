@@ -30,8 +30,12 @@ def tolerance(case, seed, weights, **options):
     What such an error does by the end is measured: by a run that starts from weights 8 units away. One enters with
     each step, none grows longer than one at the start, and to first order they add: STEPS times that drift.
     """
-    model = build(*case, seed)
+    return STEPS * apart(weights, train(case, seed, model=perturb(build(*case, seed), seed), **options)[0])
+
+
+def perturb(model, seed=0):
+    """Move every weight of a model by 8 units in the last place."""
     signs = np.random.default_rng(seed)
     model.set_weights([(w * (1 + signs.choice([-8, 8], w.shape) * 2.0**-23)).astype(np.float32)
                        for w in model.get_weights()])
-    return STEPS * apart(weights, train(case, seed, model=model, **options)[0])
+    return model
