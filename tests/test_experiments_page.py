@@ -268,7 +268,7 @@ def test_the_page_and_its_figures_are_the_same_bytes_again(places):
 
 @pytest.mark.parametrize("x", ["betaa", "epochs"])
 def test_a_figure_over_a_flag_that_a_recipe_leaves_open_is_refused(tmp_path, x):
-    with pytest.raises(InputError, match=rf"figures\[1\]\.x: expected a metric of .*; got '{x}', which Data, one does"):
+    with pytest.raises(InputError, match=rf"figures\[1\]\.x: expected a metric .*; got .{x}., which that of Data"):
         table(tmp_path, [("one", 1, 0.5, "")], CHECKS.replace('x = "beta"', f'x = "{x}"'))
 
 

@@ -120,8 +120,8 @@ def _say_left_out(verdict: verdicts.Verdict, active: np.ndarray) -> str | None:
         return verdicts.describe(verdict)
     if active.sum() < 2:
         if verdict.kl is None:
-            return (f"{active.sum()} of {len(active)} latents {'varies' if active.sum() == 1 else 'vary'} over x: there are "
-                    "no two columns to compare.")
+            verb = "varies" if active.sum() == 1 else "vary"
+            return f"{active.sum()} of {len(active)} latents {verb} over x: there are no two columns to compare."
         rule = activity.RULES["is_narrow"].condition
         return (f"{active.sum()} of {len(active)} latents {'has' if active.sum() == 1 else 'have'} a posterior "
                 f"narrower than the prior ({rule}): there are no two columns to compare.")

@@ -288,5 +288,5 @@ def _read_figure(where: str, data: Any, metrics: Collection[str], cells: Sequenc
             flags = recipes.read_flags_if_possible(cell.recipe, cell.flags) if cell.recipe else {}
             if flags is not None and figure.x not in flags:
                 raise InputError(f"{where}.x: expected a metric of {', '.join(metrics)}, or a flag that the recipe of "
-                                 f"every cell sets; got {figure.x!r}, which {cell.row}, {cell.column} does not set")
+                                 f"every cell sets; got {figure.x!r}, which that of {cell.row}, {cell.column} does not")
     return figure
