@@ -42,6 +42,15 @@ def test_a_run_does_not_go_on_with_changed_data(tmp_path):
     assert "--restart" in error and sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_run_does_not_go_on_with_factors_of_other_names(here):
+    arrays = {"data": np.random.default_rng(0).random((64, 3)), "factors": np.indices((4, 4, 4)).reshape(3, -1).T}
+    np.savez("mine.npz", **arrays, factor_names=["a", "b", "c"])
+    run_train(*FLAGS, "--split=hold_out:a>2", "--steps=2")
+    np.savez("mine.npz", **arrays, factor_names=["c", "b", "a"])
+    with pytest.raises(InputError, match=r"trained on other data than mine\.npz holds now"):
+        run_train(*FLAGS, "--split=hold_out:a>2", "--steps=3")
+
+
 def test_fewer_rows_are_other_data_and_a_moved_file_is_the_same(here):
     mine(here)
     run_train(*FLAGS, "--steps=2")

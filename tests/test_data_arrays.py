@@ -106,3 +106,33 @@ def test_unreadable_npz(tmp_path):
             data.load(tmp_path / path)
     with pytest.raises(InputError, match=r"expected one of dsprites, .*got 'cifar'"):
         data.load("cifar")
+
+
+@pytest.mark.parametrize("beyond", [1 + 1e-7, 1.0019, -0.0019])
+def test_floats_that_rounding_took_beyond_0_and_1_are_images(tmp_path, beyond):
+    images = np.full((4, 2, 2, 1), 0.5, np.float32)
+    images[1, 1, 1] = beyond
+    read = data.load(save(tmp_path, images=images)).images_at(np.arange(4))
+    assert read[1, 1, 1, 0] == (255 if beyond > 1 else 0) and read[0, 0, 0, 0] == 128
+
+
+@pytest.mark.parametrize(("beyond", "hint"), [
+    (1.02, "clip them to"), (-0.4, "clip them to"), (200, "divide them by 255"),
+    (-1.0, r"got floats in \[-1, 0.5\]$"), (300, r"got .* 300\]$")])
+def test_advice_on_floats_beyond_0_and_1_keeps_the_images(tmp_path, beyond, hint):
+    images = np.full((4, 2, 2, 1), 0.5, np.float32)
+    images[1, 1, 1] = beyond
+    with pytest.raises(InputError, match=hint):
+        data.load(save(tmp_path, images=images))
+
+
+def test_a_continuous_factor_far_from_0_keeps_its_values(tmp_path):
+    time = 1.7e9 + np.linspace(0, 60, 64)
+    ds = data.load(save(tmp_path, data=np.ones((64, 3)), factors=np.stack([time, np.linspace(0, 1, 64)], -1)))
+    np.testing.assert_array_equal(ds.factors_at(np.arange(64))[:, 0], time)
+    np.testing.assert_allclose(ds.u_at(np.arange(64))[:, 0], np.linspace(0, 1, 64), atol=1e-6)
+
+
+def test_arrays_that_are_not_used_are_named(tmp_path):
+    with pytest.warns(UserWarning, match="arrays that are not used: labels; known names are images, data, factors"):
+        assert not data.load(save(tmp_path, data=np.ones((4, 2)), labels=np.arange(4))).factors

@@ -3,13 +3,35 @@ import pytest
 
 from vae_tf import data
 from vae_tf.data import synthetic
+from vae_tf.errors import InputError
 
 
 def test_u_is_scaled_by_the_global_range():
     values = np.array([[0, 5], [4, 5], [2, 5]])
-    ds = data.dataset.from_arrays("x", np.zeros((3, 2), np.float32), values)
+    factors = [data.Factor(name, 6, "ordinal") for name in "ab"]
+    ds = data.dataset.from_arrays("x", np.zeros((3, 2), np.float32), values, factors)
     np.testing.assert_array_equal(ds.u_at(np.arange(3)), [[0, 0], [1, 0], [0.5, 0]])
     np.testing.assert_array_equal(ds.u_at(np.array([1, 1])), [[1, 0], [1, 0]])     # constant in this batch
+
+
+@pytest.mark.parametrize(("factors", "said"), [
+    ([], "factors: expected one for each of the 2 columns of values; got 0"),
+    ([("a", 6, "ordinal")], "factors: expected one for each of the 2 columns of values; got 1"),
+    ([("a", 6, "ordinal"), ("b", None, "nominal")], "kind of factor b: expected one of categorical, .*; got 'nominal'"),
+    ([("a", 4, "ordinal"), ("b", 6, "ordinal")], "values: expected whole numbers from 0 to 3 of factor a, .*; got 4"),
+    ([("a", 5, "ordinal"), ("b", 6, "ordinal")], "values: expected whole numbers from 0 to 5 of factor b, .*; got 0.5"),
+])
+def test_factors_and_their_values_belong_together(factors, said):
+    x, values, factors = np.zeros((3, 2), np.float32), np.array([[0, 5], [4, 0.5], [np.nan, 5]]), [
+        data.Factor(*each) for each in factors]
+    for make in (lambda: data.from_arrays("x", x, values, factors),
+                 lambda: data.from_function("x", x.__getitem__, 3, values, factors)):
+        with pytest.raises(InputError, match=said):
+            make()
+
+
+def test_no_examples_may_be_taken():
+    assert data.from_arrays("x", np.zeros((3, 2), np.float32)).take([]).images_at(np.arange(0)).shape == (0, 2)
 
 
 @pytest.mark.parametrize("name", ["dsprites", "synthetic_linear", "synthetic_nonlinear", "nonstationary_sources",

@@ -103,6 +103,14 @@ def test_underscores_are_no_part_of_a_number(tmp_path):
     np.testing.assert_array_equal(ds.factors_at(np.arange(3)), [[1], [0], [2]])
 
 
+@pytest.mark.parametrize("marker", ["NA", "n/a", "null", "None", "nan", ""])
+def test_markers_of_missing_numbers_are_no_classes(folder, marker):
+    table(f"file_name,v,w\n0.png,1.5,red\n1.png,{marker},NA\n2.png,3,None\n")(folder)
+    with pytest.warns(UserWarning, match=r"factor v has no value \(NaN\) in 1.png"):
+        ds = data.load(str(folder))
+    assert ds.factors == (data.Factor("v", None, "continuous", True), data.Factor("w", 3, "categorical"))
+
+
 def test_two_images_of_one_name_in_two_unicode_forms_are_refused(tmp_path):
     for seed, name in enumerate(("\u00e9.png", "e\u0301.png")):
         draw(tmp_path / "mine", name, seed=seed)
@@ -201,7 +209,7 @@ def test_a_missing_value_and_other_files_are_named(folder):
         ds = data.load(str(folder))
     assert ds.factor_names == ("v", "w") and ds.factors_of_u == ("w",)
     words = " ".join(str(warning.message) for warning in said)
-    assert "factor v has no value (NaN) in row 0" in words
+    assert "factor v has no value (NaN) in 0.png, which scores leave out" in words
     assert "1 files that are no images are left out, notes.txt first" in words
 
 

@@ -133,8 +133,35 @@ def test_a_bad_parquet_table_is_one_line(folder, spoil, said):
     assert "\n" not in str(error.value)
 
 
+def test_the_index_of_a_pandas_table_is_no_factor(folder):
+    write_table(folder / "metadata.parquet", file_name=[f"{k}.png" for k in range(4)], v=[1, 1, 2, 3],
+                __index_level_0__=[3, 5, 7, 9])
+    with pytest.warns(UserWarning, match="column __index_level_0__ is left out: it is the index of a pandas table"):
+        assert data.load(str(folder)).factor_names == ("v",)
+
+
+def test_texts_are_classes_even_if_they_look_like_numbers(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    columns = {"image": [Image.fromarray(image) for image in IMAGES[:4]], "code": ["1", "01", "1E500", "1"],
+               "__index_level_0__": [4, 5, 6, 7]}
+    saved = datasets.Dataset.from_dict(columns).cast_column("image", datasets.Image())
+    saved.save_to_disk(str(tmp_path / "mine"))
+    with pytest.warns(UserWarning, match="column __index_level_0__ is left out"):
+        ds = data.load(str(tmp_path / "mine"))
+    assert ds.factors == (data.Factor("code", 3, "categorical"),)
+
+
+def test_other_published_parts_are_other_data(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    whole = datasets.Dataset.from_dict({"image": [Image.fromarray(image) for image in IMAGES]})
+    whole = whole.cast_column("image", datasets.Image())
+    for name, share in (("a", 0.2), ("b", 0.6)):
+        whole.train_test_split(test_size=share, shuffle=False).save_to_disk(str(tmp_path / name))
+    assert data.load(str(tmp_path / "a")).fingerprint != data.load(str(tmp_path / "b")).fingerprint
+
+
 def test_a_missing_value_of_a_parquet_table_is_named(folder):
     names = [f"{k}.png" for k in range(4)]
     write_table(folder / "metadata.parquet", file_name=names, v=[1, None, 2, 3], w=[1, 1, 2, 2])
-    with pytest.warns(UserWarning, match=r"factor v has no value \(NaN\) in row 1"):
+    with pytest.warns(UserWarning, match=r"factor v has no value \(NaN\) in 1.png, "):
         assert data.load(str(folder)).factors_of_u == ("w",)

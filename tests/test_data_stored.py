@@ -75,6 +75,15 @@ def test_what_was_not_looked_at_and_is_unfit_is_one_line_with_its_number(tmp_pat
     assert "\n" not in str(error.value)
 
 
+def test_a_number_that_was_not_looked_at_and_is_too_large_is_refused(tmp_path, all_are_large):
+    odd = np.ones((N, 40), np.float32)
+    odd[1, 3] = 1e20
+    ds = data.load(save(tmp_path, data=odd))
+    assert ds.images_at(np.array([0, 2])).shape == (2, 40)
+    with pytest.raises(InputError, match=r"got at most 1e\+20, in row 1, column 3; .*, among them example 1$"):
+        ds.images_at(np.array([0, 1]))
+
+
 def test_a_file_that_is_cut_while_it_is_used_is_one_line(tmp_path, all_are_large):
     path = save(tmp_path, images=KINDS["uint8 images"]["images"])
     ds = data.load(path)

@@ -164,8 +164,12 @@ def test_data_are_told_apart_by_content():
     assert base.fingerprint == numbered(name="elsewhere").fingerprint == base.split("auto", "test").fingerprint
     assert len({base.fingerprint, numbered(shift=1).fingerprint, numbered(n=99).fingerprint}) == 3
     x, v = np.zeros((4, 2), np.float32), np.arange(8).reshape(4, 2)
-    made = [data.dataset.from_arrays("a", x, *more) for more in [(), (v,), (v[::-1],), (v, (), v.astype(np.float32))]]
-    assert len({each.fingerprint for each in made}) == 4
+    a, b = data.Factor("a", 8, "ordinal"), data.Factor("b", 8, "ordinal")
+    parts = {"train": range(1), "test": range(1, 4)}
+    given = [(), (v, (a, b)), (v[::-1], (a, b)), (v, (a, b), v.astype(np.float32)), (v, (b, a)),
+             (v, (a, b._replace(kind="cyclic"))), (v, (a, b), None, parts),
+             (v, (a, b), None, {**parts, "train": range(2)})]
+    assert len({data.dataset.from_arrays("a", x, *more).fingerprint for more in given}) == len(given)
     # What a computer's floating point could change does not count: the name, the seed and the version do.
     assert data.load("synthetic_linear").fingerprint == data.load("synthetic_linear").fingerprint
     names = [name for name, entry in data.DATASETS.items() if entry.prepared is None]

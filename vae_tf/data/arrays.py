@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ Arrays = dict[str, Any]         # {name: array}
 
 # Squares of numbers of this size, summed over an example, are numbers in float32; and so are their inverses.
 LARGEST, SMALLEST = 1e15, 1e-15
+KNOWN = ("images", "data", "factors", "factor_names", "factor_kinds", "u", "file_names")
+ROUNDED = 0.499 / 255           # how far floats may be beyond [0, 1]: no farther than rounds to 0 or 255
 # Networks start with weights for numbers of about 1: at this size, exponentials in the objective soon overflow.
 LARGE = 1e3
 
@@ -26,15 +29,27 @@ def read_dataset(path: str) -> dataset.Dataset:
     and so are floats that are whole numbers and recur, with a warning; other floats are continuous. `factor_kinds` [K],
     of kinds.KINDS, says otherwise; names may be given as `factor_names` [K]. NaN is a missing value, with a warning; a
     factor without any value is left out. Without u, the factors that no example lacks, scaled to [0, 1], are u.
+    `file_names` [N] are what warnings and errors call the examples. A warning names arrays that are none of these.
 
     Raises:
         InputError: an array is wrong; the line names it, what was expected and what was given.
     """
-    return make_dataset(path, npz.read("dataset", path, leave=("images", "data")))
+    read = npz.read("dataset", path, leave=("images", "data"))
+    made = make_dataset(path, read)
+    if unknown := [make_printable(name) for name in read if name not in KNOWN]:
+        warnings.warn(f"dataset: {path}: arrays that are not used: {', '.join(unknown)}; known names are "
+                      f"{', '.join(KNOWN)}", stacklevel=3)
+    return made
 
 
-def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
-    """Return a Dataset from arrays by name, as `read_dataset` describes them; `path` is where they come from."""
+def make_dataset(path: str, arrays: Arrays, parts: Mapping[str, range] | None = None) -> dataset.Dataset:
+    """Return a Dataset from arrays by name, as `read_dataset` describes them.
+
+    Args:
+        path: where they come from.
+        arrays: {name: array}.
+        parts: published "train" and "test" ranges.
+    """
     arrays = _leave_out_empty(path, arrays)
     if ("images" in arrays) == ("data" in arrays):
         raise InputError(f"dataset: {path}: expected one array `images` [N, H, W, C] or `data` [N, n]; "
@@ -57,23 +72,25 @@ def make_dataset(path: str, arrays: Arrays) -> dataset.Dataset:
                       "weights for numbers of about 1, so training may fail; divide the data by their standard "
                       "deviation", stacklevel=3)
     raw, values, factors = _read_factors(path, arrays, size)
-    u = _match_rows(path, "u", arrays["u"], size).astype(np.float32) if "u" in arrays else None
+    u = _match_rows(path, "u", arrays, size).astype(np.float32) if "u" in arrays else None
     if isinstance(given, stored.StoredArray):
-        known_by = given.shape, given.dtype.str, given.checksum, x, *(each for each in (raw, u) if each is not None)
+        known_by = (given.shape, given.dtype.str, given.checksum, x, *(each for each in (raw, u) if each is not None),
+                    *dataset.describe_choice(factors))
         return functions.from_function(str(path), examples_at, size, values, factors, u, raw=raw, made_by=known_by)
-    return dataset.from_arrays(str(path), x, values, factors, u, raw=raw)
+    return dataset.from_arrays(str(path), x, values, factors, u, dict(parts or {}), raw=raw)
 
 
 def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, list[dataset.Factor]]:
     """Return the factors [N, K] as they are given and with classes numbered from 0, and what each of them is.
 
-    Floats come as float32, as the fingerprint of the data has them, unless distinct classes would become one.
+    Floats come as float32, as the fingerprint of the data has them, unless distinct classes would become one, or a
+    continuous factor would lose more than a thousandth of its range.
     """
     if "factors" not in arrays:
         return None, None, []
     missing = _find_missing(arrays["factors"])
-    raw = _match_rows(path, "factors", arrays["factors"] if missing is None else
-                      np.where(missing, 0, arrays["factors"]), examples, np.float64)
+    given_factors = arrays["factors"] if missing is None else np.where(missing, 0, arrays["factors"])
+    raw = _match_rows(path, "factors", arrays | {"factors": given_factors}, examples, np.float64)
     if missing is not None:
         raw[missing.reshape(raw.shape)] = np.nan
     names = npz.read_names(f"dataset: {path}", "factor_names",
@@ -83,6 +100,7 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
     factors, given = [], npz.read_texts(arrays["factor_kinds"]) if "factor_kinds" in arrays else None
     values = raw.astype(np.int64 if np.issubdtype(raw.dtype, np.integer) else np.float64)       # makes a copy
     single = raw.astype(np.float32) if raw.dtype.kind == "f" else raw
+    exact = False           # whether a continuous factor needs float64
     try:
         decided = kinds.decide(values, given)
     except InputError as error:
@@ -94,9 +112,19 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
             known, values[rows, k] = np.unique(values[rows, k], return_inverse=True)
             size, kind = len(known), "ordinal" if given is None else kind
             single = single if len(np.unique(single[rows, k])) == size else raw
+        elif _is_blurred(raw[:, k]):
+            exact, single = True, raw
         factors.append(dataset.Factor(name, size, kind))
     whole = missing is None and all(factor.size for factor in factors)
-    return single, values.astype(np.int64) if whole else values.astype(np.float32, copy=False), factors
+    kept: Any = np.int64 if whole else np.float64 if exact else np.float32
+    return single, values.astype(kept, copy=False), factors
+
+
+def _is_blurred(column: Array) -> bool:
+    """Return whether float32 would move a number of a column [N] by more than a thousandth of the column's range."""
+    known = column[~np.isnan(column)] if column.dtype.kind == "f" else column
+    moved = np.abs(known.astype(np.float32).astype(np.float64) - known).max()
+    return bool(moved > 1e-3 * (float(known.max()) - float(known.min())))
 
 
 def _find_missing(factors: Array) -> Any:
@@ -117,7 +145,8 @@ def _leave_out_empty(path: str, arrays: Arrays) -> Arrays:
     empty = missing.all(0)
     for k in np.flatnonzero(missing.any(0)):
         what = ("is left out: it has no value (NaN throughout)" if empty[k] else
-                f"has no value (NaN) in {_list_rows(missing[:, k])}, which scores leave out"
+                f"has no value (NaN) in {_list_rows(missing[:, k], _find_names(arrays, len(factors)))}, "
+                "which scores leave out"
                 + ("" if "u" in arrays else ", and it is no part of u"))
         warnings.warn(f"dataset: {path}: factor {make_printable(names[k] if k < len(names) else k)} {what}",
                       stacklevel=3)
@@ -130,16 +159,27 @@ def _leave_out_empty(path: str, arrays: Arrays) -> Arrays:
     return reduced
 
 
-def _list_rows(chosen: Booleans, most: int = 5) -> str:
-    """Return the numbers of the rows where `chosen`, bool [N], is true, in words; the first ones if there are many."""
+def _find_names(arrays: Arrays, examples: int) -> list[str] | None:
+    """Return the names of the files that examples were read from; None if they are not known."""
+    names = npz.read_texts(arrays.get("file_names", []))
+    return [make_printable(name) for name in names] if len(names) == examples else None
+
+
+def _list_rows(chosen: Booleans, names: Sequence[str] | None = None, most: int = 5) -> str:
+    """Return the names or numbers of the rows where `chosen`, bool [N], is true, in words; the first if many are."""
     rows = np.flatnonzero(chosen)
-    listed = ", ".join(map(str, rows[:most])) + (", ..." if len(rows) > most else "")
-    return f"row {listed}" if len(rows) == 1 else f"{len(rows):,} rows ({listed})"
+    listed = ", ".join(names[row] if names else str(row) for row in rows[:most]) + (", ..." if len(rows) > most else "")
+    if len(rows) == 1:
+        return listed if names else f"row {listed}"
+    return f"{len(rows):,} {'images' if names else 'rows'} ({listed})"
 
 
 def _convert_data(path: str, data: Any, masks: bool | None = None) -> Floats:
     """Return vectors as float32 [N, n]; `masks` is for images alone."""
-    return _convert_floats(path, "data", data, 2).astype(np.float32)
+    converted = _convert_floats(path, "data", data, 2)
+    if _find_largest(converted) > LARGEST:
+        _check_size(path, "data", converted)
+    return converted.astype(np.float32)
 
 
 def convert_images(path: str, images: Any, masks: bool | None = None) -> Integers:
@@ -171,18 +211,20 @@ def convert_images(path: str, images: Any, masks: bool | None = None) -> Integer
         return images
     images = _convert_floats(path, "images", images, 4)
     low, high = (images.min(), images.max()) if images.size else (0, 1)
-    if low < 0 or high > 1:
-        hint = "; divide them by 255" if low >= 0 and 1 < high <= 255 else ""
+    if low < -ROUNDED or high > 1 + ROUNDED:
+        hint = ("; divide them by 255" if low >= 0 and 2 < high <= 255 else
+                "; clip them to [0, 1]" if low >= -0.5 and high <= 1.5 else "")
         raise InputError(f"dataset: {path}: expected images as integers from 0 to 255 or as floats in [0, 1], "
                          f"got floats in [{low:g}, {high:g}]{hint}")
     images *= 255                           # done in place, on the copy that _convert_floats has made
     return np.rint(images, out=images).astype(np.uint8)
 
 
-def _convert_floats(path: str, name: str, array: Any, rank: int, kind: type = np.float32) -> Any:
+def _convert_floats(path: str, name: str, array: Any, rank: int, kind: type = np.float32,
+                    names: Sequence[str] | None = None) -> Any:
     """Return real numbers as an array of this rank: integers unchanged, truth values as 0 and 1, floats as `kind`.
 
-    They must all be within the range of float32.
+    They must all be within the range of float32. `names` are what the error calls rows, see `_list_rows`.
     """
     array = array.astype(np.uint8) if array.dtype == bool else array
     if array.dtype.kind not in "uif" or array.ndim != rank:
@@ -198,20 +240,21 @@ def _convert_floats(path: str, name: str, array: Any, rank: int, kind: type = np
         what = ("values beyond float32, whose range ends at 3.4e+38, such as "
                 f"{array[beyond][0]:g}" if beyond.any() else "NaN or infinite values")
         columns = f", in column {np.argmax(bad.any(0))} first" if rank == 2 and array.shape[1] > 1 else ""
-        rows = _list_rows(bad.reshape(len(bad), -1).any(1))
+        rows = _list_rows(bad.reshape(len(bad), -1).any(1), names)
         raise InputError(f"dataset: {path}: expected finite {name}, got {np.count_nonzero(bad)} {what}{columns}, "
                          f"in {rows}")
     return kept if kind is np.float32 else array.astype(kind)
 
 
-def _check_size(path: str, name: str, array: Any) -> None:
+def _check_size(path: str, name: str, array: Any, names: Sequence[str] | None = None) -> None:
     """Raise InputError for numbers [N, n] that are too large or, all of them, too small to compute with."""
     largest = _find_largest(array)
     if largest == 0 or SMALLEST <= largest <= LARGEST:
         return
     row, column = np.unravel_index(np.argmax(np.abs(array.astype(np.float64))), array.shape)
+    place = names[int(row)] if names else f"row {row}"
     raise InputError(f"dataset: {path}: expected {name} from {SMALLEST:g} to {LARGEST:g} in size, for their squares to "
-                     f"be numbers, got at most {array[row, column]:g}, in row {row}, column {column}; use other units")
+                     f"be numbers, got at most {array[row, column]:g}, in {place}, column {column}; use other units")
 
 
 def _find_largest(array: Any) -> float:
@@ -219,13 +262,15 @@ def _find_largest(array: Any) -> float:
     return max(abs(float(array.max())), abs(float(array.min()))) if array.size else 0.0
 
 
-def _match_rows(path: str, name: str, array: Array, examples: int, kind: type = np.float32) -> Any:
-    """Return an array with a row for each example, [N, ...]; one of rank 1 becomes a column."""
+def _match_rows(path: str, name: str, arrays: Arrays, examples: int, kind: type = np.float32) -> Any:
+    """Return the array of this name with a row for each example, [N, ...]; one of rank 1 becomes a column."""
+    array = arrays[name]
     array = array[:, np.newaxis] if array.ndim == 1 else array
-    array = _convert_floats(path, name, array, 2, kind)
+    names = _find_names(arrays, len(array))
+    array = _convert_floats(path, name, array, 2, kind, names)
     if not array.shape[1]:
         raise InputError(f"dataset: {path}: expected {name} of at least one column, got shape {array.shape}")
-    _check_size(path, name, array)
+    _check_size(path, name, array, names)
     if len(array) != examples:
         raise InputError(f"dataset: {path}: expected {examples} rows of {name}, one per example, got {len(array)}")
     return array

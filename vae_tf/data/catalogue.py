@@ -29,8 +29,9 @@ def load_labelled_images(name: str, data_dir: str | None = None) -> dataset.Data
     train, test = (_read(name, part, data_dir) for part in ("train", "test"))
     images, labels = (np.concatenate([train[key], test[key]]) for key in ("image", "label"))
     n = len(train["label"])
-    return dataset.from_arrays(name, images, labels[:, np.newaxis], [dataset.Factor("class", 10, "categorical")],
-                               columns.one_hot(labels, 10), {"train": range(n), "test": range(n, len(labels))})
+    classes, u = labels[:, np.newaxis], columns.one_hot(labels, 10)
+    return dataset.from_arrays(name, images, classes, [dataset.Factor("class", 10, "categorical")], u,
+                               {"train": range(n), "test": range(n, len(labels))}, made_by=(images, classes, u))
 
 
 def load_mnist_digits(data_dir: str | None = None) -> Integers:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import checks
+from vae_tf import checks, kinds
 from vae_tf.data import conditions
 from vae_tf.data.columns import find_lacking, scale, take_complete
 from vae_tf.errors import InputError
@@ -112,7 +112,7 @@ class Dataset:
         Raises:
             InputError: an index that no example has.
         """
-        taken = np.asarray(indices)
+        taken = np.asarray(indices, None if np.size(indices) else np.int64)
         known = (taken >= 0) & (taken < self.size) & np.issubdtype(taken.dtype, np.integer)
         if not known.all():
             raise InputError(f"indices: expected whole numbers from 0 to {self.size - 1}; got {taken[~known][0]}")
@@ -231,26 +231,27 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
         factors: a Factor per column of values.
         u: [N, |u|], or None for the factors that no example lacks, scaled to [0, 1].
         parts: published "train" and "test" ranges.
-        made_by: what determines the arrays if a program makes them; by default the arrays are their own fingerprint.
+        made_by: what determines the examples, for their fingerprint, if a program makes them; by default the arrays
+            themselves, the names and kinds of the factors, and the published parts.
         raw: the factors [N, K] as their owner has them, which u is scaled from; values by default.
         complete_grid: whether the examples are every combination of the factors.
 
     Raises:
-        InputError: arrays of other shapes or types, without a row for each example, or numbers that are not finite.
+        InputError: arrays of other shapes or types, without a row for each example, or numbers that are not finite;
+            or factors that are not those of `values`.
     """
     _check_arrays(x, {"values": values, "u": u, "raw": raw})
     if values is not None and raw is not None and not np.array_equal(find_lacking(values), find_lacking(raw)):
         raise InputError("raw: expected as many columns as values, which lack a value (NaN) where those do; got shape "
                          f"{raw.shape}")
     raw, factors = values if raw is None else raw, tuple(factors)
-    names = [factor.name for factor in factors]
-    if len(set(names)) < len(names):
-        raise InputError(f"factors: expected names that differ; got {', '.join(names)}")
-    identity = fingerprint(*(made_by or (array for array in (x, raw, u) if array is not None)))
+    _check_factors(values, factors)
+    identity = fingerprint(*(made_by or [*(array for array in (x, raw, u) if array is not None),
+                                         *describe_choice(factors, parts)]))
     u_range = None
     if values is not None and (lacking := find_lacking(values)).any():
         factors = tuple(factor._replace(incomplete=bool(lacks))
-                        for factor, lacks in zip(factors, lacking, strict=False))
+                        for factor, lacks in zip(factors, lacking, strict=True))
     if u is None and raw is not None and (scaled := take_complete(raw)).shape[1]:
         u_range = scaled.min(0), scaled.max(0)
         u = scale(scaled, *u_range)
@@ -258,6 +259,31 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
                    None if values is None else values.__getitem__,
                    None if u is None else u.__getitem__, 0 if u is None else u.shape[1], u_range, parts or {},
                    complete_grid, fingerprint=identity)
+
+
+def describe_choice(factors: Iterable[Factor], parts: Mapping[str, range] | None = None) -> list[str]:
+    """Return what of a dataset decides which examples a split chooses, beside the arrays, for its fingerprint."""
+    named = [(factor.name, factor.kind) for factor in factors]
+    return [repr(each) for each in (named, parts) if each]
+
+
+def _check_factors(values: Array | None, factors: Sequence[Factor]) -> None:
+    """Raise InputError unless there is a factor for each column of values [N, K], which has values of its kind."""
+    names = [factor.name for factor in factors]
+    if len(set(names)) < len(names):
+        raise InputError(f"factors: expected names that differ; got {', '.join(names)}")
+    columns = 0 if values is None else values.shape[1]
+    if len(factors) != columns:
+        raise InputError(f"factors: expected one for each of the {columns} columns of values; got {len(factors)}")
+    for factor, column in zip(factors, () if values is None else values.T, strict=True):
+        checks.check_choice(f"kind of factor {factor.name}", factor.kind, kinds.KINDS)
+        if factor.size is None:
+            continue
+        given = column[~np.isnan(column)]
+        wrong = given[(given < 0) | (given >= factor.size) | (given != np.rint(given))]
+        if len(wrong):
+            raise InputError(f"values: expected whole numbers from 0 to {factor.size - 1} of factor {factor.name}, "
+                             f"which has {factor.size} values; got {wrong[0]:g}")
 
 
 def _check_arrays(x: Any, columns: Mapping[str, Any]) -> None:

@@ -71,7 +71,9 @@ def _describe_grid(dataset: Dataset, values: Array) -> str:
     possible, found = math.prod(sizes), count_combinations(values, sizes) if len(values) else 0
     if found == possible:
         once = "once" if possible == len(values) else f"{len(values) / possible:.3g} times on average"
-        return f"Grid: complete, each of the {possible:,} combinations of values occurs {once}"
+        hint = "; --split=grid holds none out, as is usual for such data" if (
+            possible == len(values) == len(dataset) and dataset.choose_split() != "grid") else ""
+        return f"Grid: complete, each of the {possible:,} combinations of values occurs {once}{hint}"
     return (f"Grid: {found:,} of {possible:,} combinations of values occur ({found / possible:.2%}), so factors may "
             "depend on each other")
 

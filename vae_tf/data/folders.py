@@ -43,10 +43,11 @@ def read_arrays(path: str, resize: int | None = None) -> arrays.Arrays:
     path_of_table = tables.find(folder)
     table = {} if path_of_table is None else tables.read(path_of_table)
     read = pictures.read_folder(folder, resize)
+    named = {"images": read.images, "file_names": np.array(read.names)}
     if path_of_table is None:
-        return {"images": read.images}
+        return named
     rows = _match_rows(path_of_table, table.pop(tables.KEY), read.names)
-    return {"images": read.images, **make_columns(
+    return {**named, **make_columns(
         {name: tables.convert(path_of_table, name, [cells[row] for row in rows]) for name, cells in table.items()})}
 
 

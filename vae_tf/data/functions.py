@@ -8,7 +8,7 @@ import numpy as np
 
 from vae_tf import checks
 from vae_tf.data.columns import scale, take_complete
-from vae_tf.data.dataset import Dataset, Factor, from_arrays
+from vae_tf.data.dataset import Dataset, Factor, describe_choice, from_arrays
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Floats, Integers
 
@@ -28,7 +28,7 @@ def from_function(name: str, examples_at: Callable[[Integers], Array], size: int
         values, factors, u, raw, complete_grid: see `from_arrays`; unsigned integers of few bytes save memory, and are
             given as int64.
         made_by: what determines the examples, such as a version and a seed, for a run to recognise them by; by default
-            the values of the factors and 100 examples that are spread evenly.
+            the factors, their values and 100 examples that are spread evenly.
 
     Raises:
         InputError: the function gives something else, or another argument is wrong.
@@ -52,7 +52,8 @@ def from_function(name: str, examples_at: Callable[[Integers], Array], size: int
         return x.astype(dtype, copy=False)
 
     raw = values if raw is None else raw
-    identity = made_by or [each for each in (size, looked_at, raw, u) if each is not None]
+    factors = tuple(factors)
+    identity = made_by or [*(each for each in (size, looked_at, raw, u) if each is not None), *describe_choice(factors)]
     # This stands for the examples, and for u where it is made of factors, while rows are counted. It takes no memory.
     x = np.broadcast_to(np.float32(0), (size, 1))
     made = from_arrays(name, x, values, factors, x if u is None and raw is not None else u, None, tuple(identity), raw,

@@ -1,6 +1,5 @@
 """Make a dataset of a folder that Hugging Face's `datasets` has written with `save_to_disk`."""
 
-import dataclasses
 import functools
 import io
 import pathlib
@@ -15,6 +14,7 @@ from vae_tf.data import arrays, folders, pictures, tables
 from vae_tf.data.dataset import Dataset
 from vae_tf.errors import InputError
 
+TEXTS = "string", "large_string"        # types of columns
 MARKS = "dataset_dict.json", "state.json"       # of several splits, of one
 
 
@@ -36,7 +36,7 @@ def read_dataset(path: str) -> Dataset:
     images = read["images"]
     count = splits["train"] if set(splits) == {"train", "test"} else 0
     parts = {"train": range(count), "test": range(count, len(images))} if 0 < count < len(images) else {}
-    return dataclasses.replace(arrays.make_dataset(path, read), parts=parts)
+    return arrays.make_dataset(path, read, parts)
 
 
 def read_arrays(path: str, resize: int | None = None) -> arrays.Arrays:
@@ -129,7 +129,7 @@ def _read_columns(path: str, columns: Any, image: str, splits: list[Any]) -> Ite
     import datasets
 
     for name, feature in columns.items():
-        if name == image:
+        if name == image or tables.is_index(path, name):
             continue
         if not isinstance(feature, datasets.Value | datasets.ClassLabel) or feature.dtype in ("binary", "large_binary"):
             warnings.warn(f"dataset: {path}: column {name} is left out: it holds neither numbers nor texts",
@@ -137,7 +137,7 @@ def _read_columns(path: str, columns: Any, image: str, splits: list[Any]) -> Ite
             continue
         values = [value for split in splits for value in split[name]]
         cells = ["" if value is None else str(value).strip() for value in values]
-        column, kind = tables.convert(path, name, cells)
+        column, kind = tables.convert(path, name, cells, feature.dtype in TEXTS and not name.startswith("u_"))
         if isinstance(feature, datasets.ClassLabel):
             column, kind = np.where(column < 0, np.nan, column), "categorical"      # -1 stands for no label
         elif kind == "categorical" and len(set(cells)) == len(cells):

@@ -5,6 +5,8 @@ import io
 import itertools
 import os
 import pathlib
+import re
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,8 @@ NAMES, KEY = ("metadata.csv", "metadata.parquet"), "file_name"
 LARGEST = 2**30             # bytes of a table
 OF_A_CELL = 100             # bytes of memory that a cell takes, as text
 Table = dict[str, list[str]]
+INDEX = re.compile(r"__index_level_\d+__")      # a column of row numbers that pandas adds
+MISSING = {"", "na", "n/a", "#n/a", "nan", "null", "none"}     # what tables write, in any case, for no number
 
 
 def find(folder: pathlib.Path) -> pathlib.Path | None:
@@ -45,21 +49,40 @@ def read(path: pathlib.Path) -> Table:
         if len(row) != len(headings):
             raise InputError(f"dataset: {path}: expected {len(headings)} cells in each row; row {number} has "
                              f"{len(row)}")
-    return {heading: [row[k].strip() for row in rows] for k, heading in enumerate(headings)}
+    return {heading: [row[k].strip() for row in rows] for k, heading in enumerate(headings)
+            if not is_index(path, heading)}
 
 
-def convert(path: str | os.PathLike, name: str, cells: list[str]) -> tuple[Any, str]:
+def is_index(path: str | os.PathLike, name: str) -> bool:
+    """Return whether a column holds the row numbers of a pandas table, which are no factor; warn if so."""
+    found = INDEX.fullmatch(name) is not None
+    if found:
+        warnings.warn(f"dataset: {path}: column {name} is left out: it is the index of a pandas table", stacklevel=3)
+    return found
+
+
+def convert(path: str | os.PathLike, name: str, cells: list[str], are_texts: bool = False) -> tuple[Any, str]:
     """Return a column as floats [N], and its kind; an empty cell is missing, NaN, and texts are numbered in order.
+
+    In a column of numbers, so is a cell that says so, see MISSING.
+
+    Args:
+        path: where the column comes from, for errors.
+        name: the name of the column.
+        cells: its cells [N].
+        are_texts: whether the cells are texts even if they look like numbers.
 
     Raises:
         InputError: a column of u holds texts.
     """
     try:
-        column = np.array([_read_number(cell) for cell in cells])
+        column = None if are_texts else np.array([_read_number(cell) for cell in cells])
     except ValueError:
+        column = None
+    if column is None:
         if name.startswith("u_"):
             wrong = next(cell for cell in cells if not _is_number(cell))
-            raise InputError(f"dataset: {path}: expected numbers in column {name}; got {wrong!r}") from None
+            raise InputError(f"dataset: {path}: expected numbers in column {name}; got {wrong!r}")
         known = {text: number for number, text in enumerate(sorted(set(cells) - {""}))}
         return np.array([known[cell] if cell else np.nan for cell in cells]), "categorical"
     given = column[~np.isnan(column)]
@@ -104,7 +127,7 @@ def _read_number(cell: str) -> float:
     """Return the number in a cell, NaN for an empty one; raises ValueError for a text."""
     if "_" in cell:         # Python would read 1_1 as 11
         raise ValueError("expected a number without an underscore")
-    return float(cell or "nan")
+    return np.nan if cell.lower() in MISSING else float(cell)
 
 
 def _is_number(cell: str) -> bool:
