@@ -229,6 +229,28 @@ def test_a_claim_about_what_the_models_lack_cannot_be_told(places):
     assert "| It is below 1. | DtO:<br>no score (no latent is passive) | cannot be told |" in written(places, [lacking])
 
 
+def test_a_claim_needs_scores_of_half_of_the_seeds(tmp_path):
+    read = table(tmp_path, CELLS)
+    order, bound = read.checks
+    dead = [result(2, seed, 0.5, state="dead") for seed in range(2)]
+    for alive, told in (([result(2, 2, 0.5)], False), ([result(2, 2, 0.5), result(2, 3, 0.5)], True)):
+        summary = Summary(read, [result(1, 0, 0.2), result(3, 0, 0.8), *dead, *alive])
+        for check in (order, bound):
+            line = "; ".join(summary.check(check)[1])
+            assert ("no score in 2 of 3 runs (no latent says anything about x)" in line) == (not told)
+            assert ("0.50" in line) == told
+
+
+def test_an_order_names_the_means_that_seeds_could_turn_round(tmp_path):
+    read = table(tmp_path, CELLS)
+    found = [result(1, 0, 0.2), result(1, 1, 0.4), result(3, 0, 0.8), result(3, 1, 0.9)]     # 0.3 +- 0.1
+    near, far = ([result(2, 0, mean - 0.1), result(2, 1, mean + 0.1)] for mean in (0.57, 0.59))     # +- 0.1
+    said = "; less than two standard errors apart: one and two"
+    for more, named in ((near, True), (far, False), ([result(2, 0, 0.31)], False)):     # two errors are 0.283
+        state, (line,) = Summary(read, [*found, *more]).check(read.checks[0])
+        assert state == "holds" and line.endswith(said) == named and ("standard errors" in line) == named
+
+
 def test_an_order_with_dead_models_says_so(tmp_path):
     read = table(tmp_path, CELLS)
     order = read.checks[0]

@@ -50,7 +50,9 @@ A *dead* model says nothing about x (posterior collapse), and a nearly dead one 
 nothing, and are left out of the mean; what a dead model has none the less, such as its KL, stands with the word "dead".
 *Not run* is just that. What the papers claim in words stands under "Claims", with the measured numbers: it {HOLDS}, it
 {FAILS}, or it {SO_FAR}, as far as cells are measured. It {NO_SCORE} where the models lack what it
-is about, or cannot be compared.
+is about (less than half of the seeds have the score), or cannot be compared. An order is judged by the means alone;
+models whose means are less than two standard errors of the difference apart are named, for other seeds may well put
+them the other way round.
 """
 
 

@@ -147,12 +147,22 @@ class Summary:
         return [cell for cell in self.table.cells
                 if (not check.rows or cell.row in check.rows) and (not columns or cell.column in columns)]
 
+    def _find_mean(self, cell: tables.Cell, name: str) -> float | None:
+        """Return the mean that a claim is about; None where less than half of the runs have the metric."""
+        number = self.get_number(cell, name)
+        return None if 2 * len(number.values) < number.runs else number.mean
+
+    def _explain_lack(self, cell: tables.Cell, name: str) -> str:
+        """Say why a claim cannot be told of a cell that was run."""
+        number = self.get_number(cell, name)
+        some = f" in {number.runs - len(number.values)} of {number.runs} runs" if number.values else ""
+        return f"no score{some} ({self.explain_none(cell, name)})"
+
     def _check_bounds(self, check: claims.Check, cell: tables.Cell) -> tuple[bool | None, bool, str]:
         """Return whether a number is within bounds (None without one), whether it was measured, and a line of runs."""
-        number = self.get_number(cell, check.metric)
         place = "" if len(self.table.cells) == 1 else f"{cell.row}, {cell.column}: "
-        if (mean := number.mean) is None:
-            return None, False, f"{place}no score ({self.explain_none(cell, check.metric)})" if number.runs else ""
+        if (mean := self._find_mean(cell, check.metric)) is None:
+            return None, False, place + self._explain_lack(cell, check.metric) if self.of[cell.row, cell.column] else ""
         inside = (-math.inf if check.low is None else check.low) <= mean <= (
             math.inf if check.high is None else check.high)
         return inside, True, place + format_value(mean, self.table.metrics[check.metric].decimals)
@@ -161,26 +171,37 @@ class Summary:
         """Return whether a row's columns rise from group to group, or None; whether all are measured; and a line."""
         decimals, groups, complete = self.table.metrics[check.metric].decimals, [], True
         told = [cell for group in check.rising for cell in self.table.cells if cell.row == row and cell.column in group
-                and self.get_number(cell, check.metric).mean is not None]
+                and self._find_mean(cell, check.metric) is not None]
         if not self.are_as_long(told):
             shares = [(cell.column, self.find_share(cell)) for cell in told]
             return None, False, f"{row}: trained for different shares of their length (" + ", ".join(
                 f"{column} {share:.3g}" for column, share in shares if share is not None) + ")"
         for group in check.rising:
-            means = [(cell.column, self.get_number(cell, check.metric).mean) for cell in self.table.cells
+            means = [(cell, self._find_mean(cell, check.metric)) for cell in self.table.cells
                      if cell.row == row and cell.column in group]
             complete &= all(mean is not None for _, mean in means)
-            groups.append([(column, mean) for column, mean in means if mean is not None])
+            groups.append([(cell, mean) for cell, mean in means if mean is not None])
         groups = [group for group in groups if group]
         ran = [cell for group in check.rising for cell in self.table.cells if cell.row == row and cell.column in group
                and self.get_number(cell, check.metric).runs]
-        lack = "".join(f"; {cell.column} no score ({self.explain_none(cell, check.metric)})" for cell in ran
-                       if cell not in told)
+        lack = "".join(f"; {cell.column} {self._explain_lack(cell, check.metric)}" for cell in ran if cell not in told)
         if len(groups) < 2:
             return None, complete and not groups, f"{row}: {lack[2:]}" if lack else ""
-        rises = all(low < high for one, other in itertools.pairwise(groups) for _, low in one for _, high in other)
-        return rises, complete, f"{row}: " + ", then ".join(
-            ", ".join(f"{column} {format_value(mean, decimals)}" for column, mean in group) for group in groups) + lack
+        pairs = [(low, high) for one, other in itertools.pairwise(groups) for low in one for high in other]
+        close = [f"{one.column} and {other.column}" for (one, _), (other, _) in pairs
+                 if are_close(self.get_number(one, check.metric), self.get_number(other, check.metric))]
+        lack += f"; less than two standard errors apart: {'; '.join(close)}" if close else ""
+        return all(low < high for (_, low), (_, high) in pairs), complete, f"{row}: " + ", then ".join(
+            ", ".join(f"{cell.column} {format_value(mean, decimals)}" for cell, mean in group) for group in groups
+        ) + lack
+
+
+def are_close(one: Number, other: Number) -> bool:
+    """Return whether two means over several seeds each differ by less than two standard errors of the difference."""
+    if one.mean is None or other.mean is None or one.spread is None or other.spread is None:
+        return False
+    error = math.hypot(one.spread / math.sqrt(len(one.values)), other.spread / math.sqrt(len(other.values)))
+    return abs(one.mean - other.mean) < 2 * error
 
 
 def list_claims(summary: Summary) -> list[str]:
