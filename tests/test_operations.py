@@ -49,6 +49,16 @@ def logs(x):
     return {"mean": x}
 
 
+def counts_nan(x):
+    count = tf.raw_ops.DebugNanCount(input=x, tensor_name="x:0", debug_urls=["file:///tmp/planted"])
+    return {"mean": x + tf.cast(count, tf.float32)}
+
+
+def summarises(x):
+    numbers = tf.raw_ops.DebugNumericSummary(input=x, tensor_name="x:0", debug_urls=["file:///tmp/planted"])
+    return {"mean": x + tf.cast(numbers[0], tf.float32)}
+
+
 def computes(x):
     return {"mean": tf.cond(tf.reduce_any(x > 0), lambda: tf.nn.relu(x), lambda: x @ tf.transpose(x) @ x)}
 
@@ -56,7 +66,7 @@ def computes(x):
 @pytest.mark.parametrize(("function", "found"), [
     (reads, "ReadFile"), (writes_in_a_loop, "WriteFile"), (lists, "MatchingFiles"), (saves, "SaveV2"),
     (restores, "RestoreV2"), (runs_python, "PyFunc"), (maps_memory, "ImmutableConst"), (logs, "PrintV2"),
-    (computes, None)])
+    (counts_nan, "DebugNanCount"), (summarises, "DebugNumericSummary"), (computes, None)])
 def test_graphs_that_reach_outside_are_refused_unless_trusted(tmp_path, function, found):
     module = tf.Module()
     module.variable = tf.Variable(tf.ones(3))          # so that there are functions of the saver too

@@ -20,8 +20,9 @@ from vae_tf.errors import InputError, make_printable
 HARMLESS = ("Assert", "AssignVariableOp", "DisableCopyOnRead", "If", "NoOp", "Placeholder", "ReadVariableOp",
             "StatefulPartitionedCall", "VarHandleOp", "While")
 # Operations that reach outside though TensorFlow counts them as stateless and they take no text.
-REACHES_OUT = ("DebugIdentity", "DebugIdentityV2", "ImmutableConst", "PyFuncStateless", "XlaCustomCall",
-               "XlaCustomCallV2")
+REACHES_OUT = ("ImmutableConst", "PyFuncStateless", "XlaCustomCall", "XlaCustomCallV2")
+# An attribute of operations for debugging, which names files or servers to write to.
+WRITES_TO = "debug_urls"
 # Operations that read and write the variables, allowed in functions that the saver alone calls.
 SAVER = ("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin")
 LARGEST = 2**31         # bytes of saved_model.pb, as protocol buffers have
@@ -91,7 +92,7 @@ def _is_reaching_out(name: str, functions: Mapping[str, Any]) -> bool:
     operation = op_def_registry.get(name)
     if operation is None:
         return name not in functions        # the operations of a function are examined one by one
-    if name in REACHES_OUT:
+    if name in REACHES_OUT or any(attribute.name == WRITES_TO for attribute in operation.attr):
         return True
     handles_text = any(argument.type == TEXT for argument in (*operation.input_arg, *operation.output_arg))
     return (operation.is_stateful or handles_text) and name not in HARMLESS
