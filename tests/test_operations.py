@@ -4,6 +4,7 @@ import json
 
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
 
 from vae_tf import export
 from vae_tf.errors import InputError
@@ -63,18 +64,23 @@ def computes(x):
     return {"mean": tf.cond(tf.reduce_any(x > 0), lambda: tf.nn.relu(x), lambda: x @ tf.transpose(x) @ x)}
 
 
+def write(path, function):
+    """Write a SavedModel whose signature `encode` is this function; returns its path."""
+    module = tf.Module()
+    module.variable = tf.Variable(tf.ones(3))          # so that there are functions of the saver too
+    module.encode = tf.function(function, input_signature=X)
+    tf.saved_model.save(module, str(path), signatures={"encode": module.encode})
+    (path / export.EXTRA).mkdir()
+    (path / export.CARD).write_text(json.dumps({"model": "vae", "u_size": 0}))
+    return path
+
+
 @pytest.mark.parametrize(("function", "found"), [
     (reads, "ReadFile"), (writes_in_a_loop, "WriteFile"), (lists, "MatchingFiles"), (saves, "SaveV2"),
     (restores, "RestoreV2"), (runs_python, "PyFunc"), (maps_memory, "ImmutableConst"), (logs, "PrintV2"),
     (counts_nan, "DebugNanCount"), (summarises, "DebugNumericSummary"), (computes, None)])
 def test_graphs_that_reach_outside_are_refused_unless_trusted(tmp_path, function, found):
-    module = tf.Module()
-    module.variable = tf.Variable(tf.ones(3))          # so that there are functions of the saver too
-    module.encode = tf.function(function, input_signature=X)
-    path = tmp_path / "1"
-    tf.saved_model.save(module, str(path), signatures={"encode": module.encode})
-    (path / export.EXTRA).mkdir()
-    (path / export.CARD).write_text(json.dumps({"model": "vae", "u_size": 0}))
+    path = write(tmp_path / "1", function)
     operations = export.find_suspicious(path)
     assert (found in operations) if found else not operations
     if not found:
@@ -83,6 +89,20 @@ def test_graphs_that_reach_outside_are_refused_unless_trusted(tmp_path, function
     with pytest.raises(InputError, match=f"by the operations .*{found}.*load it only if you trust .*--trust_export"):
         export.load(path)
     export.load(path, trust=True)
+
+
+@pytest.mark.parametrize("field", [None, "object_graph_def"])
+def test_a_signature_that_poses_as_the_savers_function_is_refused(tmp_path, field):
+    """A file can say that the node of a signature is the saver's, and can leave out the object graph."""
+    file = write(tmp_path / "1", saves) / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    meta_graph, = saved.meta_graphs
+    meta_graph.saver_def.restore_op_name, = (
+        node.name for node in meta_graph.graph_def.node if "signature_wrapper" in node.attr["f"].func.name)
+    if field:
+        meta_graph.ClearField(field)
+    file.write_bytes(saved.SerializeToString())
+    assert "SaveV2" in export.find_suspicious(file.parent)
 
 
 def test_what_is_no_saved_model_is_said(tmp_path):

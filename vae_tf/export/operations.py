@@ -23,7 +23,7 @@ HARMLESS = ("Assert", "AssignVariableOp", "DisableCopyOnRead", "If", "NoOp", "Pl
 REACHES_OUT = ("ImmutableConst", "PyFuncStateless", "XlaCustomCall", "XlaCustomCallV2")
 # An attribute of operations for debugging, which names files or servers to write to.
 WRITES_TO = "debug_urls"
-# Operations that read and write the variables, allowed in functions that the saver alone calls.
+# Operations that read and write the variables, allowed in functions that the saver alone can call.
 SAVER = ("MergeV2Checkpoints", "RestoreV2", "SaveV2", "ShardedFilename", "StaticRegexFullMatch", "StringJoin")
 LARGEST = 2**31         # bytes of saved_model.pb, as protocol buffers have
 TEXT = 7        # tensorflow.DataType.DT_STRING; a file's name comes as text
@@ -46,17 +46,12 @@ def find_suspicious(path: str | pathlib.Path) -> list[str]:
         raise InputError(f"{file} cannot be read ({reason}); export the model again") from None
     found: set[str] = set()
     for meta_graph in saved.meta_graphs:
-        graph, saver = meta_graph.graph_def, meta_graph.saver_def
+        graph = meta_graph.graph_def
         functions = {function.signature.name: function.node_def for function in graph.library.function}
-        of_saver = {name.split(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
-        saving = _find_reached([node for node in graph.node if node.name in of_saver], functions)
-        # A function gets the saver's exceptions only if nothing but the saver calls it.
-        rest = [node for node in graph.node if node.name not in of_saver]
-        rest += [node for name, nodes in functions.items() if name not in saving for node in nodes]
-        elsewhere = _find_reached(rest, functions)
+        saving = _find_saving(meta_graph, functions)
         found |= {node.op for node in graph.node if _is_reaching_out(node.op, functions)}
         for name, nodes in functions.items():
-            allowed = SAVER if name in saving and name not in elsewhere else ()
+            allowed = SAVER if name in saving else ()
             found |= {node.op for node in nodes if _is_reaching_out(node.op, functions) and node.op not in allowed}
     return sorted(found)
 
@@ -68,6 +63,27 @@ def check_operations(path: str | pathlib.Path) -> None:
         raise InputError(f"{make_printable(path)}: its graph could reach outside of the model, by the operations "
                          f"{make_printable(', '.join(found))}; a SavedModel is a program: load it only if you trust "
                          "where it comes from, with --trust_export, in Python with trust=True")
+
+
+def _find_saving(meta_graph: Any, functions: Mapping[str, Any]) -> set[str]:
+    """Return the names of the functions that the saver calls, and that neither a node nor a user of the model can call.
+
+    TensorFlow loads a model without an object graph as one of TensorFlow 1, and runs the saver's functions to do so.
+    With an object graph it reads the variables by itself, and offers users the functions that the object graph names.
+    """
+    if not meta_graph.HasField("object_graph_def"):
+        return set()
+    graph, saver, objects = meta_graph.graph_def, meta_graph.saver_def, meta_graph.object_graph_def
+    of_saver = {name.split(":")[0] for name in (saver.save_tensor_name, saver.restore_op_name)}
+    saving = _find_reached([node for node in graph.node if node.name in of_saver], functions)
+    offered = {*objects.concrete_functions, *(node.bare_concrete_function.concrete_function_name
+                                              for node in objects.nodes)}
+    offered.update(*(node.function.concrete_functions for node in objects.nodes))
+    # A gradient is called by a name that is no function's.
+    offered |= {gradient.gradient_func for gradient in (*graph.library.gradient, *graph.library.registered_gradients)}
+    rest = [node for node in graph.node if node.name not in of_saver]
+    rest += [node for name, nodes in functions.items() if name not in saving or name in offered for node in nodes]
+    return saving - offered - _find_reached(rest, functions)
 
 
 def _find_reached(nodes: Iterable[Any], functions: Mapping[str, Any]) -> set[str]:
