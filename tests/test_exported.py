@@ -8,11 +8,12 @@ import shutil
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from vae_tf import data, evaluation, export, models
+from vae_tf import data, distributions, evaluation, export, models
 from vae_tf.errors import InputError
 from vae_tf.export import limits
 
@@ -62,6 +63,37 @@ def test_limits_follow_from_what_a_row_takes():
     floats = sum(np.prod(layer.output.shape[1:]) for layer in model.decoder.layers)
     assert limits.FEWEST_ROWS < small["rows"] < limits.BUDGET / (4 * floats)
     assert small["jacobian_rows"] == small["rows"] // 11 and large["rows"] == limits.FEWEST_ROWS
+
+
+def in_a_row(first, second):
+    return lambda x: second(first(x))
+
+
+def in_a_model(first, second):
+    x = keras.Input((64, 64, 1))
+    return keras.Model(x, second(first(x)))
+
+
+def of_any_size(first, second):
+    return keras.Sequential([keras.Input((None, None, 1)), first, second])
+
+
+@pytest.mark.parametrize("nest", [
+    lambda first, second: keras.Sequential([first, second]), in_a_model, of_any_size,
+    lambda first, second: keras.Sequential([keras.Sequential([keras.Input((64, 64, 1)), first]), second])])
+def test_limits_count_the_layers_of_networks_inside_a_network(nest):
+    def compute(nest):
+        x, z = keras.Input((64, 64, 1)), keras.Input((2,))
+        h = nest(*(keras.layers.Conv2D(channels, 3, padding="same") for channels in (64, 1)))(x)
+        outputs = [keras.layers.Dense(2)(keras.layers.Flatten()(h)) for _ in range(2)]
+        decoder = keras.Model(z, keras.layers.Reshape((64, 64, 1))(keras.layers.Dense(4096)(z)))
+        return limits.compute_limits(models.VAE(keras.Model(x, outputs), decoder,
+                                                distributions.Likelihood("bernoulli")))
+
+    flat = compute(in_a_row)
+    assert flat["rows"] > limits.FEWEST_ROWS
+    # Of a network for images of any size, the outputs' sizes are unknown.
+    assert compute(nest) == ({"rows": limits.FEWEST_ROWS, "jacobian_rows": 1} if nest is of_any_size else flat)
 
 
 def test_floats_and_raw_factors_encode_as_pixels_and_u(served):

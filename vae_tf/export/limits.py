@@ -1,7 +1,7 @@
 """Limits on how much one request may ask of a served model."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -20,11 +20,25 @@ BY_ROW = ("x", "z", "u", "factors", "values")       # the inputs whose rows are 
 
 def compute_limits(model: Autoencoder) -> dict[str, int]:
     """Return how many rows one request may ask, by name: jacobian_rows of `jacobian`, rows of all other signatures."""
-    tensors = [tensor for network in (model.encoder, model.decoder) for layer in network.layers
-               for tensor in keras.tree.flatten(layer.output)]
-    rows = BUDGET // (4 * sum(math.prod(tensor.shape[1:]) for tensor in tensors))
+    shapes = [tensor.shape[1:] for network in (model.encoder, model.decoder) for layer in _list_layers(network)
+              for tensor in keras.tree.flatten(layer.output)]
+    # A network inside of another may take images of any size, and then it does not tell how large its outputs are.
+    known = all(None not in shape for shape in shapes)
+    rows = BUDGET // (4 * sum(math.prod(shape) for shape in shapes)) if known else 0
     return {"rows": min(max(rows, FEWEST_ROWS), MOST_ROWS),
             "jacobian_rows": min(max(rows // (1 + model.latents), 1), MOST_ROWS)}
+
+
+def _list_layers(network: keras.Model) -> Iterator[keras.Layer]:
+    """Yield the layers of a network. In place of a network among them, such as a Sequential, come the layers of that.
+
+    A subclass of keras.Model with a `call` of its own counts as a layer, because only its output is known.
+    """
+    for layer in network.layers:
+        if isinstance(layer, keras.Model) and hasattr(layer, "inputs"):
+            yield from (each for each in _list_layers(layer) if not isinstance(each, keras.layers.InputLayer))
+        else:
+            yield layer
 
 
 def check_bounds(name: str, inputs: dict[str, Tensor], limits: Mapping[str, int]) -> dict[str, Any]:
