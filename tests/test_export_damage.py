@@ -101,6 +101,17 @@ def test_an_export_without_checksums_that_cannot_be_loaded_is_one_line(folder, n
     assert "\n" not in str(caught.value)
 
 
+def test_a_path_that_tensorflow_takes_for_a_pattern_is_said(two, tmp_path):
+    for name in ("a[1]", "a\\b"):
+        with pytest.raises(InputError, match=r"TensorFlow cannot load a model from a path with .*; move the folder"):
+            export.load(shutil.copytree(two, tmp_path / name / "model"))
+        with pytest.raises(InputError, match=r"folder: expected a path without .*, because TensorFlow cannot load"):
+            export.save(tmp_path / name / "new", build(*CASE), dataset(CASE[2]), CARD)
+        assert not (tmp_path / name / "new").exists()
+    for name in ("[a", "b]", "c*", "d?"):
+        export.load(shutil.copytree(two, tmp_path / name))
+
+
 @pytest.mark.parametrize(("entries", "message"), [
     ({"latents": 4}, r"takes z of shape \(3,\), and assets.extra/card.json says \(4,\)"),
     ({"data": {"shape": [7]}}, r"takes x of shape \(6,\), and .* says \(7,\)"),

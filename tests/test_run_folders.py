@@ -36,6 +36,8 @@ def everything(folder):
     (("--name=" + "a" * 300,), "--name=a+: expected names of files and folders of at most 255 bytes"),
     (("--run_root=mine.npz",), "--run_root: expected a folder that can be written"),
     (("--export_root=loop",), "--export_root: expected a folder that can be written"),
+    (("--export_root=a[1]",), r"--export_root: expected a path without \[...\] and .*; got a\[1\]"),
+    (("--name=m[1]",), "--name: expected a path without"),
     (("--run_root=dangling",), "--run_root: expected a folder that can be written"),
 ])
 def test_a_folder_that_cannot_be_made_is_refused_and_nothing_is_left(here, argv, message):

@@ -9,6 +9,7 @@ from typing import Any
 from vae_tf import files, runs, training
 from vae_tf.configuration import Configuration, Settings
 from vae_tf.errors import InputError
+from vae_tf.export import versions
 
 SHOWN = 200     # characters of a setting that an error shows
 
@@ -40,10 +41,13 @@ def choose_run_folder(config: Configuration, settings: Settings, name: str) -> p
         name: of the run.
 
     Raises:
-        InputError: the folder cannot be written, or holds a run with another configuration.
+        InputError: a folder cannot be written, no export could be loaded from it, or it holds a run with another
+            configuration.
     """
     run_dir = pathlib.Path(settings.run_root) / name
     for flag, check, folder in (("run_root", runs.check_folder, run_dir),
+                                ("export_root", versions.check_path, pathlib.Path(settings.export_root)),
+                                ("name", versions.check_path, pathlib.Path(name)),
                                 ("export_root", files.check_writable, pathlib.Path(settings.export_root, name))):
         try:
             check(folder)

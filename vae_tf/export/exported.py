@@ -15,6 +15,7 @@ from vae_tf.export import operations
 from vae_tf.export.card import CARD, read_card, scale_as_trained
 from vae_tf.export.checksums import check_files
 from vae_tf.export.hub import find_newest
+from vae_tf.export.versions import is_pattern
 from vae_tf.typing import Array, ArrayLike, Floats, Integers, Tensor
 
 Outputs = dict[str, Array]
@@ -42,6 +43,9 @@ class Exported:
         try:
             self._loaded = tf.saved_model.load(str(self.path))
         except Exception as error:      # a damaged file may make TensorFlow raise anything
+            if is_pattern(self.path):
+                raise InputError(f"{self.path}: TensorFlow cannot load a model from a path with [...] or \\; move the "
+                                 "folder") from None
             raise InputError(f"{self.path} is damaged, and TensorFlow cannot load it ({_explain(error)}); "
                              "export the model again") from None
         self._specs = {"seed": tf.TensorSpec((), tf.int32)}          # `objective` takes a seed, and is no signature

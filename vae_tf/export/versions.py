@@ -13,12 +13,34 @@ from vae_tf.errors import InputError
 from vae_tf.export.card import CARD, read_card
 from vae_tf.export.checksums import check_files
 
+PATTERN = re.compile(r"\[[^/]+\]|\\")     # by which TensorFlow takes the path of its variables for a pattern
 PARTS = (pathlib.Path("saved_model.pb"), CARD)      # what each version has
+
+
+def check_path(folder: PathLike) -> None:
+    """Raise InputError for a path from which TensorFlow could not load a model."""
+    if is_pattern(folder):
+        raise InputError("expected a path without [...] and \\, because TensorFlow cannot load models from such paths; "
+                         f"got {folder}")
+
+
+def is_pattern(path: PathLike) -> bool:
+    """Return whether TensorFlow takes a path for a pattern, which other paths match and it does not match itself."""
+    return PATTERN.search(pathlib.Path(path).as_posix()) is not None
 
 
 @contextlib.contextmanager
 def make_folder(folder: pathlib.Path) -> Iterator[None]:
-    """Make a folder where there is none; in the end what was made is removed again if nothing is in it."""
+    """Make a folder where there is none; in the end what was made is removed again if nothing is in it.
+
+    Raises:
+        InputError: no model can be loaded from such a path; see `check_path`.
+        OSError: the folder cannot be made.
+    """
+    try:
+        check_path(folder)
+    except InputError as error:
+        raise InputError(f"folder: {error}") from None
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     try:
