@@ -60,6 +60,15 @@ def test_an_export_comes_back_as_it_was_and_only_once(hub, exported, tmp_path):
         export.load("hf://me/model@1234")
 
 
+def test_a_commit_in_the_cache_is_read_offline(hub, exported, monkeypatch):
+    address = export.push(exported, "me/model")
+    path = export.load(address).path
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert export.load(address).path == path
+    with pytest.raises(InputError, match="hf://me/model: the Hub could not be used"):      # a branch may have moved
+        export.load("hf://me/model")
+
+
 def test_another_model_becomes_the_next_version(hub, exported, tmp_path):
     export.push(exported, "me/model")
     first = export.pull("me/model", "exported/mine")

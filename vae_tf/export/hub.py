@@ -22,6 +22,7 @@ from vae_tf.export.versions import claim_version, find_newest_here, list_version
 
 PREFIX = "hf://"
 ADDRESS = re.compile(r"(?P<repository>[\w-][\w.-]*/[\w-][\w.-]*)(?:@(?P<revision>[\w-][\w./-]*))?", re.ASCII)
+COMMIT = re.compile("[0-9a-f]{40}")
 # Files that exports had before their cards listed all of them.
 USUAL = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets.extra/*")
 
@@ -66,8 +67,9 @@ def download(address: str, folder: pathlib.Path | None = None) -> pathlib.Path:
     repository, revision = read_address(address, "export")
     api = _connect("export")
     where = {"cache_dir": None} if folder is None else {"local_dir": folder}
-    # A branch may move meanwhile, a commit does not.
-    commit = _ask(address, lambda: api.model_info(repository, revision=revision).sha)
+    # A branch may move meanwhile, a commit does not: one in the cache is read without asking the Hub.
+    commit = revision if COMMIT.fullmatch(revision or "") else _ask(
+        address, lambda: api.model_info(repository, revision=revision).sha)
     card = _ask(address, lambda: api.hf_hub_download(repository, CARD.as_posix(), revision=commit, **where))
     described = read_card(pathlib.Path(card).parents[1])
     wanted = [CARD.as_posix(), *described.get("files", USUAL)]
