@@ -21,9 +21,10 @@ class Hub:
         commits = self.commits.get(repository, [])
         return next((each for each in reversed(commits) if revision in ("main", each[0])), None)
 
-    def commit(self, repository, changed):
-        """Add a commit with changed files; returns its name."""
+    def commit(self, repository, changed, deleted=()):
+        """Add a commit with changed files, and without deleted ones; returns its name."""
         files = {**(self.commits[repository][-1][1] if self.commits[repository] else {}), **changed}
+        files = {path: content for path, content in files.items() if path not in deleted}
         name = hashlib.sha1(repr(sorted((path, hashlib.sha1(content).hexdigest()) for path, content in files.items())
                                  ).encode()).hexdigest()
         self.commits[repository].append((name, files))
@@ -52,6 +53,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         hub.asked.append(f"{self.command} {path}")
         if found := re.fullmatch(r"/api/models/([^/]+/[^/]+?)(?:/(revision|tree)/(.+))?", path):
             at = hub.find(found[1], found[3] or "main")
+            if hub.commits.get(found[1]) == [] and found[2] == "tree":
+                at = ("", {})           # a new repository
             if at is None:
                 self.wfile.write(self.answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound"))
                 return
@@ -95,8 +98,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             lines = [json.loads(line) for line in body.splitlines()]
             changed = {line["value"]["path"]: base64.b64decode(line["value"]["content"])
                        for line in lines if line["key"] == "file"}
+            deleted = [line["value"]["path"] for line in lines if line["key"] == "deletedFile"]
             repository = "/".join(path.split("/")[3:5])
-            commit = hub.commit(repository, changed)
+            commit = hub.commit(repository, changed, deleted)
             self.wfile.write(self.answer(200, {"commitUrl": f"{self.server.address}/{repository}/commit/{commit}",
                                                "commitOid": commit, "success": True}))
         else:

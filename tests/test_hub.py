@@ -78,6 +78,16 @@ def test_another_model_becomes_the_next_version(hub, exported, tmp_path):
     assert export.pull(f"me/model@{hub.commits['me/model'][0][0]}", "exported/mine") == first
 
 
+def test_a_push_deletes_what_the_export_before_had(hub, exported, tmp_path):
+    scored = shutil.copytree(exported, tmp_path / "scored")
+    (scored / "metrics.json").write_text("{}")
+    export.push(scored, "me/model")
+    mine = {".gitattributes": b"mine", "variables/notes.md": b"mine", "paper/metrics.json": b"mine"}
+    hub.commit("me/model", {**mine, "variables/variables.data-00001-of-00002": b"of an older model"})
+    export.push(exported, "me/model")
+    assert set(hub.commits["me/model"][-1][1]) == {*files_of(exported), "README.md", *mine}
+
+
 def test_the_page_on_the_hub_says_what_the_card_says(hub, exported):
     export.push(exported, "me/model", licence="cc-by-4.0")
     page = hub.commits["me/model"][-1][1]["README.md"].decode()

@@ -4,6 +4,7 @@ A model from the Hub is trusted as little as any other: its card is checked befo
 each file against the checksum in the card. A graph that reaches out of the model is refused unless that is asked for.
 """
 
+import fnmatch
 import importlib
 import pathlib
 import re
@@ -25,6 +26,9 @@ ADDRESS = re.compile(r"(?P<repository>[\w-][\w.-]*/[\w-][\w.-]*)(?:@(?P<revision
 COMMIT = re.compile("[0-9a-f]{40}")
 # Files that exports had before their cards listed all of them.
 USUAL = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets.extra/*")
+# Files that a push writes. Others of a repository are its owner's.
+OWN = ("saved_model.pb", "fingerprint.pb", "variables/variables.*", "assets.extra/tf_serving_warmup_requests",
+       "assets.extra/model.weights.h5", "metrics.json")
 
 
 def is_address(path: PathLike) -> bool:
@@ -122,6 +126,8 @@ def _find_same(folder: pathlib.Path, pulled: pathlib.Path) -> pathlib.Path | Non
 def push(export: PathLike, repository: str, private: bool = False, licence: str | None = None) -> str:
     """Send an export to the Hub, with a page that describes it, in one commit; returns the address of that commit.
 
+    The commit deletes what the export that was there before had and this one lacks, such as scores.
+
     Args:
         export: exported/NAME for its newest version, or exported/NAME/VERSION.
         repository: owner/name, which is made where there is none.
@@ -142,10 +148,13 @@ def push(export: PathLike, repository: str, private: bool = False, licence: str 
     names = [CARD.as_posix(), *card.get("files", ()), *(name for name in ("metrics.json",) if (path / name).is_file())]
     contents = {"README.md": write_model_card(card, repository, licence).encode(),
                 **{name: path / name for name in names}}
-    add = extras.import_extra("huggingface_hub", "hub", "repository").CommitOperationAdd
+    hub = extras.import_extra("huggingface_hub", "hub", "repository")
     _ask(repository, lambda: api.create_repo(repository, private=private, exist_ok=True))
+    old = [name for name in _ask(repository, lambda: api.list_repo_files(repository))
+           if name not in contents and any(fnmatch.fnmatchcase(name, pattern) for pattern in OWN)]
     made = _ask(repository, lambda: api.create_commit(
-        repository, [add(name, content) for name, content in contents.items()], commit_message=card["model"]))
+        repository, [*(hub.CommitOperationAdd(name, content) for name, content in contents.items()),
+                     *(hub.CommitOperationDelete(name) for name in old)], commit_message=card["model"]))
     return f"{PREFIX}{repository}@{made.oid}"
 
 
