@@ -12,6 +12,7 @@ import json
 import sys
 import urllib.error
 import urllib.request
+import zipfile
 
 import numpy as np
 
@@ -65,18 +66,26 @@ def local(folder):
 
 
 def example(signatures, call, data=None, index=0, seed=0):
-    """x [1, ...], and u [1, |u|] if the model takes one: of an .npz of images or data, or else drawn from the model."""
+    """x [1, ...], and u [1, |u|] if the model takes one: a row of an .npz, or else drawn from the model with u = 0."""
     inputs, _ = signatures["encode"]
-    arrays = np.load(data) if data else {}
-    given = {}
-    if "u" in inputs:
-        given["u"] = arrays["u"][index:index + 1] if "u" in arrays else np.zeros((1, inputs["u"][1]), np.float32)
     if data:
-        return {"x": arrays["images" if "images" in arrays else "data"][index:index + 1], **given}
+        return read_example(data, index, "u" in inputs)
+    given = {"u": np.zeros((1, inputs["u"][1]), np.float32)} if "u" in inputs else {}
     if "sample" not in signatures:
         raise ValueError("an autoencoder has no prior to draw an example from; give one with --data")
     x = call("sample", n=1, seed=seed, **given)["images"]
     return {"x": np.rint(255 * x).astype(np.uint8) if len(inputs["x"]) == 4 else x, **given}
+
+
+def read_example(path, index, with_u):
+    """x [1, ...] of an .npz with images or data, and u [1, |u|] if that is asked for."""
+    arrays = np.load(path)
+    names = getattr(arrays, "files", [])        # an .npy has one array, which has no name
+    wanted = {"x": "images" if "images" in names else "data", **({"u": "u"} if with_u else {})}
+    if not set(wanted.values()) <= set(names):
+        raise ValueError(f"--data: expected an .npz with images or data{', and u as the model takes one' * with_u}; "
+                         f"got {path} with {', '.join(names) or 'an array without a name'}")
+    return {key: arrays[name][index:index + 1] for key, name in wanted.items()}
 
 
 def traversals(signatures, call, given, latents=None, steps=9, reach=2.0):
@@ -113,7 +122,7 @@ def draw(rows, path):
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="http://HOST:8501/v1/models/NAME, or a folder exported/NAME/VERSION")
-    parser.add_argument("--data", help=".npz with images [N,H,W,C] or data [N,n], and u [N,|u|] for the iVAE; "
+    parser.add_argument("--data", help=".npz with images [N,H,W,C] or data [N,n], and with u [N,|u|] for the iVAE; "
                         "by default the example is drawn from the model, with u = 0")
     parser.add_argument("--example", type=int, default=0, help="which row of --data")
     parser.add_argument("--latents", help="comma-separated; all by default")
@@ -124,7 +133,7 @@ def main(argv=None):
         given = example(signatures, call, asked.data, asked.example)
         latents = [int(j) for j in asked.latents.split(",")] if asked.latents else None
         draw([*traversals(signatures, call, given, latents)], asked.out)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         sys.exit(f"{parser.prog}: error: {' '.join(str(error).split())}")
     print(asked.out)
 

@@ -167,9 +167,16 @@ def test_the_example_client_takes_ones_own_data_and_says_what_is_wrong(server, t
     assert (tmp_path / "vectors.png").stat().st_size > 1_000
 
     autoencoder = exported(tmp_path / "ae", "ae", (4,))
-    np.savez(tmp_path / "small.npz", images=np.zeros((1, 32, 32, 1), np.uint8))
+    np.savez(tmp_path / "small.npz", images=np.zeros((1, 32, 32, 1), np.uint8), u=np.zeros((1, FACTORS)))
+    np.savez(tmp_path / "codes.npz", codes=x)
+    np.save(tmp_path / "x.npy", x)
+    (tmp_path / "cut.npz").write_bytes((tmp_path / "x.npz").read_bytes()[:-40])
     url = f"http://localhost:{rest}/v1/models/ivae_dsprites"
-    for arguments, message in [([url, f"--data={tmp_path / 'small.npz'}"], "tensor x"),
+    for arguments, message in [([str(vectors), f"--data={tmp_path / 'codes.npz'}"], "images or data; got .* codes$"),
+                               ([str(vectors), f"--data={tmp_path / 'cut.npz'}"], "not a zip file"),
+                               ([str(vectors), f"--data={tmp_path / 'x.npy'}"], "with an array without a name"),
+                               ([url, f"--data={tmp_path / 'x.npz'}"], "images or data, and u as .* with data"),
+                               ([url, f"--data={tmp_path / 'small.npz'}"], "tensor x"),
                                ([url, "--latents=3,11"], "latents: expected 0 to 9; got 11"),
                                (["http://localhost:1/v1/models/m"], "refused"),
                                ([str(tmp_path / "none")], "does not exist"),
