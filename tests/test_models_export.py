@@ -139,10 +139,19 @@ def test_networks_that_do_not_fit_together_are_named(argument, encoder, decoder)
         models.VAE(encoder, decoder, distributions.Likelihood("gaussian"))
 
 
+def save_with_wide_u(model, folder, **options):
+    """The model takes u of size 2, and the dataset has u of size 3."""
+    wide = data.from_arrays("mine", np.zeros((8, 3), np.float32), **options)
+    export.save(folder, model, wide, {"model": "ivae", "u_size": 2})
+
+
 @pytest.mark.parametrize("argument, case, export_it", [
     ("format", VAE, lambda model, folder: model.export(folder, "onnx")),
     ("data", VAE, lambda model, folder: model.export(folder, data=dataset((4,)))),
     ("data", IVAE, lambda model, folder: model.export(folder, data=data.dataset.from_arrays("x", np.zeros((9, 3))))),
+    ("dataset", IVAE, lambda model, folder: save_with_wide_u(model, folder, u=np.zeros((8, 3), np.float32))),
+    ("dataset", IVAE, lambda model, folder: save_with_wide_u(
+        model, folder, values=np.eye(8, 3, dtype=int), factors=[data.Factor(name, 2, "ordinal") for name in "abc"])),
     ("data", ("vae", "mlp_mnist", (4, 4, 1), "gaussian", {}), lambda model, folder: (model.compile("sgd"), model.fit(
         np.full((8, 4, 4, 1), 3.0), verbose=0), model.export(folder)))])
 def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path, argument, case, export_it):

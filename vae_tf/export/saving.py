@@ -49,6 +49,9 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
     if (accept_dark is None and not len(dataset)) or tuple(dataset.shape) != shape:
         raise InputError(f"dataset: expected examples of shape {shape}, as the model takes them; got {len(dataset):,} "
                          f"of shape {dataset.shape}")
+    if model.u_size and dataset.u_size not in (0, model.u_size):
+        raise InputError(f"dataset: expected u of size {model.u_size}, as the model takes it; got {dataset.name} with "
+                         f"u of size {dataset.u_size}")
     accept_dark = not dataset.is_image or (has_dark(dataset) if accept_dark is None else accept_dark)
     functions, limits = Functions(model, dataset, not accept_dark), compute_limits(model)
     named = make_signatures(functions, limits)
