@@ -1,0 +1,130 @@
+"""What Keras' own loops are given: examples in any of several forms, checked, and as the model takes them."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from vae_tf import checks
+from vae_tf.errors import InputError
+from vae_tf.models.trainable import Trainable, count_batches, scale_to_unit_range
+from vae_tf.typing import Tensor
+
+BATCH_SIZE = 32     # Keras' own default
+
+
+class KerasInputs(Trainable):
+    """The part of `Autoencoder` that reads and checks what Keras' loops are given."""
+
+    _seed: int
+
+    def _unpack(self, data: Any) -> tuple[Tensor, Tensor]:
+        """Return x, float, and u or None, of what Keras hands to a step."""
+        x, *u = self._take_inputs(data)
+        # Keras hands on tensors of any precision as they are.
+        x, *u = (tf.cast(each, wanted.dtype) for each, wanted in zip((scale_to_unit_range(x), *u), self.encoder.inputs,
+                                                                     strict=True))
+        return x, u[0] if u else None
+
+    def _take_inputs(self, data: Any) -> list[Any]:
+        """Return x and, for a model that sees u, u of what Keras hands to a step.
+
+        What a generator or a keras.utils.PyDataset gives is seen here for the first time.
+
+        Raises:
+            InputError: labels, weights of examples, or other shapes and types than the model takes.
+        """
+        given = keras.utils.unpack_x_y_sample_weight(data)
+        self._check_inputs(given)
+        return [part for part in keras.tree.flatten(given) if part is not None]
+
+    def _accept_validation(self, given: Any, batch_size: int | None) -> Any:
+        """Return validation data as Keras takes them."""
+        if isinstance(given, tuple) and len(given) == 1:
+            given = given[0]
+        if isinstance(given, tuple | list) and not self.u_size:
+            raise InputError(f"validation_data: {type(self).__name__} learns from x alone; expected x, got "
+                             f"{len(given)} arrays")
+        return self._accept(given, None, batch_size, {})[0]
+
+    def _accept(self, x: Any, y: Any, batch_size: int | None, options: dict[str, Any], shuffle: bool = False
+                ) -> tuple[Any, Any, int | None]:
+        """Return x, y and the batch size as Keras takes them; raise InputError for what the model cannot take."""
+        for name in ("sample_weight", "class_weight"):
+            if options.get(name) is not None:
+                raise InputError(f"{name}: the objective weighs all examples alike; expected none, got one")
+        if y is not None and not self.u_size:
+            raise InputError(f"y: {type(self).__name__} learns from x alone; expected none, got "
+                             f"{type(y).__name__}; give x alone")
+        if hasattr(x, "images_at"):
+            size = checks.check_whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
+            return self._read(x, size, options if shuffle else None), None, None
+        specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
+        if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
+            self._check_inputs(specs)
+        return x, y, batch_size
+
+    def _read(self, dataset: Any, batch_size: int, options: dict[str, Any] | None) -> Any:
+        """Return the batches of a data.Dataset: shuffled and without end if there are options of `fit`, else in order.
+
+        The batches of `fit` are those of `training.fit` from the optimizer's step on.
+        """
+        from vae_tf.data import keras_batches  # here, because the data are a later room of the house
+
+        if options is None:
+            return keras_batches.InOrder(dataset, batch_size, bool(self.u_size))
+        options["shuffle"] = False      # they are shuffled already
+        options.setdefault("steps_per_epoch", max(1, len(dataset) // batch_size))
+        step = int(keras.ops.convert_to_numpy(count_batches(self.optimizer)))
+        return keras_batches.shuffle(dataset, batch_size, self._seed, step, bool(self.u_size))
+
+    def _note(self, given: Any) -> None:
+        """Record what an export says of the examples that `fit` is given, and whether some of them are dark."""
+        from vae_tf import data  # here, because the data are a later room of the house
+
+        x = given[0] if isinstance(given, tuple | list) else given
+        shape, dark = tuple(self.encoder.inputs[0].shape[1:]), True
+        if hasattr(x, "images_at"):
+            described, dark = data.describe(x), x.is_image and data.has_dark(x)
+        elif isinstance(x, np.ndarray):
+            described, dark = data.describe_examples("arrays", shape, x, self.u_size), data.has_dark_image(x)
+        else:
+            described = data.describe_examples(f"a {type(x).__name__}", shape, u_size=self.u_size)
+        self.note_data(described, self._seed)
+        self.note_origin(dark=dark)
+
+    def _check_inputs(self, given: Any) -> None:
+        """Raise InputError unless arrays, tensors or their specs are batches of what the encoder takes."""
+        first = given[0] if isinstance(given, tuple | list) and given else given
+        inputs = self.encoder.inputs
+        named = dict(zip(("x", "u"), inputs, strict=False))
+        if isinstance(first, dict):
+            raise InputError(f"x: expected {' and '.join(named)} without names; got a dict of "
+                             f"{', '.join(map(str, first)) or 'nothing'}")
+        parts = [part for part in keras.tree.flatten(given) if part is not None]
+        if len(parts) != len(inputs):
+            raise InputError(f"x: expected {' and '.join(named)} without labels, which is what {type(self).__name__} "
+                             f"takes; arrays got: {len(parts)}")
+        for (name, wanted), part in zip(named.items(), parts, strict=True):
+            if getattr(part.shape, "rank", 0) is None:
+                raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got some of unknown rank; "
+                                 "give tf.data.Dataset.from_generator an output_signature")
+            shape, dtype = tuple(part.shape), tf.as_dtype(part.dtype)
+            if shape[:1] == (0,):
+                raise InputError(f"{name}: expected one example at least; got none")
+            if not wanted.shape[1:] == shape[1:]:
+                raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got {shape}")
+            if not (dtype.is_floating or (dtype == tf.uint8 and name == "x")):
+                raise InputError(f"{name}: expected {'uint8 or ' * (name == 'x')}floats; got {dtype.name}")
+            self._check_values(name, part)
+
+    def _check_values(self, name: str, part: Any) -> None:
+        """Raise InputError for an array of x that holds other numbers than the likelihood can take."""
+        if not isinstance(part, np.ndarray) or part.dtype == np.uint8 or not part.size:
+            return
+        low, high = part.min(), part.max()
+        bounded = name == "x" and self.likelihood_layer.kind == "bernoulli"
+        if not np.isfinite([low, high]).all() or (bounded and (low < 0 or high > 1)):
+            raise InputError(f"{name}: expected {'uint8 images, or floats in [0, 1]' if bounded else 'finite floats'}; "
+                             f"got {low:g} to {high:g}")
