@@ -249,6 +249,44 @@ def test_a_model_that_is_all_frozen_or_was_frozen_after_compile_is_refused():
         training.fit(model, dataset((3,)), keras.optimizers.Adam(), steps=1, batch_size=8, seed=0)
 
 
+def weigh(terms):
+    """The beta that a loss was computed with."""
+    return pytest.approx((terms["loss"][-1] - terms["reconstruction"][-1]) / terms["kl"][-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 2}])
+def test_a_beta_that_is_set_after_compile_takes_effect(options):
+    """The steps are graphs, which went on with the beta of their first call."""
+    model, x = compiled(("beta_vae", *DENSE[1][1:]), **options), inputs(build(*DENSE[1]), dataset((3,)))
+    warm_up = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: setattr(model, "beta", 2.0 * epoch + 1))
+    for epochs in (1, 2, 3):
+        history = model.fit(x, validation_data=x, epochs=epochs, verbose=0, callbacks=[warm_up]).history
+        assert 2 * epochs - 1 == weigh(history)
+        assert 2 * epochs - 1 == weigh({name: history[f"val_{name}"] for name in ("loss", "reconstruction", "kl")})
+    model.beta = 20.0
+    scores = model.evaluate(x, verbose=0, return_dict=True)
+    assert weigh({name: [value] for name, value in scores.items()}) == 20
+
+
+def test_options_and_penalties_that_are_set_after_compile_take_effect():
+    model = compiled(("annealed_vae", *DENSE[1][1:]))
+    first = model.evaluate(X, verbose=0, return_dict=True)
+    model.capacity = 0.0
+    second = model.evaluate(X, verbose=0, return_dict=True)
+    assert second["loss"] == pytest.approx(second["reconstruction"] + 1000 * second["kl"], rel=1e-4)
+    assert second["loss"] < first["loss"]
+    for weight in (1.0, 0.0):
+        model.penalise_jacobian("l1", weight=weight)
+        assert ("jacobian_penalty" in model.fit(X, verbose=0).history) == bool(weight)
+
+
+def test_a_beta_that_is_no_argument_is_saved(tmp_path):
+    model = build(*DENSE[1])
+    model.beta = 5.0
+    model.save(tmp_path / "model.keras")
+    assert keras.models.load_model(tmp_path / "model.keras").beta == 5.0
+
+
 def test_validation_of_a_model_that_sees_u():
     ds, model = dataset((3,)), compiled(DENSE[5])
     x, u = inputs(model, ds)

@@ -1,6 +1,5 @@
 """The base class of all models: an encoder, a decoder, a likelihood, and declarations about the model."""
 
-import inspect
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -195,6 +194,7 @@ class Autoencoder(KerasLoops):
                              f"entries, {entries}; got {self.latents}")
         # Set past Keras, which would take the tuple for a part of the model.
         self.__dict__["_penalty"] = penalties.Penalty(kind, float(weight), examples) if weight else None
+        self._renew_steps()
 
     def compute_terms(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
                       training: bool = False) -> dict[str, Tensor]:
@@ -254,21 +254,19 @@ class Autoencoder(KerasLoops):
                 raise InputError(f"{name}: expected a {type(self).__name__} to keep this argument of __init__ as an "
                                  "attribute of its name, so that it can be saved; got none")
             config[name] = keras.saving.serialize_keras_object(getattr(self, attribute))
+        if "beta" in vars(self):        # of a model without such an argument, whose beta was set
+            config["beta"] = self.beta
         if self.penalty:
             config["penalty"] = keras.saving.serialize_keras_object(self.penalty._asdict())
         return {**config, "origin": self.describe_origin()}
-
-    @classmethod
-    def _list_arguments(cls) -> list[str]:
-        """Return the names of the arguments of __init__."""
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        return [each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> "Autoencoder":
         """Return the model of a configuration that `get_config` gave, with freshly initialised weights."""
         model = cls(**{name: keras.saving.deserialize_keras_object(config[name], custom_objects)
                        for name in cls._list_arguments() if name in config})
+        if "beta" in config:
+            model.beta = config["beta"]
         model.note_origin(**keras.saving.deserialize_keras_object(config.get("origin", {})))
         if "penalty" in config:
             model.penalise_jacobian(**keras.saving.deserialize_keras_object(config["penalty"], custom_objects))

@@ -67,6 +67,25 @@ class KerasLoops(KerasInputs):
         terms = graphs.trace(find_terms, [self]).get_concrete_function(noise, x, *u).structured_outputs
         return sorted(terms, key=lambda name: name != "loss")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; beta, or an argument of __init__, takes effect with the next step, also during `fit`."""
+        super().__setattr__(name, value)
+        if name == "beta" or name in self._list_arguments():
+            self._renew_steps()
+
+    def _renew_steps(self) -> None:
+        """Have Keras make its steps anew after `compile`: they are graphs, with numbers that the objective had."""
+        known = vars(self).get("_terms")
+        if not known:
+            return
+        with self.distribute_strategy.scope():
+            self.__dict__["_terms"] = {name: known[name] if name in known else keras.metrics.Mean(name)
+                                       for name in self._list_terms()}
+        if self.train_function is not None:
+            self.make_train_function(force=True)
+        if self.test_function is not None:
+            self.make_test_function(force=True)
+
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
         """The mean of each of the objective's terms; empty before `compile`."""

@@ -1,5 +1,6 @@
 """What every loop needs of a model: an objective, the noise that it takes, and the updates of a step."""
 
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -46,6 +47,12 @@ class Trainable(keras.Model):
             training: whether layers behave as in training.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no objective")
+
+    @classmethod
+    def _list_arguments(cls) -> list[str]:
+        """Return the names of the arguments of __init__."""
+        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
+        return [each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
 
     def compute_terms(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
                       training: bool = False) -> dict[str, Tensor]:
