@@ -471,5 +471,7 @@ def test_steps_are_counted_over_several_trainings():
 @pytest.mark.parametrize("x, fault", [(IMAGES + np.float32(200), "200"), (IMAGES - np.float32(1), "-1")])
 def test_float_images_outside_of_0_to_1_are_refused(x, fault):
     model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
-    with pytest.raises(InputError, match=rf"x: expected uint8 images, or floats in \[0, 1\]; got {fault}"):
-        model.fit(x)
+    for given in (x, tf.constant(x), tf.data.Dataset.from_tensor_slices(x).batch(4)):
+        for call in (model.fit, model.evaluate, model.predict, lambda given: model.fit(IMAGES, validation_data=given)):
+            with pytest.raises(InputError, match=rf"x: expected uint8 images, or floats in \[0, 1\]; got {fault}"):
+                call(given)

@@ -63,6 +63,9 @@ class KerasInputs(Trainable):
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
             self._check_inputs(specs)
+        if isinstance(x, tf.data.Dataset) and self.likelihood_layer.kind == "bernoulli":
+            for batch in x.take(1):     # floats beyond [0, 1] would train to minus infinity
+                self._check_inputs(batch)
         return x, y, batch_size
 
     def _read(self, dataset: Any, batch_size: int, options: dict[str, Any] | None) -> Any:
@@ -120,10 +123,10 @@ class KerasInputs(Trainable):
             self._check_values(name, part)
 
     def _check_values(self, name: str, part: Any) -> None:
-        """Raise InputError for an array of x that holds other numbers than the likelihood can take."""
-        if not isinstance(part, np.ndarray) or part.dtype == np.uint8 or not part.size:
-            return
-        low, high = part.min(), part.max()
+        """Raise InputError for an array or tensor of x that holds other numbers than the likelihood can take."""
+        if not (isinstance(part, np.ndarray) or hasattr(part, "numpy")) or part.dtype == np.uint8 or 0 in part.shape:
+            return      # a tensor of a graph has no numbers yet
+        low, high = (float(end(part)) for end in (np.min, np.max))
         bounded = name == "x" and self.likelihood_layer.kind == "bernoulli"
         if not np.isfinite([low, high]).all() or (bounded and (low < 0 or high > 1)):
             raise InputError(f"{name}: expected {'uint8 images, or floats in [0, 1]' if bounded else 'finite floats'}; "
