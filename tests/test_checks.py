@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from cases import EXAMPLES, build, dataset
 
-from vae_tf import checks, data, distributions, evaluation, jacobians, models, objectives, training
+from vae_tf import checks, data, distributions, evaluation, jacobians, models, networks, objectives, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
 
@@ -52,6 +52,21 @@ BUILD = [("model", {"name": "vea"}), ("name", {"name": None}), ("network", {"net
          ("examples", {"name": "beta_tcvae"}), ("examples", {"name": "beta_tcvae", "examples": 0}),
          ("tc_estimator", {"name": "beta_tcvae", "examples": 5, "tc_estimator": "x"}), ("shape", {"shape": ()}),
          ("shape", {"shape": (3, 0)}), ("shape", {"shape": (2, 2)}), ("shape", {"shape": 3})]
+
+@pytest.mark.parametrize("options", [
+    {"latents": np.int64(2)}, {"shape": tuple(np.array([3]))}, {"seed": np.int64(3)},
+    {"name": "factor_vae", "discriminator_units": np.int64(8)}, {"name": "ivae", "u_size": np.int16(2)}])
+def test_whole_numbers_of_numpy_are_taken(options):
+    assert build_with(**options).count_params()
+    assert len(networks.build("mlp_synthetic", (3,), 2, np.array([2, 2])).encoder.outputs) == 2
+
+
+def test_a_penalty_at_a_number_of_examples_of_numpy():
+    model = build_with()
+    model.penalise_jacobian("l1", examples=np.int64(4))
+    model.compile("adam", seed=np.int64(3))
+    assert np.isfinite(model.evaluate(np.zeros((8, 3), np.float32), verbose=0)).all()
+
 
 FIT = [("steps", {"steps": -1}), ("steps", {"steps": 1.5}), ("batch_size", {"batch_size": 0}),
        ("log_every", {"log_every": -5}), ("log_every", {"log_every": 0}), ("checkpoint_every", {"checkpoint_every": 0}),

@@ -52,13 +52,13 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
     return value
 
 
-def check_whole(name: str, value: Any, low: float, high: float = math.inf) -> Any:
-    """Check that a value is a whole number, Python's or NumPy's, from low to high."""
+def check_whole(name: str, value: Any, low: float, high: float = math.inf) -> int:
+    """Check that a value is a whole number, Python's or NumPy's, from low to high; returns Python's."""
     is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_whole or not low <= value <= high:
         bounds = f", {low:,} to {high:,}" if high < math.inf else f", {low:,} or more" if low > -math.inf else ""
         raise InputError(f"{name}: expected a whole number{bounds}; got {describe(value)}")
-    return value
+    return int(value)
 
 
 def check_number(name: str, value: Any, low: float = -math.inf, above: float = -math.inf,
@@ -99,9 +99,9 @@ def _is_finite(value: numbers.Real) -> bool:
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:
-    """Check that a value is the shape of an example, (H, W, C) or (n,)."""
+    """Check that a value is the shape of an example, (H, W, C) or (n,); returns it in Python's whole numbers."""
     sizes = tuple(value) if isinstance(value, tuple | list) else ()
     if len(sizes) not in (1, 3) or not all(isinstance(size, numbers.Integral) and int(size) > 0 for size in sizes):
         raise InputError(f"{name}: expected the sizes of an example, (height, width, channels) or (n,); "
                          f"got {describe(value)}")
-    return sizes
+    return tuple(map(int, sizes))

@@ -263,14 +263,14 @@ def build(name: str, shape: Sequence[arguments.Size], latents: arguments.Size, h
         InputError: unknown name, or a shape the network cannot take; the line says which would do.
     """
     checks.check_choice("network", name, NETWORKS)
-    checks.check_shape("shape", shape)
+    shape, heads = checks.check_shape("shape", shape), tuple(map(int, heads))
     checks.check_choice("dtype", dtype, DTYPES)
-    if not len(heads):
+    if not heads:
         raise InputError("heads: expected the size of one output at least; got none")
     for setting, value in KERAS.items():
         getattr(keras.config, f"set_{setting}")(value)
     try:
-        return NETWORKS[name].make(tuple(shape), latents, tuple(heads), u_size, make_seeded_layers(seed, dtype))
+        return NETWORKS[name].make(shape, latents, heads, u_size, make_seeded_layers(seed, dtype))
     except InputError as error:
         raise InputError(f"network: {name} {error}") from None
 

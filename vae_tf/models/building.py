@@ -43,7 +43,7 @@ def build(name: str, shape: Sequence[arguments.Size], *, network: str, latents: 
     """
     devices.check_precision(dtype)
     kind = find(name)
-    checks.check_shape("shape", shape)
+    shape = checks.check_shape("shape", shape)
     own = _choose_own_options(kind, options)
     if beta is not None and kind.default_beta is None:
         raise InputError(f"beta: {name} has none; got {beta}; "
@@ -88,12 +88,12 @@ def count_numbers(network: str, shape: Sequence[int], latents: int, kind: type[A
 
 def _choose_own_options(kind: type[Autoencoder], options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the value of each of a model's own options, given or by default; all that are given are checked."""
-    known = list_options()
+    known, checked = list_options(), {}
     for name, value in options.items():
         if name not in known:
             raise InputError(f"{name}: expected an option of a model, {', '.join(known)}; got {value!r}")
-        known[name].check(value)
-    return {option.name: options.get(option.name, option.default) for option in kind.options}
+        checked[name] = known[name].check(value)
+    return {option.name: checked.get(option.name, option.default) for option in kind.options}
 
 
 def _check_attributes(model: Autoencoder) -> None:
