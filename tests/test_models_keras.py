@@ -143,6 +143,20 @@ def test_a_loaded_model_trains_on_as_the_saved_one_does(tmp_path, case):
     assert_same_weights(model, loaded)
 
 
+def test_a_frozen_variance_is_frozen_in_the_loaded_model(tmp_path):
+    case = ("vae", "linear", (6,), "gaussian_learned", {})
+    model, x = build(*case), dataset((6,)).images_at(np.arange(40))
+    model.likelihood_layer.trainable = False
+    model.compile(keras.optimizers.Adam(1e-3))
+    model.fit(x, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    for each in (model, loaded):
+        each.fit(x, verbose=0, shuffle=False)
+    assert_same_weights(model, loaded)
+    assert int(loaded.optimizer.iterations) == int(model.optimizer.iterations)
+
+
 class Squared(models.VAE):
     """A user's own objective and argument: the squared norm of the means in place of the KL."""
 

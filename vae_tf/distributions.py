@@ -100,10 +100,11 @@ class Likelihood(keras.layers.Layer):
             fixed) or "gaussian_learned" (all pixels share one variance, which is learned; bonheme calls it gamma).
         variance: variance of each pixel, in squared data units; the value at the start if the variance is learned. With
             1/2 the negative log-likelihood is the squared error of the papers, up to a constant.
+        trainable: whether a learned variance is trained, as of any Keras layer.
     """
 
-    def __init__(self, kind: str, variance: float = 0.5) -> None:
-        super().__init__(name="likelihood", dtype="float32")
+    def __init__(self, kind: str, variance: float = 0.5, trainable: bool = True) -> None:
+        super().__init__(name="likelihood", dtype="float32", trainable=trainable)
         checks.check_choice("likelihood", kind, LIKELIHOODS)
         checks.check_number("likelihood_variance", variance, checks.SMALLEST_FLOAT, 0, checks.LARGEST_FLOAT)
         self.kind = kind
@@ -116,7 +117,7 @@ class Likelihood(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Return the arguments of __init__, with the variance as it is now."""
-        return {"kind": self.kind, "variance": math.exp(float(self.log_variance))}
+        return {"kind": self.kind, "variance": math.exp(float(self.log_variance)), "trainable": self.trainable}
 
     @arguments.check_arguments
     def make_distribution(self, output: AnyFloats) -> tfd.Distribution:
