@@ -204,6 +204,24 @@ def test_bad_arguments_name_the_choices(arguments, message):
         models.build(**{"shape": (3,), "network": "linear", "latents": 2, "u_size": 2, **arguments})
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64])
+def test_whole_numbers_are_no_images(dtype):
+    """They were encoded without being scaled."""
+    model, images = build("vae", "mlp_mnist", (8, 8, 1), "bernoulli", {}), dataset((8, 8, 1)).images_at(np.arange(8))
+    calls = [model.posterior, model.encode, lambda x: model.objective(x, noise=NOISE)]
+    for call in calls if dtype == np.uint8 else [*calls, model]:
+        with pytest.raises(InputError, match=f"^x: expected images of floats [^\n]*; got {np.dtype(dtype).name}; "):
+            call(images.astype(dtype))
+    np.testing.assert_allclose(model(images), model(images / np.float32(255)), rtol=1e-5)
+
+
+def test_a_missing_u_is_named():
+    model, (x, _) = vector_model("ivae"), batch()
+    for call in (lambda: model.posterior(x), lambda: model(x), lambda: model.prior()):
+        with pytest.raises(InputError, match=r"^u: IVAE sees u; expected floats \[B, 2\]; got none$"):
+            call()
+
+
 @pytest.mark.parametrize("name", models.MODELS)
 def test_every_distribution_becomes_a_graph_without_a_warning(name, monkeypatch):
     warned = []

@@ -149,9 +149,23 @@ class Autoencoder(KerasLoops):
                              f"encoder takes them; got {decoder.outputs[0].shape[1:]}")
 
     def encode(self, x: Tensor, u: Tensor = None, training: bool = False) -> list[Tensor]:
-        """Return the encoder's heads for x, float in [0, 1], [B, ...]."""
-        inputs = [tf.convert_to_tensor(x), tf.convert_to_tensor(u)] if self.u_size else x
+        """Return the encoder's heads for x, float in [0, 1], [B, ...].
+
+        Raises:
+            InputError: x holds whole numbers, or the model sees u and there is none.
+        """
+        x = tf.convert_to_tensor(x)
+        if not x.dtype.is_floating:
+            raise InputError(f"x: expected images of floats in [0, 1], or vectors of floats; got {x.dtype.name}; "
+                             "models.scale_to_unit_range takes uint8 images")
+        inputs = [x, tf.convert_to_tensor(self.require_u(u))] if self.u_size else x
         return keras.tree.flatten(self.encoder(inputs, training=training))
+
+    def require_u(self, u: Tensor) -> Tensor:
+        """Return u; raise InputError if there is none."""
+        if u is None:
+            raise InputError(f"u: {type(self).__name__} sees u; expected floats [B, {self.u_size}]; got none")
+        return u
 
     def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
         """Return q(z|x): batch shape [B], event shape [d]."""

@@ -46,6 +46,7 @@ class IVAE(BetaVAE):
         return "learned" if self.prior_network.output_shape[-1] > self.latents else "zero"
 
     def prior(self, u: Tensor = None) -> Distribution:
-        """Return p(z|u), diagonal, batch shape [B]."""
-        *mean, log_variance = tf.split(self.prior_network(u), self.prior_network.output_shape[-1] // self.latents, -1)
+        """Return p(z|u), diagonal, batch shape [B]; raise InputError if there is no u."""
+        outputs = self.prior_network(self.require_u(u))
+        *mean, log_variance = tf.split(outputs, outputs.shape[-1] // self.latents, -1)
         return distributions.diagonal_normal(mean[0] if mean else tf.zeros_like(log_variance), log_variance)
