@@ -248,6 +248,22 @@ def test_a_frozen_network_stays_as_it_is(loop):
     assert not all(np.array_equal(a, b) for a, b in zip(moved, trained[0].decoder.get_weights(), strict=True))
 
 
+def test_steps_are_counted_where_the_discriminator_alone_is_trained(tmp_path):
+    """Every step had the noise of the first."""
+    ds, case = dataset((3,)), ("factor_vae", *DENSE[1][1:4], NARROW)
+    model, ours = build(*case), build(*case)
+    for each in (model, ours):
+        each.encoder.trainable = each.decoder.trainable = False
+    model.compile(keras.optimizers.Adam(1e-3), seed=5)
+    model.fit(ds, batch_size=8, steps_per_epoch=3, verbose=0)
+    model.save(tmp_path / "model.keras")
+    model = keras.models.load_model(tmp_path / "model.keras")
+    model.fit(ds, batch_size=8, steps_per_epoch=4, verbose=0)
+    training.fit(ours, ds, keras.optimizers.Adam(1e-3), steps=7, batch_size=8, seed=5)
+    assert_same_weights(model, ours)
+    assert model.describe_origin()["steps"] == 7
+
+
 def test_a_model_that_is_all_frozen_or_was_frozen_after_compile_is_refused():
     model = compiled(DENSE[1])
     model.encoder.trainable = False

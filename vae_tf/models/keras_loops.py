@@ -105,6 +105,8 @@ class KerasLoops(KerasInputs):
         for gradient, update in zip(gradients, self._updates, strict=True):
             gradient = devices.share_scaled_gradients(gradient, update.optimizer)
             update.optimizer.apply_gradients(zip(gradient, update.variables, strict=True))
+        if all(update.optimizer is not self.optimizer for update in self._updates):
+            count_batches(self.optimizer).assign_add(1)     # it counts the steps, though all that it moves is frozen
         return self._collect(terms)
 
     def test_step(self, data: Any) -> dict[str, Tensor]:
