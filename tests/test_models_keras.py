@@ -324,6 +324,20 @@ def test_validation_of_a_model_that_sees_u():
         assert "val_kl" in model.fit([x, u], validation_data=given, batch_size=8, verbose=0).history
 
 
+@pytest.mark.parametrize("batch_size, validation_batch_size", [(8, None), (8, 20), (None, 20)])
+def test_validation_has_batches_of_the_size_asked_for(batch_size, validation_batch_size):
+    """The terms of the DIP-VAE depend on the batches, whatever the training and the validation data come as."""
+    ds, model = dataset((3,)), build("dip_vae_i", *DENSE[1][1:])
+    model.compile(keras.optimizers.SGD(0.0))
+    x = inputs(model, ds)
+    wanted = model.evaluate(x, batch_size=validation_batch_size or batch_size, verbose=0, return_dict=True)
+    for given in (x, ds):
+        for validation in (x, (x, None), ds):
+            history = model.fit(given, batch_size=batch_size, validation_batch_size=validation_batch_size, verbose=0,
+                                validation_data=validation).history
+            assert history["val_loss"] == pytest.approx([wanted["loss"]], rel=1e-6)
+
+
 def test_devices_share_batches():
     """The same objective and updates on two devices as on one; the noise of an example is the same."""
     ds, alone = dataset((3,)), compiled(DENSE[1])

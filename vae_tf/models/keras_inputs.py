@@ -41,7 +41,7 @@ class KerasInputs(Trainable):
 
     def _accept_validation(self, given: Any, batch_size: int | None) -> Any:
         """Return validation data as Keras takes them."""
-        if isinstance(given, tuple) and len(given) == 1:
+        if isinstance(given, tuple) and (len(given) == 1 or all(part is None for part in given[1:])):
             given = given[0]
         if isinstance(given, tuple | list) and not self.u_size:
             raise InputError(f"validation_data: {type(self).__name__} learns from x alone; expected x, got "

@@ -149,7 +149,8 @@ class KerasLoops(KerasInputs):
             raise InputError("fit: expected a compiled model; call compile(optimizer) first")
         self._check_trainable()
         if options.get("validation_data") is not None:
-            options["validation_data"] = self._accept_validation(options["validation_data"], batch_size)
+            size = options["validation_batch_size"] = options.get("validation_batch_size") or batch_size
+            options["validation_data"] = self._accept_validation(options["validation_data"], size)
         given, (x, y, batch_size) = x, self._accept(x, y, batch_size, options, shuffle=True)
         self._note(given)
         return super().fit(x, y, batch_size=batch_size, epochs=epochs, verbose=verbose, **options)
