@@ -490,6 +490,15 @@ def test_outputs_by_name_are_refused():
         models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
 
 
+def test_an_encoder_of_whole_numbers_is_refused():
+    """Images were scaled to [0, 1] and then rounded down."""
+    x, z = keras.Input((3,), dtype="uint8"), keras.Input((2,))
+    h = keras.layers.Rescaling(1 / 255)(x)
+    encoder = keras.Model(x, [keras.layers.Dense(2)(h), keras.layers.Dense(2)(h)])
+    with pytest.raises(InputError, match=r"^encoder: expected an input x of floats, .* got uint8$"):
+        models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
+
+
 def test_train_py_cannot_go_on_with_own_networks(tmp_path):
     one = build(*DENSE[1])
     own = models.VAE(one.encoder, one.decoder, one.likelihood_layer)

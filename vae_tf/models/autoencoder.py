@@ -140,6 +140,9 @@ class Autoencoder(KerasLoops):
         if isinstance(named := getattr(encoder, "_outputs_struct", None), dict):
             raise InputError("encoder: expected a list of outputs, the mean first; got a dict of "
                              f"{', '.join(map(str, named))}, whose order is that of the names")
+        if not tf.as_dtype(encoder.inputs[0].dtype).is_floating:
+            raise InputError("encoder: expected an input x of floats, which images are scaled to before they are "
+                             f"encoded; got {encoder.inputs[0].dtype}")
         heads, expected = [each.shape[-1] for each in encoder.outputs], list(cls.list_heads(z.shape[1]))
         if heads != expected:
             raise InputError(f"encoder: expected outputs of the sizes {expected}, for the decoder's {z.shape[1]} "
