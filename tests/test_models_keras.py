@@ -185,6 +185,15 @@ def test_own_networks_and_an_own_objective(tmp_path):
     np.testing.assert_array_equal(loaded.predict(ds, verbose=0), model.predict(ds, verbose=0))
 
 
+def test_classes_of_one_name_are_told_apart(tmp_path):
+    """The class that was defined last was loaded for both."""
+    one, two = (type("Own", (models.VAE,), {"__module__": f"own.{module}"}) for module in ("one", "two"))
+    for kind in (one, two):
+        part = build(*DENSE[1])
+        kind(part.encoder, part.decoder, part.likelihood_layer).save(tmp_path / "model.keras")
+        assert type(keras.models.load_model(tmp_path / "model.keras")) is kind
+
+
 def test_an_argument_that_is_not_kept_is_named(tmp_path):
     class Forgetful(models.VAE):
         def __init__(self, encoder, decoder, likelihood, colour):

@@ -52,7 +52,9 @@ class Autoencoder(KerasLoops):
         super().__init_subclass__(**keywords)
         if "linear_theory" not in vars(cls):
             cls.linear_theory = None
-        keras.saving.register_keras_serializable(cls.__module__.partition(".")[0])(cls)
+        # By its module, because classes of two modules may have one name; this package's own are known by its name.
+        package = cls.__module__.partition(".")[0]
+        keras.saving.register_keras_serializable(package if package == "vae_tf" else cls.__module__)(cls)
 
     @staticmethod
     def list_heads(latents: int) -> tuple[int, ...]:
