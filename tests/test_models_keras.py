@@ -450,6 +450,9 @@ def test_arguments_by_place_are_those_of_keras():
     assert len(one.fit(inputs(one, ds), None, 8, 2, 0, shuffle=False).epoch) == 2
     other.fit(inputs(other, ds), batch_size=8, epochs=2, verbose=0, shuffle=False)
     assert_same_weights(one, other)
+    x = inputs(one, ds)
+    assert one.evaluate(x, None, 32, 0) == other.evaluate(x, batch_size=32, verbose=0)
+    np.testing.assert_array_equal(one.predict(x, 32, 0), other.predict(x, batch_size=32, verbose=0))
 
 
 @pytest.mark.parametrize("dtype", [tf.float64, tf.float16])
@@ -463,6 +466,12 @@ def test_the_last_batch_of_an_epoch_may_be_one_example():
     model = compiled(("beta_tcvae", "mlp_synthetic", (3,), "gaussian", {"tc_estimator": "stratified"}))
     history = model.fit(dataset((3,)).images_at(np.arange(33)), batch_size=8, verbose=0).history
     assert np.isfinite([values[-1] for values in history.values()]).all()
+
+
+def test_a_batch_of_more_examples_than_the_training_set_has():
+    model = compiled(("beta_tcvae", "mlp_synthetic", (3,), "gaussian", {"tc_estimator": "stratified"}))
+    x = np.tile(dataset((3,)).images_at(np.arange(40)), (2, 1))
+    assert np.isfinite(model.evaluate(x, batch_size=80, verbose=0)).all()
 
 
 def test_a_regularizer_is_a_term_of_the_loss():

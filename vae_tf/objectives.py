@@ -89,13 +89,15 @@ def stratified_sampling(batch_size: Count, examples: arguments.Size) -> tf.Tenso
 
     With M = B - 1, an example weighs 1/N for itself, (N - M) / (N M) for one other example, and 1/M for each of the
     rest. The weight for itself stands on the diagonal, where the public code put it in column 0. A number of examples
-    is at least two; a batch whose size is a tensor may have one, such as the last of an epoch, which weighs 1.
+    is at least two; a batch whose size is a tensor may have one, such as the last of an epoch, which weighs 1. Where it
+    has more than N, as in an evaluation, its size stands for N.
     """
     if not tf.is_tensor(batch_size):
         checks.check_whole("batch_size", batch_size, 2, examples)
     others = tf.cast(tf.maximum(batch_size - 1, 1), tf.float32)
-    own = tf.fill([batch_size], 1.0 / examples)
-    stratum = tf.fill([batch_size], (examples - others) / (examples * others))
+    count = tf.cast(tf.maximum(batch_size, examples), tf.float32)
+    own = tf.fill([batch_size], 1.0 / count)
+    stratum = tf.fill([batch_size], (count - others) / (count * others))
     weights = tf.linalg.set_diag(tf.fill([batch_size, batch_size], 1.0 / others), own)
     index = tf.range(batch_size)
     other = tf.stack([index, (index + 1) % batch_size], axis=1)

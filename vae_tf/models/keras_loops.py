@@ -33,7 +33,7 @@ class KerasLoops(KerasInputs):
             seed: the seed for the noise, and for the order of examples where `fit` is given a data.Dataset.
             jit_compile: whether XLA compiles the steps. Keras would do so by default, which makes convolutional
                 networks slower on processors. XLA draws other noise from the seed.
-            options: run_eagerly, steps_per_execution and auto_scale_loss of keras.Model.compile.
+            options: run_eagerly and steps_per_execution of keras.Model.compile.
 
         Raises:
             InputError: a loss or metrics, or a number that is no seed.
@@ -155,17 +155,18 @@ class KerasLoops(KerasInputs):
         self._note(given)
         return super().fit(x, y, batch_size=batch_size, epochs=epochs, verbose=verbose, **options)
 
-    def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, **options: Any) -> Any:
+    def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
+                 **options: Any) -> Any:
         """Return the means of the objective's terms as keras.Model.evaluate does; `fit` has the arguments."""
         if options.pop("_use_cached_eval_dataset", False):     # Keras' `fit` evaluates validation data that it knows
-            return super().evaluate(x, y, batch_size=batch_size, _use_cached_eval_dataset=True, **options)
+            return super().evaluate(x, y, batch_size, verbose, _use_cached_eval_dataset=True, **options)
         x, y, batch_size = self._accept(x, y, batch_size, options)
-        return super().evaluate(x, y, batch_size=batch_size, **options)
+        return super().evaluate(x, y, batch_size, verbose, **options)
 
-    def predict(self, x: Any, batch_size: int | None = None, **options: Any) -> Any:
+    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto", **options: Any) -> Any:
         """Return the mean images decoded from posterior means, as keras.Model.predict does; `fit` has the arguments."""
         x, _, batch_size = self._accept(x, None, batch_size, {})
-        return super().predict(x, batch_size=batch_size, **options)
+        return super().predict(x, batch_size, verbose, **options)
 
     def train_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:
         """Make one step on a batch, as keras.Model.train_on_batch does; `fit` has the arguments."""
