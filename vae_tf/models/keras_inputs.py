@@ -63,9 +63,10 @@ class KerasInputs(Trainable):
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
             self._check_inputs(specs)
-        if isinstance(x, tf.data.Dataset) and self.likelihood_layer.kind == "bernoulli":
-            for batch in x.take(1):     # floats beyond [0, 1] would train to minus infinity
-                self._check_inputs(batch)
+            if (isinstance(x, tf.data.Dataset) and self.likelihood_layer.kind == "bernoulli"
+                    and keras.tree.flatten(specs)[0].dtype != tf.uint8):
+                for batch in x.take(1):     # floats beyond [0, 1] would train to minus infinity
+                    self._check_inputs(batch)
         return x, y, batch_size
 
     def _read(self, dataset: Any, batch_size: int, options: dict[str, Any] | None) -> Any:
