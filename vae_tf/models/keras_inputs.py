@@ -12,6 +12,7 @@ from vae_tf.models.trainable import Trainable, count_batches, scale_to_unit_rang
 from vae_tf.typing import Tensor
 
 BATCH_SIZE = 32     # Keras' own default
+ROUNDING = 1e-5     # how far rounding may take float images beyond [0, 1]
 
 
 class KerasInputs(Trainable):
@@ -129,6 +130,6 @@ class KerasInputs(Trainable):
             return      # a tensor of a graph has no numbers yet
         low, high = (float(end(part)) for end in (np.min, np.max))
         bounded = name == "x" and self.likelihood_layer.kind == "bernoulli"
-        if not np.isfinite([low, high]).all() or (bounded and (low < 0 or high > 1)):
+        if not np.isfinite([low, high]).all() or (bounded and (low < -ROUNDING or high > 1 + ROUNDING)):
             raise InputError(f"{name}: expected {'uint8 images, or floats in [0, 1]' if bounded else 'finite floats'}; "
                              f"got {low:g} to {high:g}")
