@@ -356,6 +356,9 @@ def test_devices_share_batches():
         history = model.fit(inputs(model, ds), batch_size=40, epochs=3, shuffle=False, verbose=0).history
     assert_same_weights(alone, shared, rtol=1e-3, atol=1e-5)        # sums over two halves, then Adam's division
     assert np.isfinite(history["loss"]).all()
+    shared.set_weights(alone.get_weights())
+    one, two = (model.evaluate(inputs(model, ds), batch_size=8, verbose=0) for model in (alone, shared))
+    np.testing.assert_allclose(two, one, rtol=1e-5)                 # the noise of five batches is the same, too
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
@@ -363,6 +366,26 @@ def test_mixed_precision_trains(precision):
     model = compiled(("vae", "mlp_synthetic", (3,), "gaussian", {"dtype": precision}))
     history = model.fit(dataset((3,)), batch_size=8, epochs=3, verbose=0).history
     assert history["loss"][-1] < history["loss"][0]
+
+
+def test_steps_whose_gradients_overflow_count(tmp_path):
+    case, ds = ("vae", "mlp_synthetic", (3,), "gaussian", {"dtype": "mixed_float16"}), dataset((3,))
+    ours, keras_own = build(*case), build(*case)
+    of_ours, of_keras = (keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(1e-2), initial_scale=2.0**24)
+                         for _ in range(2))
+    training.fit(ours, ds, of_ours, steps=12, batch_size=8, seed=0)
+    keras_own.compile(of_keras, seed=0)
+    keras_own.fit(ds, batch_size=8, steps_per_epoch=12, verbose=0)
+    assert int(of_keras.inner_optimizer.iterations) == int(of_ours.inner_optimizer.iterations) < 12
+    assert_same_weights(ours, keras_own)
+    assert ours.describe_origin()["steps"] == keras_own.describe_origin()["steps"] == 12
+    keras_own.save(tmp_path / "model.keras")
+    assert keras.models.load_model(tmp_path / "model.keras").describe_origin()["steps"] == 12
+
+
+def test_images_that_rounding_took_beyond_1_train():
+    model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
+    assert np.isfinite(model.evaluate(np.full((2, 16, 16, 1), 1 + 1e-6, np.float32), verbose=0)).all()
 
 
 X, U = np.zeros((8, 3), np.float32), np.zeros((8, FACTORS), np.float32)

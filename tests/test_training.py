@@ -10,6 +10,7 @@ from cases import CASES, IDS, NEEDS_MNIST, build, dataset
 from tensorboard.backend.event_processing import event_accumulator
 
 from vae_tf import console, data, distributions, models, runs, training
+from vae_tf.errors import InputError
 from vae_tf.replicas import Single
 from vae_tf.training import loop, rows
 
@@ -317,3 +318,10 @@ def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
     # seed's two by 0.2 (six seeds on one processor): the mean of two by 0.14, if the precision makes no difference.
     assert abs(elbos["float32"].mean() - elbos["mixed_bfloat16"].mean()) < 1, elbos
     assert elbos["float32"].mean() > -200           # 784 log 2 = 543 nats below 0 before training
+
+
+def test_a_callback_that_sets_beta_is_told_that_it_has_no_effect(tmp_path):
+    model = build("beta_vae", "linear", (3,), "gaussian", {"beta": 2.0})
+    warm_up = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: setattr(model, "beta", 2.0 + epoch))
+    with pytest.raises(InputError, match=r"^beta: expected 2 as long as training\.fit runs; got 3, from a callback"):
+        fit(model, 20, tmp_path, callbacks=[warm_up])

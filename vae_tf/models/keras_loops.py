@@ -105,14 +105,16 @@ class KerasLoops(KerasInputs):
         for gradient, update in zip(gradients, self._updates, strict=True):
             gradient = devices.share_scaled_gradients(gradient, update.optimizer)
             update.optimizer.apply_gradients(zip(gradient, update.variables, strict=True))
-        if all(update.optimizer is not self.optimizer for update in self._updates):
-            count_batches(self.optimizer).assign_add(1)     # it counts the steps, though all that it moves is frozen
+        moves_nothing = all(update.optimizer is not self.optimizer for update in self._updates)
+        if moves_nothing or hasattr(self.optimizer, "inner_optimizer"):     # of a LossScaleOptimizer
+            count_batches(self.optimizer).assign_add(1)     # which the optimizer does not do by itself
         return self._collect(terms)
 
     def test_step(self, data: Any) -> dict[str, Tensor]:
         """Return the means of the objective's terms so far. The noise is the same whenever the same data are given."""
         x, u = self._unpack(data)
-        noise = self._draw_noise(-1 - self._seed, self._terms["loss"].count, x)
+        seen = self._terms["loss"].count * tf.distribute.get_strategy().num_replicas_in_sync    # each device's share
+        noise = self._draw_noise(-1 - self._seed, seen, x)
         return self._collect(self.compute_terms(x, u, noise=noise))
 
     def predict_step(self, data: Any) -> Tensor:

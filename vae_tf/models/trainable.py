@@ -128,6 +128,8 @@ class Trainable(keras.Model):
 
 
 def count_batches(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Return the number of batches that an optimizer has seen, of which it may accumulate several for one update."""
-    inner = getattr(optimizer, "inner_optimizer", optimizer)        # of a LossScaleOptimizer
-    return inner._iterations        # `iterations` counts updates
+    """Return the number of batches that an optimizer has seen, of which it may accumulate several for one update.
+
+    A LossScaleOptimizer leaves the count to others, because it passes over batches whose gradients overflow.
+    """
+    return optimizer._iterations        # `iterations` counts updates

@@ -135,6 +135,7 @@ class Loop:
         memory.check_fits("batch_size", 4 * len(program.models) * schedule.batch_size * math.prod(dataset.shape),
                           "a batch", "ask for smaller batches")
         self.program, self.schedule = program, schedule
+        self.betas = [model.beta for model in program.models]
         self.folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
         self.step = 0
         self.histories: list[list[dict[str, Any]]] = [[] for _ in run_dirs]
@@ -172,6 +173,7 @@ class Loop:
                     row_end = self.schedule.find_row_end(self.step)
                     if self.row.seconds == 0:
                         told.on_epoch_begin(len(self.histories[0]))
+                    self._check_betas()
                     done, terms, totals = self._advance(min(pace, row_end - self.step,
                                                             self.schedule.count_until_images(self.step)))
                     stop.worth_saving = True
@@ -198,6 +200,13 @@ class Loop:
             self.validation.restore_best()
         self.progress.end()
         return self.histories
+
+    def _check_betas(self) -> None:
+        """Raise InputError if a callback has set another beta, which the graph of the steps would not see."""
+        for before, model in zip(self.betas, self.program.models, strict=True):
+            if model.beta != before:
+                raise InputError(f"beta: expected {before:g} as long as training.fit runs; got {model.beta:g}, from a "
+                                 "callback; warmup_steps raises beta, and Keras' own fit takes another one")
 
     def _have_all_stopped(self) -> bool:
         """Return whether early stopping has ended the training of every replica."""
