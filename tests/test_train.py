@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 
 import cases
 import keras
@@ -13,6 +14,7 @@ from commands import QUICK, parse, run_evaluate, run_train
 
 from vae_tf import array_names, cli, configured, data, export, models, runs, training
 from vae_tf.configuration import Configuration
+from vae_tf.console import stops
 from vae_tf.errors import InputError
 
 
@@ -181,6 +183,19 @@ def test_an_untrained_model_is_exported_and_scored_as_such(folder, capsys):
     assert export.load(f"exported/{name}").card["steps"] == 3
     with pytest.raises(InputError, match="is at step 3 already; expected at least as many, got 0"):
         run_train(*asked, "--seed=1", f"--name={name}")
+
+
+@pytest.mark.parametrize(("steps", "exported"), [(1, True)])
+def test_a_signal_ends_the_program_after_the_last_step_too(folder, monkeypatch, steps, exported):
+    monkeypatch.setattr(stops, "_stopped_by", [])       # else pytest would end by the signal
+    asking = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+    for module in (training, training.callbacks):
+        monkeypatch.setattr(module, "CALLBACKS", [lambda config, run_dir: asking])
+    with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
+        run_train("--model=vae", "--dataset=synthetic_linear", "--network=linear", "--log_every=1", "--name=a",
+                  f"--steps={steps}")
+    assert runs.find_newest(folder / "runs/a").stem == "000000001"
+    assert (folder / "exported/a").exists() == exported
 
 
 def npz(folder, **arrays):

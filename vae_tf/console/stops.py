@@ -21,7 +21,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 _stopped_by: list[int] = []
-_requested: list[int] = []      # signals that a StopRequest has seen
+_requested: list[int] = []      # signals that the last StopRequest has seen
 
 
 def end_by_signal() -> None:
@@ -33,7 +33,7 @@ def end_by_signal() -> None:
 
 
 def end_by_request() -> None:
-    """Let the process end by the signal that a StopRequest has seen, if it has seen one, as a shell loop expects."""
+    """Let the process end by the signal that the last StopRequest has seen, if any, as a shell loop expects."""
     _stopped_by.extend(_requested)
     if _requested:
         sys.exit(128 + _requested[0])
@@ -101,6 +101,7 @@ class StopRequest:
 
     def __enter__(self) -> "StopRequest":
         self.requested = self.worth_saving = False
+        _requested.clear()
         self._before = handle_stops(self._request)
         return self
 

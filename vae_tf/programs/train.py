@@ -57,6 +57,7 @@ def main(flags: FlagValues) -> None:
                   f"or: tensorboard --logdir={settings.run_root}")
         print(f"Next, see what it {'learned' if config.steps else 'is'}:\n"
               f"  {console.name_command('evaluate')} --export={path}")
+    console.end_by_request()        # which came with the last steps
 
 
 def has_ended(history: Sequence[dict[str, Any]], run_dir: pathlib.Path, config: Configuration) -> bool:
