@@ -185,12 +185,16 @@ def test_an_untrained_model_is_exported_and_scored_as_such(folder, capsys):
         run_train(*asked, "--seed=1", f"--name={name}")
 
 
-@pytest.mark.parametrize(("steps", "exported"), [(1, True)])
+@pytest.mark.parametrize(("steps", "exported"), [(1, True), (40, False)])
 def test_a_signal_ends_the_program_after_the_last_step_too(folder, monkeypatch, steps, exported):
+    """A damaged checkpoint at the end of a run does not say that it has come to its end."""
     monkeypatch.setattr(stops, "_stopped_by", [])       # else pytest would end by the signal
     asking = keras.callbacks.LambdaCallback(on_epoch_end=lambda *_: os.kill(os.getpid(), signal.SIGTERM))
     for module in (training, training.callbacks):
         monkeypatch.setattr(module, "CALLBACKS", [lambda config, run_dir: asking])
+    torn = folder / "runs/a/checkpoints/000000040.npz"
+    torn.parent.mkdir(parents=True)
+    torn.write_bytes(b"torn")
     with pytest.raises(SystemExit, match=str(128 + signal.SIGTERM)):
         run_train("--model=vae", "--dataset=synthetic_linear", "--network=linear", "--log_every=1", "--name=a",
                   f"--steps={steps}")

@@ -61,9 +61,10 @@ def main(flags: FlagValues) -> None:
 
 
 def has_ended(history: Sequence[dict[str, Any]], run_dir: pathlib.Path, config: Configuration) -> bool:
-    """Return whether a run needs no further steps; its checkpoints tell, too, because a history may be deleted."""
+    """Return whether a run needs no further steps; its checkpoint tells, too, because a history may be deleted."""
+    newest = runs.find_newest(run_dir)
     return (training.has_ended(history, config.steps, config.early_stopping)
-            or max(runs.find_checkpoints(run_dir), default=0) >= config.steps)
+            or (newest is not None and int(newest.stem) >= config.steps))
 
 
 def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencoder], dataset: data.Dataset,
