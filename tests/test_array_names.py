@@ -27,6 +27,12 @@ def test_every_variable_has_a_name_that_other_models_do_not_change(case):
                                                        for slot in ("momentum", "velocity")}
 
 
+def test_a_variable_of_an_optimizer_without_a_name_is_not_numbered():
+    case = CASES[0]
+    found = names(case, keras.optimizers.Nadam())
+    assert names(case, keras.optimizers.Nadam()) == found and "optimizer/variable" in found
+
+
 def test_names_say_network_layer_and_weight():
     case = ("ivae", "conv_faces", (64, 64, 1), "gaussian_learned", {})
     found = names(case, keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9)))

@@ -46,7 +46,8 @@ def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mappin
         candidates = [f"{name}/{reference}/{variable.name.removeprefix(prefix)}" for prefix, reference in prefixes
                       if variable.name.startswith(prefix)]
         free = [candidate for candidate in candidates if candidate not in named]
-        _add(named, next(iter(free), f"{name}/{variable.name}"), variable)
+        own = re.sub(r"^variable_\d+$", "variable", variable.name)       # Keras numbers those that it has no name for
+        _add(named, next(iter(free), f"{name}/{own}"), variable)
     return named
 
 
