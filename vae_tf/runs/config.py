@@ -35,7 +35,7 @@ def read_config(run: PathLike) -> dict[str, Any]:
 
 
 def compare_config(run: PathLike, config: Config) -> dict[str, tuple[Any, Any]]:
-    """Return how a stored configuration differs from this one: {name: (stored, now)}; `steps` may grow.
+    """Return how a stored configuration differs from this one: {name: (stored, now)}; `steps` may differ.
 
     Raises:
         InputError: config.json is damaged, or is no configuration.
