@@ -4,6 +4,7 @@ import multiprocessing
 import resource
 import signal
 import time
+import warnings
 
 import keras
 import numpy as np
@@ -189,6 +190,19 @@ def test_a_checkpoint_of_the_first_format_whose_arrays_are_numbered_is_one_line(
     np.savez(path, run="", **{f"model {i}": array for i, array in enumerate(arrays)})
     with pytest.raises(InputError, match=r"^checkpoint: expected an array encoder/dense/kernel .*got none.*--restart"):
         training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(), steps=5, **options)
+
+
+def test_a_run_goes_on_with_its_optimizer_and_its_learning_rate_alone(tmp_path):
+    options = {"batch_size": 8, "run_dir": tmp_path}
+    training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=2, **options)
+    with pytest.raises(InputError, match=r"^optimizer: expected that of the checkpoint, which .* got SGD, which has"):
+        training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.SGD(1e-3), steps=3, **options)
+    other = keras.optimizers.Adam(1e-4)
+    with pytest.warns(UserWarning, match=r"^learning_rate: the run goes on with .*, 0.001, instead of 0.0001;"):
+        training.fit(build(*CASE), dataset(CASE[2]), other, steps=3, **options)
+    assert float(other.learning_rate) == pytest.approx(1e-3)
+    with warnings.catch_warnings(action="error"):
+        training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=4, **options)
 
 
 def test_runs_of_too_few_steps_are_refused(tmp_path):

@@ -1,6 +1,8 @@
 """The training step of one model, and what it has in common with that of several."""
 
 import functools
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +17,7 @@ from vae_tf.typing import Array, Optimizer, Tensor
 
 Terms = dict[str, Tensor]
 Watch = Callable[[Any, Tensor, Tensor | None], Mapping[str, Any]]
+RATE = "optimizer/learning_rate"        # of the arrays of a state; an optimizer with a schedule has none
 
 
 class Program:
@@ -136,7 +139,8 @@ class Program:
         """Set every variable to what `collect_state` gave.
 
         Raises:
-            InputError: a state lacks an array, as checkpoints of an older vae_tf do, or has one of another shape.
+            InputError: a state lacks an array, as checkpoints of an older vae_tf do, has one of another shape, or has
+                arrays of another optimizer.
         """
         for now, state in zip(self.collect_state(), states, strict=True):
             for name, array in now.items():
@@ -146,6 +150,14 @@ class Program:
                     raise InputError(f"checkpoint: expected an array {name} of {array.dtype} of shape {array.shape}; "
                                      f"got {described}: another version of vae_tf or of Keras, or another model wrote "
                                      "it; --restart starts over in a new folder")
+            foreign = next((name for name in state if re.match(r"optimizer(_\d+)?/", name) and name not in now), None)
+            if foreign:
+                raise InputError(f"optimizer: expected that of the checkpoint, which holds an array {foreign}; got "
+                                 f"{type(self.optimizer).__name__}, which has none; train in another folder")
+            given, kept = now.get(RATE), state.get(RATE)
+            if given != kept:
+                warnings.warn(f"learning_rate: the run goes on with that of its checkpoint, {kept:g}, instead of "
+                              f"{given:g}; a callback can set another one", stacklevel=2)
         self._assign(self._name_variables(), states)
 
     def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:

@@ -23,6 +23,8 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         callbacks: Sequence[keras.callbacks.Callback] = (), **options: Any) -> History:
     """Train `model` up to step `steps`; with a run_dir, go on from its newest checkpoint.
 
+    The checkpoint holds the optimizer's state, too: a learning rate other than the given one is used with a warning.
+
     Args:
         model: a models.Autoencoder, built under the tf.distribute strategy that is to train it, if any.
         dataset: the examples to train on.
@@ -44,7 +46,7 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         NonFiniteError: the loss or a weight became NaN or infinite.
         DataError: examples could not be read.
         InputError: the run is past `steps` already, the batch cannot be shared out, another process trains in
-            `run_dir`, or what is there is damaged or of another run.
+            `run_dir`, or what is there is damaged, of another run or of another optimizer.
     """
     strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
     with strategy.scope(), _hold([run_dir], strategy):
