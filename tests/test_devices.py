@@ -130,6 +130,38 @@ def test_a_strategy_of_one_device_is_no_different():
         training.fit_replicas([model], dataset((3,)), keras.optimizers.Adam(), seeds=[0], steps=1, batch_size=4)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_an_optimizer_made_under_the_strategy_is_itself_used(mirrored, scaled):
+    """Its configuration tells neither its moments nor which weights do not decay."""
+    case, trained = ("vae", "linear", (3,), "gaussian", {}), []
+    for scope in (contextlib.nullcontext(), mirrored.scope()):
+        with scope:
+            model, optimizer = build(*case), keras.optimizers.AdamW(lambda: 1e-2, weight_decay=2.0)
+            optimizer.exclude_from_weight_decay(var_names=["kernel"])
+            if scaled:
+                optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=4.0)
+            for _ in range(2):
+                rounding.train(case, 0, steps=4, model=model, optimizer=optimizer)
+        assert keras.ops.convert_to_numpy(optimizer.iterations) == 8
+        trained.append(model.get_weights())
+    assert rounding.apart(*trained) < 1e-5      # of eight steps of 1e-2
+
+
+class Halved(keras.optimizers.SGD):
+    def __init__(self, rate):
+        super().__init__(rate / 2)
+
+
+def test_an_optimizer_that_cannot_be_made_again_is_refused(mirrored):
+    case, excluding = ("vae", "linear", (3,), "gaussian", {}), keras.optimizers.AdamW()
+    excluding.exclude_from_weight_decay(var_names=["bias"])
+    with mirrored.scope():
+        model = build(*case)
+    for optimizer in (excluding, Halved(1e-3), keras.optimizers.Adam(lambda: 1e-3)):
+        with pytest.raises(InputError, match=r"^optimizer: expected one that is made under .* from elsewhere"):
+            rounding.train(case, 0, model=model, optimizer=optimizer)
+
+
 def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
     with mirrored.scope(), pytest.raises(InputError, match=r"batch_size: 2 devices .* multiple of 2, got 7"):
         training.fit(build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)), keras.optimizers.Adam(),

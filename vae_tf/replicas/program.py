@@ -228,7 +228,8 @@ def build_optimizers(updates: Sequence[Update]) -> None:
     if len({id(update.optimizer) for update in updates}) < len(updates):
         raise InputError("updates: expected an optimizer of its own for each update; got one for several")
     for update in updates:
-        update.optimizer.build(update.variables)
+        if not update.optimizer.built:      # a LossScaleOptimizer would make its variables again
+            update.optimizer.build(update.variables)
 
 
 def _apply(optimizer: Optimizer, variables: Sequence[Any], gradients: Sequence[Tensor]) -> None:

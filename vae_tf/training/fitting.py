@@ -28,7 +28,8 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
     Args:
         model: a models.Autoencoder, built under the tf.distribute strategy that is to train it, if any.
         dataset: the examples to train on.
-        optimizer: a Keras optimizer.
+        optimizer: a Keras optimizer. One that was not made under the strategy is made again from its configuration, so
+            that the next `fit` with it begins anew.
         seed: the seed for the order of examples and for the noise.
         run_dir: the folder for history.csv, tensorboard/ and checkpoints/; None keeps nothing. No other process may
             train in it meanwhile.
@@ -45,15 +46,13 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
     Raises:
         NonFiniteError: the loss or a weight became NaN or infinite.
         DataError: examples could not be read.
-        InputError: the run is past `steps` already, the batch cannot be shared out, another process trains in
-            `run_dir`, or what is there is damaged, of another run or of another optimizer.
+        InputError: the run is past `steps` already, the batch cannot be shared out, the optimizer must be made under
+            the strategy, another process trains in `run_dir`, or what is there is damaged, of another run or of another
+            optimizer.
     """
     strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
     with strategy.scope(), _hold([run_dir], strategy):
-        if tf.distribute.has_strategy() and not optimizer.built:
-            # An optimizer belongs to the strategy in which it is made, so it is made again here.
-            optimizer = type(optimizer).from_config(optimizer.get_config())
-        program = replicas.Single(model, optimizer, seed)
+        program = replicas.Single(model, _take_into_scope(optimizer), seed)
         configs = None if config is None else [config]
         loop = Loop(program, dataset, strategy, [run_dir], Schedule(**options), configs)
         model.note_data(data.describe(dataset), seed)
@@ -104,6 +103,22 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
         model.note_data(data.describe(dataset), seed)
         model.note_steps(steps + loop.step)
     return histories
+
+
+def _take_into_scope(optimizer: keras.optimizers.Optimizer) -> keras.optimizers.Optimizer:
+    """Return an optimizer of the strategy in scope: one that was made under another strategy is made again.
+
+    Raises:
+        InputError: its configuration does not say all that it is.
+    """
+    parts = (optimizer, getattr(optimizer, "inner_optimizer", optimizer))       # of a LossScaleOptimizer
+    if all(part._distribution_strategy is tf.distribute.get_strategy() for part in parts):
+        return optimizer
+    with contextlib.suppress(Exception):        # of functions, schedules and classes of the user's
+        if not any(part.built or hasattr(part, "_exclude_from_weight_decay") for part in parts):
+            return type(optimizer).from_config(optimizer.get_config())
+    raise InputError("optimizer: expected one that is made under the model's strategy, in strategy.scope(); got a "
+                     f"{type(optimizer).__name__} from elsewhere, which cannot be made again from its configuration")
 
 
 def _count_steps_before(model: Autoencoder, run_dir: PathLike | None) -> int:
