@@ -162,6 +162,18 @@ def test_an_optimizer_that_cannot_be_made_again_is_refused(mirrored):
             rounding.train(case, 0, model=model, optimizer=optimizer)
 
 
+@pytest.mark.parametrize("options", [
+    {"clipnorm": 1.0}, {"global_clipnorm": 1.0}, {"clipvalue": 0.5}, {"gradient_accumulation_steps": 2},
+    {"use_ema": True, "ema_overwrite_frequency": 3}], ids=lambda options: list(options)[-1])
+def test_settings_of_an_optimizer_that_devices_would_not_keep_are_refused(mirrored, options):
+    name, case = list(options)[-1], ("vae", "linear", (3,), "gaussian", {})
+    instead = "clip_gradients of training.fit" if "clip" in name else "train on one device"
+    with mirrored.scope():
+        model, optimizer = build(*case), keras.optimizers.SGD(1e-3, **options)
+        with pytest.raises(InputError, match=f"^optimizer: expected none of Keras' {name} where .*; {instead}"):
+            rounding.train(case, 0, model=model, optimizer=optimizer)
+
+
 def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
     with mirrored.scope(), pytest.raises(InputError, match=r"batch_size: 2 devices .* multiple of 2, got 7"):
         training.fit(build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)), keras.optimizers.Adam(),

@@ -127,6 +127,26 @@ def share_scaled_gradients(gradients: Sequence[tf.Tensor], optimizer: keras.opti
     return [total / count for total in tf.distribute.get_replica_context().all_reduce("SUM", list(gradients))]
 
 
+def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Refuse settings of an optimizer that are another algorithm, or fail, where several devices share a batch.
+
+    Keras would clip the gradient of each device's share of the batch rather than that of the whole. The devices are
+    those of the strategy in scope.
+
+    Raises:
+        InputError: an optimizer that clips, accumulates gradients or overwrites weights with their averages.
+    """
+    if tf.distribute.get_strategy().num_replicas_in_sync == 1:
+        return
+    inner = getattr(optimizer, "inner_optimizer", optimizer)        # of a LossScaleOptimizer
+    for name in ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps", "ema_overwrite_frequency"):
+        got = getattr(inner, name, None)
+        if got and (name != "ema_overwrite_frequency" or inner.use_ema):
+            instead = "; clip_gradients of training.fit clips that of the whole batch" if "clip" in name else ""
+            raise InputError(f"optimizer: expected none of Keras' {name} where several devices share a batch; got "
+                             f"{got:g}{instead or '; train on one device'}")
+
+
 def _read_cluster() -> dict[str, Any] | None:
     """Return the cluster of TF_CONFIG, {kind of process: addresses}; None if it names none.
 

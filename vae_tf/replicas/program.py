@@ -221,13 +221,15 @@ def build_optimizers(updates: Sequence[Update]) -> None:
     """Make the variables of every update's optimizer.
 
     Raises:
-        InputError: two updates share an optimizer, whose state would then be of both, or nothing can be trained.
+        InputError: two updates share an optimizer, whose state would then be of both; nothing can be trained; or an
+            optimizer has settings that several devices would not keep.
     """
     if not updates:
         raise InputError("trainable: expected some layers that can be trained; got a model that is all frozen")
     if len({id(update.optimizer) for update in updates}) < len(updates):
         raise InputError("updates: expected an optimizer of its own for each update; got one for several")
     for update in updates:
+        devices.check_optimizer(update.optimizer)
         if not update.optimizer.built:      # a LossScaleOptimizer would make its variables again
             update.optimizer.build(update.variables)
 
