@@ -117,6 +117,24 @@ def test_constraints_which_replicas_would_drop_are_refused():
         train(models, [0, 1])
 
 
+@pytest.mark.parametrize(("name", "options", "message"), [
+    ("SGD", {"clipnorm": 1.0}, "none of Keras' clipnorm, .*; clip_gradients clips the gradient of each"),
+    ("Adam", {"global_clipnorm": 2.0}, "none of Keras' global_clipnorm, .* got 2; clip_gradients"),
+    *((name, {}, f"one that treats every weight alone, .* got a {name}; train") for name in ("Adafactor", "Lamb")),
+    ("LossScaleOptimizer", {"inner_optimizer": keras.optimizers.SGD()}, "one that treats every weight alone")])
+def test_optimizers_that_would_mix_replicas_are_refused(name, options, message):
+    optimizer = getattr(keras.optimizers, name)(**options)
+    with pytest.raises(InputError, match=f"^optimizer: expected {message}"):
+        replicas.Stacked([build(*DENSE[0], seed) for seed in (0, 1)], optimizer, [0, 1])
+
+
+def test_weights_that_are_not_to_decay_are_refused_as_they_would():
+    optimizer = keras.optimizers.AdamW()
+    optimizer.exclude_from_weight_decay(var_names=["bias"])
+    with pytest.raises(InputError, match=r"^optimizer: expected one that excludes no weights from its decay"):
+        replicas.Stacked([build(*DENSE[0], seed) for seed in (0, 1)], optimizer, [0, 1])
+
+
 @pytest.mark.parametrize("own", [{"activation": "relu"}, {"activity_regularizer": "l2"}, {"kernel_regularizer": "l1"}])
 def test_networks_that_differ_in_more_than_weights_are_refused(own):
     """Their variables are alike, and the first model's graph would train them all."""

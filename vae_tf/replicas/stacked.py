@@ -13,6 +13,9 @@ from vae_tf.models import Autoencoder
 from vae_tf.replicas.program import Program, Terms, Watch, build_optimizers
 from vae_tf.typing import Array, Tensor
 
+# Optimizers of Keras that look at a whole array of weights at once, or at all gradients.
+MIXING = {"Adafactor", "Lamb", "LossScaleOptimizer", "Muon"}
+
 
 class Stacked(Program):
     """S models with the weights of each in row i of stacked variables."""
@@ -37,6 +40,8 @@ class Stacked(Program):
         of = {id(variable): stack for variable, stack in zip(models[0].variables, self.stacks, strict=True)}
         self.updates = tuple(update._replace(variables=[of[id(variable)] for variable in update.variables])
                              for update in models[0].list_updates(optimizer))
+        for update in self.updates:
+            _check_optimizer(update.optimizer)
         self.betas = [float(model.beta) for model in models]
         # TensorFlow has no operation for a stack of convolutions: they are separate operations in one graph.
         self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
@@ -107,6 +112,20 @@ class Stacked(Program):
         model = self.models[0]
         stacks = {id(variable): stack for variable, stack in zip(model.variables, self.stacks, strict=True)}
         return {name: stacks[id(variable)] for name, variable in array_names.name_model_variables(model).items()}
+
+
+def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
+    """Raise InputError for an optimizer that would not treat each replica as it would alone."""
+    clips = next((name for name in ("clipnorm", "global_clipnorm") if getattr(optimizer, name, None)), None)
+    if clips:
+        raise InputError(f"optimizer: expected none of Keras' {clips}, which would be of all replicas together; got "
+                         f"{getattr(optimizer, clips):g}; clip_gradients clips the gradient of each")
+    if MIXING & {kind.__name__ for kind in type(optimizer).__mro__}:
+        raise InputError("optimizer: expected one that treats every weight alone, as replicas share one; got a "
+                         f"{type(optimizer).__name__}; train each model alone")
+    if hasattr(optimizer, "_exclude_from_weight_decay"):
+        raise InputError("optimizer: expected one that excludes no weights from its decay, as replicas have weights of "
+                         "other names; got some excluded; train each model alone")
 
 
 def _describe_kind(model: Autoencoder) -> tuple[Any, ...]:

@@ -83,7 +83,8 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
     Raises:
         NonFiniteError: one loss or weight became NaN or infinite, which stops all models.
         DataError: examples could not be read.
-        InputError: numbers of arguments that differ, a run that is past `steps` already, or a strategy in scope.
+        InputError: numbers of arguments that differ, another optimizer, a run that is past `steps` already, or a
+            strategy in scope.
     """
     folders = [None] * len(models) if run_dirs is None else list(run_dirs)
     for name, given in (("seeds", seeds), ("run_dirs", folders), ("configs", models if configs is None else configs)):
