@@ -77,6 +77,13 @@ def test_convolutions_repeat_too():
     assert_equal(one[1], same[1])
 
 
+def test_an_optimizer_of_another_model_is_refused():
+    optimizer = keras.optimizers.Adam()
+    optimizer.build(small().trainable_variables)
+    with pytest.raises(InputError, match=r"^optimizer: expected one that has trained no other weights.* got Adam"):
+        training.fit(small(), dataset((3,)), optimizer, steps=1, batch_size=16)
+
+
 def test_noise_differs_from_step_to_step():
     model = small()
     x = tf.constant(dataset((3,)).images_at(np.arange(8)))

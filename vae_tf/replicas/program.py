@@ -222,7 +222,7 @@ def build_optimizers(updates: Sequence[Update]) -> None:
 
     Raises:
         InputError: two updates share an optimizer, whose state would then be of both; nothing can be trained; or an
-            optimizer has settings that several devices would not keep.
+            optimizer has trained other weights, or has settings that several devices would not keep.
     """
     if not updates:
         raise InputError("trainable: expected some layers that can be trained; got a model that is all frozen")
@@ -230,8 +230,12 @@ def build_optimizers(updates: Sequence[Update]) -> None:
         raise InputError("updates: expected an optimizer of its own for each update; got one for several")
     for update in updates:
         devices.check_optimizer(update.optimizer)
+        known = {id(variable) for variable in update.optimizer._trainable_variables}
         if not update.optimizer.built:      # a LossScaleOptimizer would make its variables again
             update.optimizer.build(update.variables)
+        elif any(id(variable) not in known for variable in update.variables):
+            raise InputError("optimizer: expected one that has trained no other weights, whose state it holds; got "
+                             f"{type(update.optimizer).__name__} that has; make one for each training")
 
 
 def _apply(optimizer: Optimizer, variables: Sequence[Any], gradients: Sequence[Tensor]) -> None:
