@@ -359,6 +359,8 @@ def test_devices_share_batches():
     shared.set_weights(alone.get_weights())
     one, two = (model.evaluate(inputs(model, ds), batch_size=8, verbose=0) for model in (alone, shared))
     np.testing.assert_allclose(two, one, rtol=1e-5)                 # the noise of five batches is the same, too
+    with pytest.raises(InputError, match=r"^optimizer: expected none of Keras' clipnorm where several devices share"):
+        shared.compile(keras.optimizers.Adam(clipnorm=1.0))
 
 
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])

@@ -54,6 +54,7 @@ class KerasLoops(KerasInputs):
             self.__dict__["_updates"] = self.list_updates(self.optimizer)
             self.__dict__["_trained"] = {id(variable) for variable in self.trainable_variables}
             for update in self._updates:
+                devices.check_optimizer(update.optimizer)
                 update.optimizer.build(update.variables)
 
     def _list_terms(self) -> list[str]:
