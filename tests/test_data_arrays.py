@@ -136,3 +136,10 @@ def test_a_continuous_factor_far_from_0_keeps_its_values(tmp_path):
 def test_arrays_that_are_not_used_are_named(tmp_path):
     with pytest.warns(UserWarning, match="arrays that are not used: labels; known names are images, data, factors"):
         assert not data.load(save(tmp_path, data=np.ones((4, 2)), labels=np.arange(4))).factors
+
+
+def test_a_constant_factor_needs_no_float64(tmp_path):
+    factors = np.stack([np.full(20, 0.1), np.linspace(0, 1, 20)], -1)
+    made = [data.load(save(tmp_path, data=np.ones((20, 3)), factors=factors.astype(kind)))
+            for kind in (np.float32, np.float64)]
+    assert made[0].fingerprint == made[1].fingerprint and made[1].factors_at(np.arange(2)).dtype == np.float32

@@ -15,6 +15,9 @@ def test_u_is_scaled_by_the_global_range():
 
 
 @pytest.mark.parametrize(("factors", "said"), [
+    (["a", "b"], r"factors: expected data.Factor\(name, size, kind\), size None or whole; got 'a'"),
+    ([("a", "6", "ordinal")], r"factors: expected data.Factor\(name, size, kind\), .*; got Factor\(name='a', size='6'"),
+    ([("a", 6, "continuous")], "factors: expected size None of the continuous factor a; got 6"),
     ([], "factors: expected one for each of the 2 columns of values; got 0"),
     ([("a", 6, "ordinal")], "factors: expected one for each of the 2 columns of values; got 1"),
     ([("a", 6, "ordinal"), ("b", None, "nominal")], "kind of factor b: expected one of categorical, .*; got 'nominal'"),
@@ -23,7 +26,7 @@ def test_u_is_scaled_by_the_global_range():
 ])
 def test_factors_and_their_values_belong_together(factors, said):
     x, values, factors = np.zeros((3, 2), np.float32), np.array([[0, 5], [4, 0.5], [np.nan, 5]]), [
-        data.Factor(*each) for each in factors]
+        each if isinstance(each, str) else data.Factor(*each) for each in factors]
     for make in (lambda: data.from_arrays("x", x, values, factors),
                  lambda: data.from_function("x", x.__getitem__, 3, values, factors)):
         with pytest.raises(InputError, match=said):

@@ -140,6 +140,13 @@ def test_the_index_of_a_pandas_table_is_no_factor(folder):
         assert data.load(str(folder)).factor_names == ("v",)
 
 
+def test_texts_of_a_parquet_table_are_classes(folder):
+    write_table(folder / "metadata.parquet", file_name=[f"{k}.png" for k in range(4)], v=["1", "01", "1E5", "1"],
+                u_day=["1", "2", "3", "4"])
+    ds = data.load(str(folder))
+    assert ds.factors == (data.Factor("v", 3, "categorical"),) and ds.u_size == 1
+
+
 def test_texts_are_classes_even_if_they_look_like_numbers(tmp_path):
     datasets = pytest.importorskip("datasets")
     columns = {"image": [Image.fromarray(image) for image in IMAGES[:4]], "code": ["1", "01", "1E500", "1"],

@@ -169,7 +169,12 @@ def test_data_are_told_apart_by_content():
     given = [(), (v, (a, b)), (v[::-1], (a, b)), (v, (a, b), v.astype(np.float32)), (v, (b, a)),
              (v, (a, b._replace(kind="cyclic"))), (v, (a, b), None, parts),
              (v, (a, b), None, {**parts, "train": range(2)})]
-    assert len({data.dataset.from_arrays("a", x, *more).fingerprint for more in given}) == len(given)
+    known = [data.dataset.from_arrays("a", x, *more).fingerprint for more in given]
+    assert len(set(known)) == len(given)
+    as_numpy = [data.Factor(np.str_(name), np.int64(8), np.str_("ordinal")) for name in "ab"]
+    turned = dict(reversed(parts.items()))
+    assert known[1] == data.dataset.from_arrays("a", x, v, as_numpy).fingerprint
+    assert known[6] == data.dataset.from_arrays("a", x, v, (a, b), None, turned).fingerprint
     # What a computer's floating point could change does not count: the name, the seed and the version do.
     assert data.load("synthetic_linear").fingerprint == data.load("synthetic_linear").fingerprint
     names = [name for name, entry in data.DATASETS.items() if entry.prepared is None]

@@ -124,7 +124,8 @@ def _is_blurred(column: Array) -> bool:
     """Return whether float32 would move a number of a column [N] by more than a thousandth of the column's range."""
     known = column[~np.isnan(column)] if column.dtype.kind == "f" else column
     moved = np.abs(known.astype(np.float32).astype(np.float64) - known).max()
-    return bool(moved > 1e-3 * (float(known.max()) - float(known.min())))
+    span = float(known.max()) - float(known.min())
+    return bool(span and moved > 1e-3 * span)
 
 
 def _find_missing(factors: Array) -> Any:
@@ -174,21 +175,22 @@ def _list_rows(chosen: Booleans, names: Sequence[str] | None = None, most: int =
     return f"{len(rows):,} {'images' if names else 'rows'} ({listed})"
 
 
-def _convert_data(path: str, data: Any, masks: bool | None = None) -> Floats:
-    """Return vectors as float32 [N, n]; `masks` is for images alone."""
-    converted = _convert_floats(path, "data", data, 2)
+def _convert_data(path: str, data: Any, masks: bool | None = None, names: Sequence[str] | None = None) -> Floats:
+    """Return vectors as float32 [N, n]; `masks` is for images alone, and errors call rows by their `names`."""
+    converted = _convert_floats(path, "data", data, 2, names=names)
     if _find_largest(converted) > LARGEST:
-        _check_size(path, "data", converted)
+        _check_size(path, "data", converted, names)
     return converted.astype(np.float32)
 
 
-def convert_images(path: str, images: Any, masks: bool | None = None) -> Integers:
+def convert_images(path: str, images: Any, masks: bool | None = None, names: Sequence[str] | None = None) -> Integers:
     """Return images as uint8 [N, H, W, C], 0 to 255, of any array that can only mean such images.
 
     Args:
         path: where they come from, for errors.
         images: integers or floats.
         masks: whether images of integers hold 0 and 1 alone; None if that is to be told from them.
+        names: what errors call the images, instead of their rows.
     """
     if images.ndim == 3:
         images = images[..., np.newaxis]
@@ -209,7 +211,7 @@ def convert_images(path: str, images: Any, masks: bool | None = None) -> Integer
         if masks or (masks is None and high <= 1):
             images *= np.uint8(255)         # done in place, because images may take most of the memory
         return images
-    images = _convert_floats(path, "images", images, 4)
+    images = _convert_floats(path, "images", images, 4, names=names)
     low, high = (images.min(), images.max()) if images.size else (0, 1)
     if low < -ROUNDED or high > 1 + ROUNDED:
         hint = ("; divide them by 255" if low >= 0 and 2 < high <= 255 else

@@ -263,12 +263,19 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
 
 def describe_choice(factors: Iterable[Factor], parts: Mapping[str, range] | None = None) -> list[str]:
     """Return what of a dataset decides which examples a split chooses, beside the arrays, for its fingerprint."""
-    named = [(factor.name, factor.kind) for factor in factors]
-    return [repr(each) for each in (named, parts) if each]
+    named = [(str(factor.name), str(factor.kind)) for factor in factors]
+    ranges = sorted((str(name), part.start, part.stop) for name, part in (parts or {}).items())
+    return [repr(each) for each in (named, ranges) if each]
 
 
 def _check_factors(values: Array | None, factors: Sequence[Factor]) -> None:
     """Raise InputError unless there is a factor for each column of values [N, K], which has values of its kind."""
+    for factor in factors:
+        if not isinstance(factor, Factor) or not (factor.size is None or isinstance(factor.size, int | np.integer)):
+            raise InputError(f"factors: expected data.Factor(name, size, kind), size None or whole; got {factor!r}")
+        checks.check_choice(f"kind of factor {factor.name}", factor.kind, kinds.KINDS)
+        if factor.size is not None and factor.kind == "continuous":
+            raise InputError(f"factors: expected size None of the continuous factor {factor.name}; got {factor.size}")
     names = [factor.name for factor in factors]
     if len(set(names)) < len(names):
         raise InputError(f"factors: expected names that differ; got {', '.join(names)}")
@@ -276,7 +283,6 @@ def _check_factors(values: Array | None, factors: Sequence[Factor]) -> None:
     if len(factors) != columns:
         raise InputError(f"factors: expected one for each of the {columns} columns of values; got {len(factors)}")
     for factor, column in zip(factors, () if values is None else values.T, strict=True):
-        checks.check_choice(f"kind of factor {factor.name}", factor.kind, kinds.KINDS)
         if factor.size is None:
             continue
         given = column[~np.isnan(column)]

@@ -41,14 +41,15 @@ def read_arrays(path: str, resize: int | None = None) -> arrays.Arrays:
     """
     folder = pathlib.Path(path)
     path_of_table = tables.find(folder)
-    table = {} if path_of_table is None else tables.read(path_of_table)
+    table, texts = ({}, set()) if path_of_table is None else tables.read(path_of_table)
     read = pictures.read_folder(folder, resize)
     named = {"images": read.images, "file_names": np.array(read.names)}
     if path_of_table is None:
         return named
     rows = _match_rows(path_of_table, table.pop(tables.KEY), read.names)
     return {**named, **make_columns(
-        {name: tables.convert(path_of_table, name, [cells[row] for row in rows]) for name, cells in table.items()})}
+        {name: tables.convert(path_of_table, name, [cells[row] for row in rows], name in texts)
+         for name, cells in table.items()})}
 
 
 def make_columns(columns: Mapping[str, tuple[Any, str]]) -> arrays.Arrays:

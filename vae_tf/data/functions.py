@@ -8,7 +8,7 @@ import numpy as np
 
 from vae_tf import checks
 from vae_tf.data.columns import scale, take_complete
-from vae_tf.data.dataset import Dataset, Factor, describe_choice, from_arrays
+from vae_tf.data.dataset import Dataset, Factor, describe_choice, fingerprint, from_arrays
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Floats, Integers
 
@@ -53,12 +53,12 @@ def from_function(name: str, examples_at: Callable[[Integers], Array], size: int
 
     raw = values if raw is None else raw
     factors = tuple(factors)
-    identity = made_by or [*(each for each in (size, looked_at, raw, u) if each is not None), *describe_choice(factors)]
     # This stands for the examples, and for u where it is made of factors, while rows are counted. It takes no memory.
     x = np.broadcast_to(np.float32(0), (size, 1))
-    made = from_arrays(name, x, values, factors, x if u is None and raw is not None else u, None, tuple(identity), raw,
+    made = from_arrays(name, x, values, factors, x if u is None and raw is not None else u, None, (name,), raw,
                        complete_grid)
-    made = dataclasses.replace(made, shape=shape, images_at=checked_at)
+    identity = made_by or [*(each for each in (size, looked_at, raw, u) if each is not None), *describe_choice(factors)]
+    made = dataclasses.replace(made, shape=shape, images_at=checked_at, fingerprint=fingerprint(*identity))
     if values is not None and values.dtype.kind == "u":
         made = dataclasses.replace(made, factors_at=lambda indices: values[indices].astype(np.int64))
     if u is not None or raw is None:

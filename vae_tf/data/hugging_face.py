@@ -137,7 +137,7 @@ def _read_columns(path: str, columns: Any, image: str, splits: list[Any]) -> Ite
             continue
         values = [value for split in splits for value in split[name]]
         cells = ["" if value is None else str(value).strip() for value in values]
-        column, kind = tables.convert(path, name, cells, feature.dtype in TEXTS and not name.startswith("u_"))
+        column, kind = tables.convert(path, name, cells, feature.dtype in TEXTS)
         if isinstance(feature, datasets.ClassLabel):
             column, kind = np.where(column < 0, np.nan, column), "categorical"      # -1 stands for no label
         elif kind == "categorical" and len(set(cells)) == len(cells):

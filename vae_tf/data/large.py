@@ -12,13 +12,13 @@ from vae_tf.typing import Array, Integers
 LOOKED_AT, LOOKED_AT_BYTES = 1_000, 2**26       # examples, spread evenly, that say what images of 0 and 1 are
 
 
-def make_examples_at(array: StoredArray, convert: Callable[[Array, bool | None], Any]) -> Callable[[Integers], Array]:
+def make_examples_at(array: StoredArray, convert: Callable[..., Any]) -> Callable[[Integers], Array]:
     """Return a function of indices [B] -> converted examples [B, ...], after a look at some of them.
 
     Args:
         array: the examples as the file has them.
-        convert: a function of examples, and of whether they are masks of 0 and 1 (None if that is to be told from the
-            examples), that raises InputError for examples that cannot be used.
+        convert: a function of examples, of whether they are masks of 0 and 1 (None if that is to be told from the
+            examples), and of what errors call them. It raises InputError for examples that cannot be used.
     """
     looked_at = array.read(spread(array.shape[0], array.row_size))
     masks = bool(looked_at.dtype.kind in "bui" and looked_at.max() <= 1)
@@ -28,16 +28,17 @@ def make_examples_at(array: StoredArray, convert: Callable[[Array, bool | None],
         try:
             return convert(examples, masks)
         except InputError as error:
-            raise InputError(f"{error}{_find_example(indices, examples)}") from None
+            raise _explain(indices, examples) or error from None
 
-    def _find_example(indices: Integers, examples: Array) -> str:
-        """Return which of some examples is the first that cannot be converted, in words."""
+    def _explain(indices: Integers, examples: Array) -> InputError | None:
+        """Return the error of the first of some examples that cannot be converted alone."""
         for index, example in zip(indices, examples, strict=True):
+            name = f"example {index:,}"
             try:
-                convert(example[np.newaxis], masks)
-            except InputError:
-                return f", among them example {index:,}"
-        return ""
+                convert(example[np.newaxis], masks, [name])
+            except InputError as error:
+                return error if name in str(error) else InputError(f"{error}, in {name}")
+        return None
 
     return examples_at
 

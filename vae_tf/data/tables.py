@@ -34,13 +34,15 @@ def find(folder: pathlib.Path) -> pathlib.Path | None:
     return found[0] if found else None
 
 
-def read(path: pathlib.Path) -> Table:
-    """Return a table as {heading: cells}, one of the headings being KEY; a cell that is missing is an empty text.
+def read(path: pathlib.Path) -> tuple[Table, set[str]]:
+    """Return a table as {heading: cells}, one of the headings being KEY, and the headings of columns of texts.
+
+    A cell that is missing is an empty text. A CSV file does not say which columns are texts.
 
     Raises:
         InputError: the file is no such table; the line says why.
     """
-    headings, rows = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    headings, rows, texts = _read_parquet(path) if path.suffix == ".parquet" else (*_read_csv(path), set())
     headings = [heading.strip() for heading in headings]
     if KEY not in headings or len(set(headings)) < len(headings) or "" in headings:
         raise InputError(f"dataset: {path}: expected a first line of different headings, one of them {KEY}; got "
@@ -50,7 +52,7 @@ def read(path: pathlib.Path) -> Table:
             raise InputError(f"dataset: {path}: expected {len(headings)} cells in each row; row {number} has "
                              f"{len(row)}")
     return {heading: [row[k].strip() for row in rows] for k, heading in enumerate(headings)
-            if not is_index(path, heading)}
+            if not is_index(path, heading)}, texts
 
 
 def is_index(path: str | os.PathLike, name: str) -> bool:
@@ -61,7 +63,7 @@ def is_index(path: str | os.PathLike, name: str) -> bool:
     return found
 
 
-def convert(path: str | os.PathLike, name: str, cells: list[str], are_texts: bool = False) -> tuple[Any, str]:
+def convert(path: str | os.PathLike, name: str, cells: list[str], are_texts: bool) -> tuple[Any, str]:
     """Return a column as floats [N], and its kind; an empty cell is missing, NaN, and texts are numbered in order.
 
     In a column of numbers, so is a cell that says so, see MISSING.
@@ -70,13 +72,13 @@ def convert(path: str | os.PathLike, name: str, cells: list[str], are_texts: boo
         path: where the column comes from, for errors.
         name: the name of the column.
         cells: its cells [N].
-        are_texts: whether the cells are texts even if they look like numbers.
+        are_texts: whether the cells are texts even if they look like numbers. In a column of u they are numbers.
 
     Raises:
         InputError: a column of u holds texts.
     """
     try:
-        column = None if are_texts else np.array([_read_number(cell) for cell in cells])
+        column = None if are_texts and not name.startswith("u_") else np.array([_read_number(cell) for cell in cells])
     except ValueError:
         column = None
     if column is None:
@@ -100,8 +102,8 @@ def _read_csv(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
     return headings, rows
 
 
-def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
-    """Return the headings and the rows of a Parquet file, as a CSV file of the same table would have them."""
+def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]], set[str]]:
+    """Return the headings and the rows of a Parquet file, as a CSV file would have them, and the columns of texts."""
     pa = extras.import_extra("pyarrow", "data", f"dataset: {path}")
     parquet = extras.import_extra("pyarrow.parquet", "data", f"dataset: {path}")
     try:
@@ -113,6 +115,8 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
                 if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                     raise InputError(f"dataset: {path}: expected numbers or texts in column {field.name}; got "
                                      f"{field.type}")
+            texts = {field.name.strip() for field in file.schema_arrow if pa.types.is_string(field.type)
+                     or pa.types.is_large_string(field.type)}
             table = file.read(use_threads=False)
             columns = [["" if cell is None else str(cell) for cell in column.to_pylist()] for column in table.columns]
     except InputError:
@@ -120,7 +124,7 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
     except Exception as error:      # a torn file may make pyarrow raise anything
         reason = getattr(error, "strerror", None) or "it is damaged, or no Parquet file"
         raise InputError(f"dataset: {path} is not a readable table ({reason})") from None
-    return list(table.column_names), [list(row) for row in itertools.zip_longest(*columns, fillvalue="")]
+    return list(table.column_names), [list(row) for row in itertools.zip_longest(*columns, fillvalue="")], texts
 
 
 def _read_number(cell: str) -> float:
