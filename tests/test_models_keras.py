@@ -192,6 +192,10 @@ def test_classes_of_one_name_are_told_apart(tmp_path):
         part = build(*DENSE[1])
         kind(part.encoder, part.decoder, part.likelihood_layer).save(tmp_path / "model.keras")
         assert type(keras.models.load_model(tmp_path / "model.keras")) is kind
+    registered = keras.saving.get_custom_objects()
+    assert registered["own.one>Own"] is one and "own>Own" not in registered
+    alone = type("Alone", (models.VAE,), {"__module__": "own.one"})
+    assert registered["own>Alone"] is alone         # as files from before have it
 
 
 def test_an_argument_that_is_not_kept_is_named(tmp_path):
@@ -305,6 +309,56 @@ def test_a_beta_that_is_set_after_compile_takes_effect(options):
     model.beta = 20.0
     scores = model.evaluate(x, verbose=0, return_dict=True)
     assert weigh({name: [value] for name, value in scores.items()}) == 20
+
+
+class Counting(models.VAE):
+    """A VAE that counts how often its objective is made, in an attribute that is an argument, too."""
+
+    def __init__(self, encoder, decoder, likelihood, made=0):
+        super().__init__(encoder, decoder, likelihood)
+        self.made = made
+
+    def objective(self, x, u=None, **more):
+        self.made += 1
+        return super().objective(x, u, **more)
+
+
+def test_steps_are_made_anew_for_another_beta_alone():
+    part = build(*DENSE[1])
+    model = Counting(part.encoder, part.decoder, part.likelihood_layer)
+    model.compile("adam")
+    model.fit(X, verbose=0)
+    for beta, again in ((1.0, False), (np.float32(1), False), (2.0, True)):
+        before = model.made
+        model.beta = beta
+        model.fit(X, verbose=0)
+        assert (model.made > before) == again
+
+
+def test_a_beta_that_is_a_variable_takes_effect_and_is_saved(tmp_path):
+    model = build(*DENSE[1])
+    model.beta = tf.Variable(1.0)
+    model.compile("adam")
+    for beta in (1.0, 3.0):
+        model.beta.assign(beta)
+        assert weigh(model.fit(inputs(model, dataset((3,))), verbose=0).history) == beta
+    model.save(tmp_path / "model.keras")
+    assert keras.models.load_model(tmp_path / "model.keras").beta == 3.0
+
+
+def test_encode_takes_tensors_of_keras():
+    model = build(*DENSE[1])
+    x = keras.Input((3,))
+    means = keras.Model(x, model.encode(x)[0])
+    np.testing.assert_allclose(means.predict(X, verbose=0), model.encode(X)[0], rtol=1e-6)
+
+
+def test_a_stream_that_cannot_be_read_twice_is_read_once():
+    stream = iter(np.split(np.zeros((24, 16, 16, 1), np.float32), 3))
+    batches = tf.data.Dataset.from_generator(lambda: stream, output_signature=tf.TensorSpec((None, 16, 16, 1)))
+    model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
+    model.evaluate(batches, verbose=0)
+    assert int(model.metrics[0].count) == 24
 
 
 def test_options_and_penalties_that_are_set_after_compile_take_effect():

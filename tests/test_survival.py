@@ -205,6 +205,23 @@ def test_a_run_goes_on_with_its_optimizer_and_its_learning_rate_alone(tmp_path):
         training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(1e-3), steps=4, **options)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_a_run_goes_on_with_a_frozen_network_a_schedule_or_scaled_losses(tmp_path, scaled):
+    def make(rate):
+        optimizer = keras.optimizers.Adam(rate)
+        return keras.optimizers.LossScaleOptimizer(optimizer) if scaled else optimizer
+
+    options = {"batch_size": 8, "run_dir": tmp_path}
+    training.fit(build(*CASE), dataset(CASE[2]), make(1e-3), steps=2, **options)
+    frozen = build(*CASE)
+    frozen.encoder.trainable = False
+    with pytest.warns(UserWarning, match=r"^learning_rate: the run goes on with .*, 0.001, instead of 0.0001;"):
+        training.fit(frozen, dataset(CASE[2]), make(1e-4), steps=3, **options)
+    schedule = keras.optimizers.schedules.CosineDecay(1e-3, 10)
+    if not scaled:      # there a rate has the name of another
+        training.fit(frozen, dataset(CASE[2]), make(schedule), steps=4, **options)
+
+
 def test_runs_of_too_few_steps_are_refused(tmp_path):
     options = {"batch_size": 8, "run_dir": tmp_path}
     training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(), steps=3, **options)

@@ -53,8 +53,12 @@ class Autoencoder(KerasLoops):
         if "linear_theory" not in vars(cls):
             cls.linear_theory = None
         # By its module, because classes of two modules may have one name; this package's own are known by its name.
+        # Files from before have the package alone, which finds a class as long as one module has its name.
         package = cls.__module__.partition(".")[0]
         keras.saving.register_keras_serializable(package if package == "vae_tf" else cls.__module__)(cls)
+        registered, name = keras.saving.get_custom_objects(), f"{package}>{cls.__name__}"
+        if registered.setdefault(name, cls).__module__ != cls.__module__:
+            del registered[name]
 
     @staticmethod
     def list_heads(latents: int) -> tuple[int, ...]:
@@ -159,12 +163,13 @@ class Autoencoder(KerasLoops):
         Raises:
             InputError: x holds whole numbers, or the model sees u and there is none.
         """
-        x = tf.convert_to_tensor(x)
-        if not x.dtype.is_floating:
-            raise InputError(f"x: expected images of floats in [0, 1], or vectors of floats; got {x.dtype.name}; "
-                             "models.scale_to_unit_range takes uint8 images")
-        inputs = [x, tf.convert_to_tensor(self.require_u(u))] if self.u_size else x
-        return keras.tree.flatten(self.encoder(inputs, training=training))
+        inputs = [x, self.require_u(u)] if self.u_size else [x]
+        x, *_ = inputs = [each if keras.backend.is_keras_tensor(each) else tf.convert_to_tensor(each)
+                          for each in inputs]
+        if not (dtype := tf.as_dtype(x.dtype)).is_floating:
+            raise InputError(f"x: expected images of floats in [0, 1], or vectors of floats; got {dtype.name}; "
+                             "models.scale_to_unit_range makes such images of uint8")
+        return keras.tree.flatten(self.encoder(inputs if self.u_size else x, training=training))
 
     def require_u(self, u: Tensor) -> Tensor:
         """Return u; raise InputError if there is none."""
@@ -274,7 +279,7 @@ class Autoencoder(KerasLoops):
                                  "attribute of its name, so that it can be saved; got none")
             config[name] = keras.saving.serialize_keras_object(getattr(self, attribute))
         if "beta" in vars(self):        # of a model without such an argument, whose beta was set
-            config["beta"] = self.beta
+            config["beta"] = float(self.beta)
         if self.penalty:
             config["penalty"] = keras.saving.serialize_keras_object(self.penalty._asdict())
         return {**config, "origin": self.describe_origin()}

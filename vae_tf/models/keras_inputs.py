@@ -64,8 +64,9 @@ class KerasInputs(Trainable):
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
             self._check_inputs(specs)
+            # One of unknown length may be of a generator, which would give the rest alone after a look.
             if (isinstance(x, tf.data.Dataset) and self.likelihood_layer.kind == "bernoulli"
-                    and keras.tree.flatten(specs)[0].dtype != tf.uint8):
+                    and keras.tree.flatten(specs)[0].dtype != tf.uint8 and int(x.cardinality()) >= 0):
                 for batch in x.take(1):     # floats beyond [0, 1] would train to minus infinity
                     self._check_inputs(batch)
         return x, y, batch_size

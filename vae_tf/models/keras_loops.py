@@ -6,6 +6,7 @@ exactly where a run was stopped; `fit` is for short trainings, notebooks and Ker
 """
 
 import contextlib
+import numbers
 from typing import Any
 
 import keras
@@ -36,13 +37,16 @@ class KerasLoops(KerasInputs):
             options: run_eagerly and steps_per_execution of keras.Model.compile.
 
         Raises:
-            InputError: a loss or metrics, or a number that is no seed.
+            InputError: a loss or metrics, a number that is no seed, or an optimizer that several devices cannot share.
         """
         options.update(zip(REFUSED, refused, strict=False))
         for name in REFUSED:
             if options.get(name):
                 raise InputError(f"{name}: {type(self).__name__} has an objective of its own, and its terms are the "
                                  f"metrics; expected none, got {options[name]!r}; call compile(optimizer) alone")
+        if isinstance(optimizer, keras.optimizers.Optimizer):
+            with self.distribute_strategy.scope():
+                devices.check_optimizer(optimizer)
         self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
         self.note_origin(**self.describe_origin())
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
@@ -54,7 +58,6 @@ class KerasLoops(KerasInputs):
             self.__dict__["_updates"] = self.list_updates(self.optimizer)
             self.__dict__["_trained"] = {id(variable) for variable in self.trainable_variables}
             for update in self._updates:
-                devices.check_optimizer(update.optimizer)
                 update.optimizer.build(update.variables)
 
     def _list_terms(self) -> list[str]:
@@ -70,8 +73,10 @@ class KerasLoops(KerasInputs):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; beta, or an argument of __init__, takes effect with the next step, also during `fit`."""
+        before = getattr(self, name, None) if name == "beta" or name in self._list_arguments() else value
         super().__setattr__(name, value)
-        if name == "beta" or name in self._list_arguments():
+        same = before is value or (isinstance(value, numbers.Real) and before == value)
+        if not same and tf.executing_eagerly():     # an objective may set an attribute while its graph is made
             self._renew_steps()
 
     def _renew_steps(self) -> None:

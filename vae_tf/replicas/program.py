@@ -17,7 +17,9 @@ from vae_tf.typing import Array, Optimizer, Tensor
 
 Terms = dict[str, Tensor]
 Watch = Callable[[Any, Tensor, Tensor | None], Mapping[str, Any]]
-RATE = "optimizer/learning_rate"        # of the arrays of a state; an optimizer with a schedule has none
+# Names in a state: of an optimizer's array for a variable, and of a learning rate, which an optimizer with a schedule
+# has not.
+MOMENT, RATE = re.compile(r"optimizer(?:_\d+)?/(.+)/[^/]+"), re.compile(r"optimizer(?:_\d+)?/learning_rate(?:_\d+)?")
 
 
 class Program:
@@ -140,24 +142,26 @@ class Program:
 
         Raises:
             InputError: a state lacks an array, as checkpoints of an older vae_tf do, has one of another shape, or has
-                arrays of another optimizer.
+                arrays of another optimizer for what is trained.
         """
+        trained = self._list_trained()
         for now, state in zip(self.collect_state(), states, strict=True):
             for name, array in now.items():
                 got = np.asarray(state[name]) if name in state else None
                 if got is None or (got.shape, got.dtype) != (array.shape, array.dtype):
                     described = "none" if got is None else f"{got.dtype} of shape {got.shape}"
                     raise InputError(f"checkpoint: expected an array {name} of {array.dtype} of shape {array.shape}; "
-                                     f"got {described}: another version of vae_tf or of Keras, or another model wrote "
-                                     "it; --restart starts over in a new folder")
-            foreign = next((name for name in state if re.match(r"optimizer(_\d+)?/", name) and name not in now), None)
+                                     f"got {described}: another version of vae_tf or of Keras, or another model or "
+                                     "optimizer wrote it; --restart starts over in a new folder")
+            foreign = next((name for name in state if name not in now and (found := MOMENT.fullmatch(name))
+                            and found[1] in trained), None)
             if foreign:
                 raise InputError(f"optimizer: expected that of the checkpoint, which holds an array {foreign}; got "
                                  f"{type(self.optimizer).__name__}, which has none; train in another folder")
-            given, kept = now.get(RATE), state.get(RATE)
-            if given != kept:
-                warnings.warn(f"learning_rate: the run goes on with that of its checkpoint, {kept:g}, instead of "
-                              f"{given:g}; a callback can set another one", stacklevel=2)
+            for name in filter(RATE.fullmatch, now):
+                if now[name] != state[name]:
+                    warnings.warn(f"learning_rate: the run goes on with that of its checkpoint, {state[name]:g}, "
+                                  f"instead of {now[name]:g}; a callback can set another one", stacklevel=2)
         self._assign(self._name_variables(), states)
 
     def _assign(self, named: Mapping[str, Any], states: Sequence[Mapping[str, Array]]) -> None:
@@ -166,6 +170,11 @@ class Program:
     def _list_variables(self) -> dict[str, Any]:
         """Return the program's own variables of its models, by name."""
         raise NotImplementedError
+
+    def _list_trained(self) -> set[str]:
+        """Return the names of the models' variables that the updates move."""
+        moved = {id(variable) for update in self.updates for variable in update.variables}
+        return {name for name, variable in self._list_variables().items() if id(variable) in moved}
 
     def _name_variables(self) -> dict[str, Any]:
         """Return all variables of the models and of the updates' optimizers by name."""
