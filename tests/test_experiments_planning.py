@@ -1,6 +1,7 @@
 """What is left to do of a table, what is refused before anything is trained, and what running tasks tell."""
 
 import dataclasses
+import re
 import shutil
 
 import numpy as np
@@ -101,6 +102,12 @@ def test_a_cell_whose_data_are_missing_says_what_it_needs(tmp_path):
                                                     'curl"\nquick ='))
     plan = planning.plan(made, [], QUICK, 1, tasks.Places())
     assert plan == planning.Plan([], 0, ["a row, a column is not run: no.npz: curl"])
+
+
+def test_a_budget_that_no_cell_has_is_told(tmp_path):
+    made = table(tmp_path, re.sub("quick = .*", "", TABLE))
+    line, = planning.plan(made, [], QUICK, 1, tasks.Places()).problems
+    assert line.endswith("has a budget quick, so that none is run; --budget=full runs all of them")
 
 
 def test_cells_that_are_not_run_for_one_reason_are_one_line(tmp_path):

@@ -45,7 +45,7 @@ def _define_model_flags(group: FlagGroups, known: Choices) -> None:
     group.add_float("beta", None,
                     f"Weight of the KL term{_describe_other_terms(known.models)}; by default "
                     f"{_describe_default_betas(known.models)}. "
-                    "If --model has no beta, a value in a --flagfile is ignored.", positive=False)
+                    "If a --model beside a --flagfile has no beta, the value in the file is ignored.", positive=False)
     group.add_integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0 to its value.",
                       lower_bound=0)
 
@@ -54,7 +54,8 @@ def _define_optimization_flags(group: FlagGroups, known: Choices) -> None:
     group.start("Training")
     group.add_integer("steps", None, "Total number of training steps; by default one that suits the dataset. 0 exports "
                       "the untrained model, whose weights are random.", lower_bound=0)
-    group.add_float("epochs", None, "Length of training in passes over the training data, instead of --steps.")
+    group.add_float("epochs", None, "Length of training in passes over the training data, instead of --steps. If both "
+                    "are given, the last one counts.")
     group.add_integer("batch_size", 64, "Number of examples per training step.", lower_bound=1)
     group.add_enum("optimizer", "adam", known.optimizers, "Optimizer that updates the weights.")
     group.add_float("learning_rate", None, "Step size of the optimizer; by default one that suits the dataset and the "

@@ -73,7 +73,7 @@ def _check_length(run_dir: pathlib.Path, config: Configuration) -> None:
 
 def _show(value: Any) -> str:
     """Return a setting as text that is not long, whatever a stranger's file says."""
-    text = str(value)
+    text = "not set" if value is None else str(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 

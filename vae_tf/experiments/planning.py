@@ -91,7 +91,11 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
         wanted = list_wanted(cell, {table.name: table, **tables.load_readable()}.values())
         tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config.steps,
                        digest(config), wanted, narrow=narrow) for i in range(0, len(left), size)]
-    return Plan(tasks, finished, [_describe_problem(cells, reason) for reason, cells in not_run.items()])
+    problems = [_describe_problem(cells, reason) for reason, cells in not_run.items()]
+    if not cells:
+        problems.append(f"no cell of {table.name} has a budget {asked.budget}, so that none is run; --budget=full runs "
+                        "all of them")
+    return Plan(tasks, finished, problems)
 
 
 def _describe_problem(cells: Sequence[str], reason: str) -> str:

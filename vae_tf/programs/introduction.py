@@ -28,5 +28,5 @@ def introduce(path: pathlib.Path, card: dict[str, Any]) -> str:
     lines = [f"{path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, {trained} on "
              f"{card['data']['name']})"]
     if said := export.describe_terms(card):
-        lines.append(f"At the end of its training, nats per training example: {said}")
+        lines.append(f"Over the last steps of its training, nats per training example: {said}")
     return "\n".join(lines)

@@ -78,7 +78,7 @@ def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencode
 
     # Export: a SavedModel that a server loads.
     if configs[0].steps:
-        print("At the end, nats per training example:")
+        print("Over the last steps, nats per training example:")
     for config, model, name, card, history in zip(configs, trained, names, cards, histories, strict=True):
         folder = pathlib.Path(settings.export_root, name)
         there = export.find_existing(folder, model, card, settings.accept_dark)

@@ -190,7 +190,7 @@ def list_next_steps(facts: Facts, found: Mapping[str, str]) -> list[str]:
     if passive and found["Latents"] == "yes" and all_scored and verdict is not None and verdict.kl is not None:
         steps.append(f"Score without the {passive} passive latent{'s' * (passive > 1)} (--latents=active).")
     if facts.quick:
-        steps.append("Score without --quick, for narrower intervals.")
+        steps.append("Score without --quick, for more reliable intervals.")
     if card is not None and found["Latents"] == "yes":
         if found.get("Disentangled") in ("no", "partly") and card.get("recipe", {}).get("beta", 1) is None:
             steps.append("Try --model=beta_vae with a --beta above 1.")
