@@ -141,10 +141,11 @@ def test_the_index_of_a_pandas_table_is_no_factor(folder):
 
 
 def test_texts_of_a_parquet_table_are_classes(folder):
-    write_table(folder / "metadata.parquet", file_name=[f"{k}.png" for k in range(4)], v=["1", "01", "1E5", "1"],
-                u_day=["1", "2", "3", "4"])
+    codes = ["1", "01", "1E5", "1"]
+    write_table(folder / "metadata.parquet", file_name=[f"{k}.png" for k in range(4)], v=codes,
+                w=pytest.importorskip("pyarrow").array(codes).dictionary_encode(), u_day=["1", "2", "3", "4"])
     ds = data.load(str(folder))
-    assert ds.factors == (data.Factor("v", 3, "categorical"),) and ds.u_size == 1
+    assert ds.factors == tuple(data.Factor(name, 3, "categorical") for name in "vw") and ds.u_size == 1
 
 
 def test_texts_are_classes_even_if_they_look_like_numbers(tmp_path):

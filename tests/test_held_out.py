@@ -168,7 +168,7 @@ def test_data_are_told_apart_by_content():
     parts = {"train": range(1), "test": range(1, 4)}
     given = [(), (v, (a, b)), (v[::-1], (a, b)), (v, (a, b), v.astype(np.float32)), (v, (b, a)),
              (v, (a, b._replace(kind="cyclic"))), (v, (a, b), None, parts),
-             (v, (a, b), None, {**parts, "train": range(2)})]
+             (v, (a, b), None, {**parts, "train": range(2)}), (v, (a, b), None, {**parts, "test": range(1, 4, 2)})]
     known = [data.dataset.from_arrays("a", x, *more).fingerprint for more in given]
     assert len(set(known)) == len(given)
     as_numpy = [data.Factor(np.str_(name), np.int64(8), np.str_("ordinal")) for name in "ab"]

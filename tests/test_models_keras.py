@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from cases import CASES, FACTORS, IDS, NARROW, build, dataset
 
-from vae_tf import devices, distributions, models, networks, training
+from vae_tf import devices, distributions, export, models, networks, training
 from vae_tf.cli import training_request
 from vae_tf.errors import InputError
 
@@ -194,8 +194,11 @@ def test_classes_of_one_name_are_told_apart(tmp_path):
         assert type(keras.models.load_model(tmp_path / "model.keras")) is kind
     registered = keras.saving.get_custom_objects()
     assert registered["own.one>Own"] is one and "own>Own" not in registered
-    alone = type("Alone", (models.VAE,), {"__module__": "own.one"})
-    assert registered["own>Alone"] is alone         # as files from before have it
+    type("Own", (models.VAE,), {"__module__": "own.three"})
+    assert "own>Own" not in registered
+    for _ in range(2):      # the second is that of a module that is executed again
+        alone = type("Alone", (models.VAE,), {"__module__": "own.one"})
+        assert registered["own>Alone"] is registered["own.one>Alone"] is alone      # as files from before have it
 
 
 def test_an_argument_that_is_not_kept_is_named(tmp_path):
@@ -344,6 +347,32 @@ def test_a_beta_that_is_a_variable_takes_effect_and_is_saved(tmp_path):
         assert weigh(model.fit(inputs(model, dataset((3,))), verbose=0).history) == beta
     model.save(tmp_path / "model.keras")
     assert keras.models.load_model(tmp_path / "model.keras").beta == 3.0
+    assert export.describe_model(model, dataset((3,)))["beta"] == 3.0
+    model.beta = 3.0        # as large, but no variable: another one must not count any more
+    assert weigh(model.fit(inputs(model, dataset((3,))), verbose=0).history) == 3.0
+
+
+class Scaled(models.VAE):
+    """A VAE whose loss is the mean of an argument."""
+
+    def __init__(self, encoder, decoder, likelihood, scale):
+        super().__init__(encoder, decoder, likelihood)
+        self.scale = scale
+
+    def objective(self, x, u=None, **more):
+        terms = super().objective(x, u, **more)
+        return {**terms, "loss": 0 * terms["loss"] + np.float32(np.mean(self.scale))}
+
+
+def test_arguments_that_are_arrays_take_effect():
+    part = build(*DENSE[1])
+    model = Scaled(part.encoder, part.decoder, part.likelihood_layer, np.ones(2))
+    model.compile("adam")
+    assert model.evaluate(X, verbose=0, return_dict=True)["loss"] == pytest.approx(1)
+    model.scale *= 5
+    assert model.evaluate(X, verbose=0, return_dict=True)["loss"] == pytest.approx(5)
+    model.scale = 2.0
+    assert model.evaluate(X, verbose=0, return_dict=True)["loss"] == pytest.approx(2)
 
 
 def test_encode_takes_tensors_of_keras():
@@ -359,6 +388,14 @@ def test_a_stream_that_cannot_be_read_twice_is_read_once():
     model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
     model.evaluate(batches, verbose=0)
     assert int(model.metrics[0].count) == 24
+
+
+def test_float_images_outside_of_0_to_1_are_refused_in_streams_that_can_be_read_again():
+    images = tf.data.Dataset.from_tensor_slices(IMAGES + np.float32(200))
+    model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
+    for stream in (images.batch(4).repeat(), images.filter(lambda x: True).batch(4), images.shuffle(8).batch(4)):
+        with pytest.raises(InputError, match=r"x: expected uint8 images, or floats in \[0, 1\]; got 200"):
+            model.fit(stream, steps_per_epoch=2, verbose=0)
 
 
 def test_options_and_penalties_that_are_set_after_compile_take_effect():

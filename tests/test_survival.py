@@ -222,6 +222,15 @@ def test_a_run_goes_on_with_a_frozen_network_a_schedule_or_scaled_losses(tmp_pat
         training.fit(frozen, dataset(CASE[2]), make(schedule), steps=4, **options)
 
 
+@pytest.mark.parametrize("first", [keras.optimizers.Nadam, lambda: keras.optimizers.LossScaleOptimizer(
+    keras.optimizers.Adam())], ids=["Nadam", "LossScaleOptimizer"])
+def test_a_run_does_not_go_on_without_a_part_of_its_optimizer(tmp_path, first):
+    options = {"batch_size": 8, "run_dir": tmp_path}
+    training.fit(build(*CASE), dataset(CASE[2]), first(), steps=2, **options)
+    with pytest.raises(InputError, match=r"^optimizer: expected that of the checkpoint, which .* got Adam, which has"):
+        training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(), steps=3, **options)
+
+
 def test_runs_of_too_few_steps_are_refused(tmp_path):
     options = {"batch_size": 8, "run_dir": tmp_path}
     training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(), steps=3, **options)

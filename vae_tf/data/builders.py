@@ -98,7 +98,7 @@ def _read(name: str, called: str, data_dir: str | None, keys: Sequence[str] | No
     values, factors, complete = _make_factors(columns, known)
     if values is not None and values.dtype.kind in "ui":
         values = values.astype(np.int64)
-    made_by = tuple(each for each in (images, values) if each is not None)      # a builder's factors do not change
+    made_by = (images, values) if known and values is not None else ()      # the factors of a known set do not change
     return from_arrays(name, images, values, factors, parts=parts, complete_grid=complete, made_by=made_by)
 
 

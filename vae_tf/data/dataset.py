@@ -264,7 +264,7 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
 def describe_choice(factors: Iterable[Factor], parts: Mapping[str, range] | None = None) -> list[str]:
     """Return what of a dataset decides which examples a split chooses, beside the arrays, for its fingerprint."""
     named = [(str(factor.name), str(factor.kind)) for factor in factors]
-    ranges = sorted((str(name), part.start, part.stop) for name, part in (parts or {}).items())
+    ranges = sorted((str(name), part.start, part.stop, part.step) for name, part in (parts or {}).items())
     return [repr(each) for each in (named, ranges) if each]
 
 

@@ -115,8 +115,7 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]], set[s
                 if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                     raise InputError(f"dataset: {path}: expected numbers or texts in column {field.name}; got "
                                      f"{field.type}")
-            texts = {field.name.strip() for field in file.schema_arrow if pa.types.is_string(field.type)
-                     or pa.types.is_large_string(field.type)}
+            texts = {field.name.strip() for field in file.schema_arrow if _is_text(pa, field.type)}
             table = file.read(use_threads=False)
             columns = [["" if cell is None else str(cell) for cell in column.to_pylist()] for column in table.columns]
     except InputError:
@@ -125,6 +124,12 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]], set[s
         reason = getattr(error, "strerror", None) or "it is damaged, or no Parquet file"
         raise InputError(f"dataset: {path} is not a readable table ({reason})") from None
     return list(table.column_names), [list(row) for row in itertools.zip_longest(*columns, fillvalue="")], texts
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    """Return whether a column of a type of pyarrow's holds texts, as classes of pandas' do, too."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _read_number(cell: str) -> float:

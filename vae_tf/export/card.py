@@ -125,7 +125,7 @@ def describe_model(model: "Autoencoder", dataset: Dataset) -> dict[str, Any]:
     """Return what a card says of a model and of the data that it was trained on, and the versions of the packages."""
     likelihood = model.likelihood_layer
     return {
-        "model": model.name_kind(), "beta": model.beta, "latents": model.latents, "u_size": model.u_size,
+        "model": model.name_kind(), "beta": float(model.beta), "latents": model.latents, "u_size": model.u_size,
         "likelihood": likelihood.kind,
         "likelihood_variance": None if likelihood.kind == "bernoulli" else math.exp(float(likelihood.log_variance)),
         "data": {"name": dataset.name, "shape": dataset.shape, "dtype": "uint8" if dataset.is_image else "float32",

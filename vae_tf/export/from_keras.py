@@ -55,6 +55,6 @@ def _describe_recipe(model: Autoencoder, known: dict[str, Any]) -> dict[str, Any
         "likelihood_variance": float(f"{math.exp(float(likelihood.log_variance)):.7g}")}
     return {"model": model.name_kind(), "network": origin.get("network", OWN), "latents": model.latents,
             "likelihood": likelihood.kind, **variance,
-            "beta": model.beta, "steps": origin["steps"], "dataset": known["dataset"], "split": known["split"],
+            "beta": float(model.beta), "steps": origin["steps"], "dataset": known["dataset"], "split": known["split"],
             "data_seed": known["data_seed"], "data_fingerprint": known["fingerprint"], **seed,
             **{option.name: getattr(model, option.name) for option in model.options}}

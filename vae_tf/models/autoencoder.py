@@ -16,6 +16,8 @@ from vae_tf.models.trainable import scale_to_unit_range
 from vae_tf.options import Option
 from vae_tf.typing import Distribution, Network, Tensor
 
+MODULES: dict[str, set[str]] = {}       # "package>Class" -> the modules that have such a class
+
 
 class Autoencoder(KerasLoops):
     """An encoder from x to z and a decoder from z to p(x|z). Models override `posterior`, `prior` and `objective`.
@@ -56,9 +58,12 @@ class Autoencoder(KerasLoops):
         # Files from before have the package alone, which finds a class as long as one module has its name.
         package = cls.__module__.partition(".")[0]
         keras.saving.register_keras_serializable(package if package == "vae_tf" else cls.__module__)(cls)
-        registered, name = keras.saving.get_custom_objects(), f"{package}>{cls.__name__}"
-        if registered.setdefault(name, cls).__module__ != cls.__module__:
-            del registered[name]
+        name = f"{package}>{cls.__name__}"
+        modules = MODULES.setdefault(name, set())
+        modules.add(cls.__module__)
+        keras.saving.get_custom_objects()[name] = cls
+        if len(modules) > 1:
+            del keras.saving.get_custom_objects()[name]
 
     @staticmethod
     def list_heads(latents: int) -> tuple[int, ...]:
@@ -166,7 +171,8 @@ class Autoencoder(KerasLoops):
         inputs = [x, self.require_u(u)] if self.u_size else [x]
         x, *_ = inputs = [each if keras.backend.is_keras_tensor(each) else tf.convert_to_tensor(each)
                           for each in inputs]
-        if not (dtype := tf.as_dtype(x.dtype)).is_floating:
+        dtype = tf.as_dtype(x.dtype)
+        if not dtype.is_floating:
             raise InputError(f"x: expected images of floats in [0, 1], or vectors of floats; got {dtype.name}; "
                              "models.scale_to_unit_range makes such images of uint8")
         return keras.tree.flatten(self.encoder(inputs if self.u_size else x, training=training))

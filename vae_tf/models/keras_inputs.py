@@ -64,9 +64,8 @@ class KerasInputs(Trainable):
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
             self._check_inputs(specs)
-            # One of unknown length may be of a generator, which would give the rest alone after a look.
             if (isinstance(x, tf.data.Dataset) and self.likelihood_layer.kind == "bernoulli"
-                    and keras.tree.flatten(specs)[0].dtype != tf.uint8 and int(x.cardinality()) >= 0):
+                    and keras.tree.flatten(specs)[0].dtype != tf.uint8 and not _may_be_of_a_generator(x)):
                 for batch in x.take(1):     # floats beyond [0, 1] would train to minus infinity
                     self._check_inputs(batch)
         return x, y, batch_size
@@ -134,3 +133,12 @@ class KerasInputs(Trainable):
         if not np.isfinite([low, high]).all() or (bounded and (low < -ROUNDING or high > 1 + ROUNDING)):
             raise InputError(f"{name}: expected {'uint8 images, or floats in [0, 1]' if bounded else 'finite floats'}; "
                              f"got {low:g} to {high:g}")
+
+
+def _may_be_of_a_generator(dataset: tf.data.Dataset) -> bool:
+    """Return whether a look at a dataset may lose examples: a generator need not give them again.
+
+    `from_generator` makes its generator in a function of `flat_map`.
+    """
+    kind = type(dataset).__name__
+    return "FlatMap" in kind or "Generator" in kind or any(map(_may_be_of_a_generator, dataset._inputs()))

@@ -58,6 +58,7 @@ class KerasLoops(KerasInputs):
             self.__dict__["_updates"] = self.list_updates(self.optimizer)
             self.__dict__["_trained"] = {id(variable) for variable in self.trainable_variables}
             for update in self._updates:
+                devices.check_optimizer(update.optimizer)
                 update.optimizer.build(update.variables)
 
     def _list_terms(self) -> list[str]:
@@ -73,10 +74,11 @@ class KerasLoops(KerasInputs):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute; beta, or an argument of __init__, takes effect with the next step, also during `fit`."""
-        before = getattr(self, name, None) if name == "beta" or name in self._list_arguments() else value
+        before = getattr(self, name, None)
         super().__setattr__(name, value)
-        same = before is value or (isinstance(value, numbers.Real) and before == value)
-        if not same and tf.executing_eagerly():     # an objective may set an attribute while its graph is made
+        same = isinstance(before, numbers.Real) and isinstance(value, numbers.Real) and before == value
+        # An objective may set an attribute while its graph is made, where nothing executes eagerly.
+        if (name == "beta" or name in self._list_arguments()) and not same and tf.executing_eagerly():
             self._renew_steps()
 
     def _renew_steps(self) -> None:

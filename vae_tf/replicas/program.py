@@ -17,9 +17,10 @@ from vae_tf.typing import Array, Optimizer, Tensor
 
 Terms = dict[str, Tensor]
 Watch = Callable[[Any, Tensor, Tensor | None], Mapping[str, Any]]
-# Names in a state: of an optimizer's array for a variable, and of a learning rate, which an optimizer with a schedule
-# has not.
-MOMENT, RATE = re.compile(r"optimizer(?:_\d+)?/(.+)/[^/]+"), re.compile(r"optimizer(?:_\d+)?/learning_rate(?:_\d+)?")
+# Names in a state: of what an optimizer has, of its array for a variable, and of a learning rate, which an optimizer
+# with a schedule has not.
+OWN, MOMENT, RATE = (re.compile(rf"optimizer(?:_\d+)?/{rest}") for rest in
+                     (".+", "(.+)/[^/]+", r"learning_rate(?:_\d+)?"))
 
 
 class Program:
@@ -153,8 +154,8 @@ class Program:
                     raise InputError(f"checkpoint: expected an array {name} of {array.dtype} of shape {array.shape}; "
                                      f"got {described}: another version of vae_tf or of Keras, or another model or "
                                      "optimizer wrote it; --restart starts over in a new folder")
-            foreign = next((name for name in state if name not in now and (found := MOMENT.fullmatch(name))
-                            and found[1] in trained), None)
+            foreign = next((name for name in state if name not in now and OWN.fullmatch(name)
+                            and not RATE.fullmatch(name) and _find_variable(name) in (None, *trained)), None)
             if foreign:
                 raise InputError(f"optimizer: expected that of the checkpoint, which holds an array {foreign}; got "
                                  f"{type(self.optimizer).__name__}, which has none; train in another folder")
@@ -224,6 +225,12 @@ class Single(Program):
 
     def _list_variables(self) -> dict[str, Any]:
         return array_names.name_model_variables(self.models[0])
+
+
+def _find_variable(name: str) -> str | None:
+    """Return the variable of which an array of an optimizer is, by its name in a state; None if it is of none."""
+    found = MOMENT.fullmatch(name)
+    return found and found[1]
 
 
 def build_optimizers(updates: Sequence[Update]) -> None:
