@@ -326,6 +326,7 @@ def test_the_page_in_the_repository_is_what_tables_and_results_say(tmp_path):
 
 
 def test_every_table_is_on_the_page_and_links_to_its_section(tmp_path):
+    (tmp_path / "results").mkdir()
     text = page.write(tmp_path / "results", tmp_path / "results.md").read_text()
     headings = {page.make_anchor(line[3:]) for line in text.splitlines() if line.startswith("## ")}
     rows = text.split("\n\n")[3].splitlines()
@@ -345,3 +346,12 @@ def test_every_table_is_on_the_page_and_links_to_its_section(tmp_path):
 def test_a_claim_that_cannot_be_checked_is_refused(tmp_path, entry, message):
     with pytest.raises(InputError, match=re.escape(message)):
         table(tmp_path, CELLS, more=f'\n[[checks]]\nsays = "It is so."\n{entry}\n')
+
+
+def test_a_page_of_no_folder_is_refused_and_the_old_one_is_kept(places):
+    table(places[0], CELLS)
+    text = written(places, [result(1, 0, 0.2)])
+    drawn = list(places[2].with_suffix("").iterdir())
+    with pytest.raises(InputError, match=r"^results: expected a folder of results, .*; got no$"):
+        page.write("no", places[2])
+    assert places[2].read_text() == text and drawn == list(places[2].with_suffix("").iterdir()) != []

@@ -61,7 +61,7 @@ def test_an_export_on_a_full_disk_is_one_line_and_the_same_command_makes_it_once
 def test_evaluation_on_a_full_disk_is_one_line_and_a_card_cannot_rule_the_terminal(folder, trained):
     path = shutil.copytree(trained, folder / "exported/marked/1")
     code, out, error = run("evaluate.py", "--export=exported/marked/1", *EVALUATE, folder=folder)
-    assert code == 0 and f"Data: {folder / 'whole.npz'}, the file that the model's card names" in out, error
+    assert code == 0 and f"Data: {folder / 'whole.npz'}, which the model's card names" in out, error
     sizes = {name: (path / name).stat().st_size for name in ("metrics.json", "polarised.png", "assets.extra/card.json")}
     limit = max(sizes["metrics.json"], sizes["assets.extra/card.json"]) + 1_000
     assert limit < sizes["polarised.png"]

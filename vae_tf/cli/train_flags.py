@@ -21,7 +21,7 @@ def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list
     _define_model_flags(group, known)
     define_data_flags(group, data.DEFAULT, f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
                        "of your own data: an .npz file with images [N,H,W,C] or data [N,n] and, optionally, factors "
-                       "[N,K] and u, or a folder of images and, optionally, metadata.csv.")
+                       "[N,K] and u, a folder of images and, optionally, metadata.csv, or tfds:NAME.")
     _define_optimization_flags(group, known)
     _define_validation_flags(group)
     _define_penalty_flags(group, known)

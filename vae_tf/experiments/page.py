@@ -8,6 +8,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from vae_tf import files
+from vae_tf.errors import InputError
 from vae_tf.experiments import figures, results, tables
 from vae_tf.experiments.summaries import (
     ALONE,
@@ -64,7 +65,12 @@ def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAG
         folder: the folder of results.
         path: the path of the page.
         also: tables that come after those of the papers, by what is typed to run them, such as the path of a file.
+
+    Raises:
+        InputError: there is no such folder. The page and its figures are left as they are.
     """
+    if not pathlib.Path(folder).is_dir():
+        raise InputError(f"results: expected a folder of results, which experiments write; got {folder}")
     path, found = pathlib.Path(path), results.read_all(folder)
     typed = {**{name: tables.load(name) for name in tables.list_names()}, **(also or {})}
     summaries = [Summary(table, found) for table in typed.values()]

@@ -114,13 +114,14 @@ def choose_test_part(card: Mapping[str, Any], asked: cli.DataRequest) -> held_ou
     if not name:
         raise InputError("--dataset: the model's card does not say what it was trained on; name the data")
     if asked.dataset is None and name not in data.DATASETS:
-        print(f"Data: {name}, the file that the model's card names; --dataset names another")
+        print(f"Data: {name}, which the model's card names; --dataset names others")
     try:
         whole = data.load(name, data_dir=asked.data_dir, seed=seed)
     except InputError as error:
         if asked.dataset is not None:
             raise
-        raise InputError(f"{error}; the model was trained on these data; "
+        extension = "" if data.is_path(name) else "if an extension has them, name it in VAE_TF_EXTENSIONS; "
+        raise InputError(f"{error}; the model was trained on these data; {extension}"
                          "--dataset names the data to score it on") from None
     return held_out.take_test_part(whole, recipe, asked.split, seed)
 
