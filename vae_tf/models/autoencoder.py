@@ -174,7 +174,7 @@ class Autoencoder(KerasLoops):
         dtype = tf.as_dtype(x.dtype)
         if not dtype.is_floating:
             raise InputError(f"x: expected images of floats in [0, 1], or vectors of floats; got {dtype.name}; "
-                             "models.scale_to_unit_range makes such images of uint8")
+                             "models.scale_to_unit_range makes such images of uint8; cast other numbers to float32")
         return keras.tree.flatten(self.encoder(inputs if self.u_size else x, training=training))
 
     def require_u(self, u: Tensor) -> Tensor:
