@@ -1,35 +1,14 @@
-"""Keras' own loops: compile, fit, evaluate, predict, save and load, with nothing but Keras' idioms."""
+"""Keras' own loops: compile, fit, evaluate and predict, with nothing but Keras' idioms."""
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from cases import CASES, FACTORS, IDS, NARROW, build, dataset
+from cases import CASES, IDS, build, dataset
+from keras_cases import DENSE, DENSE_IDS, X, assert_same_weights, compiled, inputs
 
-from vae_tf import devices, distributions, export, models, networks, training
-from vae_tf.cli import training_request
+from vae_tf import devices, distributions, training
 from vae_tf.errors import InputError
-
-DENSE = [case for case in CASES if case[1] == "mlp_synthetic"]
-DENSE_IDS = [IDS[CASES.index(case)] for case in DENSE]
-
-
-def compiled(case, seed=0, **options):
-    model = build(*case)
-    model.compile(keras.optimizers.Adam(1e-3), seed=seed, **options)
-    return model
-
-
-def inputs(model, ds):
-    """What Keras takes of a dataset: x, or [x, u]."""
-    rows = np.arange(len(ds))
-    return [ds.images_at(rows), ds.u_at(rows)] if model.u_size else ds.images_at(rows)
-
-
-def assert_same_weights(a, b, **tolerance):
-    for one, other in zip(a.get_weights(), b.get_weights(), strict=True):
-        np.testing.assert_allclose(one, other, **{"rtol": 0, "atol": 0, **tolerance})
-
 
 # Of the models whose objective is a VAE's with other weights, the one whose weights change as it trains.
 LOOPED = [case for case in DENSE if case[0] not in ("beta_vae", "dip_vae_i") and "tc_estimator" not in case[4]]
@@ -120,99 +99,6 @@ def test_evaluate_gives_the_objective_of_each_example_and_repeats_itself():
     np.testing.assert_allclose(first["loss"], first["reconstruction"] + 3 * first["kl"], rtol=1e-5)
 
 
-@pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_saved_models_come_back_the_same(tmp_path, case):
-    ds, model = dataset(case[2]), build(*case)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert type(loaded) is type(model) and loaded.beta == model.beta
-    assert all(getattr(loaded, option.name) == getattr(model, option.name) for option in model.options)
-    assert_same_weights(model, loaded)
-    given = inputs(model, ds.take(np.arange(4)))
-    np.testing.assert_array_equal(loaded(given), model(given))
-
-
-@pytest.mark.parametrize("case", [DENSE[1], DENSE[5]], ids=[DENSE_IDS[1], DENSE_IDS[5]])
-def test_a_loaded_model_trains_on_as_the_saved_one_does(tmp_path, case):
-    ds, model = dataset(case[2]), compiled(case, seed=4)
-    model.fit(ds, batch_size=8, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    for each in (model, loaded):
-        each.fit(ds, batch_size=8, verbose=0)
-    assert_same_weights(model, loaded)
-
-
-def test_a_frozen_variance_is_frozen_in_the_loaded_model(tmp_path):
-    case = ("vae", "linear", (6,), "gaussian_learned", {})
-    model, x = build(*case), dataset((6,)).images_at(np.arange(40))
-    model.likelihood_layer.trainable = False
-    model.compile(keras.optimizers.Adam(1e-3))
-    model.fit(x, verbose=0)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    for each in (model, loaded):
-        each.fit(x, verbose=0, shuffle=False)
-    assert_same_weights(model, loaded)
-    assert int(loaded.optimizer.iterations) == int(model.optimizer.iterations)
-
-
-class Squared(models.VAE):
-    """A user's own objective and argument: the squared norm of the means in place of the KL."""
-
-    def __init__(self, encoder, decoder, likelihood, weight):
-        super().__init__(encoder, decoder, likelihood)
-        self.weight = weight
-
-    def objective(self, x, u=None, *, noise, beta=None, training=False):
-        mean = self.posterior(x, u, training).mean()
-        terms = {"reconstruction": -self.likelihood(mean, training).log_prob(x), "norm": tf.reduce_sum(mean ** 2, 1)}
-        return {"loss": terms["reconstruction"] + self.weight * terms["norm"], **terms}
-
-
-def test_own_networks_and_an_own_objective(tmp_path):
-    x, z = keras.Input((3,)), keras.Input((2,))
-    hidden = keras.layers.Dense(8, networks.xtanh)(x)
-    model = Squared(keras.Model(x, [keras.layers.Dense(2)(hidden), keras.layers.Dense(2)(hidden)]),
-                    keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"), weight=0.5)
-    model.compile("sgd")
-    ds = dataset((3,))
-    history = model.fit(inputs(model, ds), epochs=2, verbose=0).history
-    assert set(history) == {"loss", "reconstruction", "norm"} and history["loss"][1] < history["loss"][0]
-    model.save(tmp_path / "own.keras")
-    loaded = keras.models.load_model(tmp_path / "own.keras")
-    assert isinstance(loaded, Squared) and loaded.weight == 0.5 and loaded.likelihood_layer.kind == "gaussian"
-    np.testing.assert_array_equal(loaded.predict(ds, verbose=0), model.predict(ds, verbose=0))
-
-
-def test_classes_of_one_name_are_told_apart(tmp_path):
-    """The class that was defined last was loaded for both."""
-    one, two = (type("Own", (models.VAE,), {"__module__": f"own.{module}"}) for module in ("one", "two"))
-    for kind in (one, two):
-        part = build(*DENSE[1])
-        kind(part.encoder, part.decoder, part.likelihood_layer).save(tmp_path / "model.keras")
-        assert type(keras.models.load_model(tmp_path / "model.keras")) is kind
-    registered = keras.saving.get_custom_objects()
-    assert registered["own.one>Own"] is one and "own>Own" not in registered
-    type("Own", (models.VAE,), {"__module__": "own.three"})
-    assert "own>Own" not in registered
-    for _ in range(2):      # the second is that of a module that is executed again
-        alone = type("Alone", (models.VAE,), {"__module__": "own.one"})
-        assert registered["own>Alone"] is registered["own.one>Alone"] is alone      # as files from before have it
-
-
-def test_an_argument_that_is_not_kept_is_named(tmp_path):
-    class Forgetful(models.VAE):
-        def __init__(self, encoder, decoder, likelihood, colour):
-            super().__init__(encoder, decoder, likelihood)
-
-    model = build(*DENSE[1])
-    forgetful = Forgetful(model.encoder, model.decoder, model.likelihood_layer, "red")
-    with pytest.raises(InputError, match="colour: expected a Forgetful to keep this argument"):
-        forgetful.save(tmp_path / "model.keras")
-    assert not list(tmp_path.iterdir())
-
-
 def test_keras_callbacks_and_validation(tmp_path):
     ds = dataset((3,))
     model, rows = compiled(DENSE[1]), np.arange(len(ds))
@@ -233,148 +119,6 @@ def test_keras_callbacks_and_validation(tmp_path):
     assert "val_kl" in model.fit(x, validation_split=0.25, batch_size=8, verbose=0).history
 
 
-def test_a_file_in_keras_old_format_leaves_the_model_as_it_was(tmp_path):
-    """Keras takes the optimizer out of what `save` writes next; how a model was compiled is kept."""
-    model = compiled(DENSE[1], steps_per_execution=2)
-    model.save(tmp_path / "model.h5")
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert_same_weights(model, loaded)
-    assert loaded.optimizer.get_config() == model.optimizer.get_config() and loaded.steps_per_execution == 2
-
-
-@pytest.mark.parametrize("loop", ["keras", "training", "replicas"])
-def test_a_frozen_network_stays_as_it_is(loop):
-    trained = [build("factor_vae", "mlp_synthetic", (3,), "gaussian", NARROW, seed) for seed in range(2)]
-    before = [[w.copy() for w in model.discriminator.get_weights()] for model in trained]
-    for model in trained:
-        model.discriminator.trainable = False
-    ds, optimizer = dataset((3,)), keras.optimizers.Adam(1e-2)
-    moved = trained[0].decoder.get_weights()
-    if loop == "keras":
-        trained[0].compile(optimizer)
-        trained[0].fit(ds, batch_size=8, verbose=0)
-    elif loop == "training":
-        training.fit(trained[0], ds, optimizer, steps=2, batch_size=8, seed=0)
-    else:
-        training.fit_replicas(trained, ds, optimizer, seeds=[0, 1], steps=2, batch_size=8)
-    for model, weights in zip(trained, before, strict=True):
-        for a, b in zip(weights, model.discriminator.get_weights(), strict=True):
-            np.testing.assert_array_equal(a, b)
-    assert not all(np.array_equal(a, b) for a, b in zip(moved, trained[0].decoder.get_weights(), strict=True))
-
-
-def test_steps_are_counted_where_the_discriminator_alone_is_trained(tmp_path):
-    """Every step had the noise of the first."""
-    ds, case = dataset((3,)), ("factor_vae", *DENSE[1][1:4], NARROW)
-    model, ours = build(*case), build(*case)
-    for each in (model, ours):
-        each.encoder.trainable = each.decoder.trainable = False
-    model.compile(keras.optimizers.Adam(1e-3), seed=5)
-    model.fit(ds, batch_size=8, steps_per_epoch=3, verbose=0)
-    model.save(tmp_path / "model.keras")
-    model = keras.models.load_model(tmp_path / "model.keras")
-    model.fit(ds, batch_size=8, steps_per_epoch=4, verbose=0)
-    training.fit(ours, ds, keras.optimizers.Adam(1e-3), steps=7, batch_size=8, seed=5)
-    assert_same_weights(model, ours)
-    assert model.describe_origin()["steps"] == 7
-
-
-def test_a_model_that_is_all_frozen_or_was_frozen_after_compile_is_refused():
-    model = compiled(DENSE[1])
-    model.encoder.trainable = False
-    for train in (model.fit, model.train_on_batch):
-        with pytest.raises(InputError, match=r"^trainable: .* at compile; got others.*call compile"):
-            train(X)
-    model.trainable = False
-    model.compile("adam")
-    assert np.isfinite(model.evaluate(X, verbose=0)).all()
-    with pytest.raises(InputError, match=r"^trainable: expected some layers that can be trained; got"):
-        model.fit(X)
-    with pytest.raises(InputError, match=r"^trainable: expected some layers that can be trained; got"):
-        training.fit(model, dataset((3,)), keras.optimizers.Adam(), steps=1, batch_size=8, seed=0)
-
-
-def weigh(terms):
-    """The beta that a loss was computed with."""
-    return pytest.approx((terms["loss"][-1] - terms["reconstruction"][-1]) / terms["kl"][-1], rel=1e-3)
-
-
-@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}, {"steps_per_execution": 2}])
-def test_a_beta_that_is_set_after_compile_takes_effect(options):
-    """The steps are graphs, which went on with the beta of their first call."""
-    model, x = compiled(("beta_vae", *DENSE[1][1:]), **options), inputs(build(*DENSE[1]), dataset((3,)))
-    warm_up = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: setattr(model, "beta", 2.0 * epoch + 1))
-    for epochs in (1, 2, 3):
-        history = model.fit(x, validation_data=x, epochs=epochs, verbose=0, callbacks=[warm_up]).history
-        assert 2 * epochs - 1 == weigh(history)
-        assert 2 * epochs - 1 == weigh({name: history[f"val_{name}"] for name in ("loss", "reconstruction", "kl")})
-    model.beta = 20.0
-    scores = model.evaluate(x, verbose=0, return_dict=True)
-    assert weigh({name: [value] for name, value in scores.items()}) == 20
-
-
-class Counting(models.VAE):
-    """A VAE that counts how often its objective is made, in an attribute that is an argument, too."""
-
-    def __init__(self, encoder, decoder, likelihood, made=0):
-        super().__init__(encoder, decoder, likelihood)
-        self.made = made
-
-    def objective(self, x, u=None, **more):
-        self.made += 1
-        return super().objective(x, u, **more)
-
-
-def test_steps_are_made_anew_for_another_beta_alone():
-    part = build(*DENSE[1])
-    model = Counting(part.encoder, part.decoder, part.likelihood_layer)
-    model.compile("adam")
-    model.fit(X, verbose=0)
-    for beta, again in ((1.0, False), (np.float32(1), False), (2.0, True)):
-        before = model.made
-        model.beta = beta
-        model.fit(X, verbose=0)
-        assert (model.made > before) == again
-
-
-def test_a_beta_that_is_a_variable_takes_effect_and_is_saved(tmp_path):
-    model = build(*DENSE[1])
-    model.beta = tf.Variable(1.0)
-    model.compile("adam")
-    for beta in (1.0, 3.0):
-        model.beta.assign(beta)
-        assert weigh(model.fit(inputs(model, dataset((3,))), verbose=0).history) == beta
-    model.save(tmp_path / "model.keras")
-    assert keras.models.load_model(tmp_path / "model.keras").beta == 3.0
-    assert export.describe_model(model, dataset((3,)))["beta"] == 3.0
-    model.beta = 3.0        # as large, but no variable: another one must not count any more
-    assert weigh(model.fit(inputs(model, dataset((3,))), verbose=0).history) == 3.0
-
-
-class Scaled(models.VAE):
-    """A VAE whose loss is the mean of an argument."""
-
-    def __init__(self, encoder, decoder, likelihood, scale):
-        super().__init__(encoder, decoder, likelihood)
-        self.scale = scale
-
-    def objective(self, x, u=None, **more):
-        terms = super().objective(x, u, **more)
-        return {**terms, "loss": 0 * terms["loss"] + np.float32(np.mean(self.scale))}
-
-
-def test_arguments_that_are_arrays_take_effect():
-    part = build(*DENSE[1])
-    model = Scaled(part.encoder, part.decoder, part.likelihood_layer, np.ones(2))
-    model.compile("adam")
-    assert model.evaluate(X, verbose=0, return_dict=True)["loss"] == pytest.approx(1)
-    model.scale *= 5
-    assert model.evaluate(X, verbose=0, return_dict=True)["loss"] == pytest.approx(5)
-    model.scale = 2.0
-    assert model.evaluate(X, verbose=0, return_dict=True)["loss"] == pytest.approx(2)
-
-
 def test_encode_takes_tensors_of_keras():
     model = build(*DENSE[1])
     x = keras.Input((3,))
@@ -388,33 +132,6 @@ def test_a_stream_that_cannot_be_read_twice_is_read_once():
     model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
     model.evaluate(batches, verbose=0)
     assert int(model.metrics[0].count) == 24
-
-
-def test_float_images_outside_of_0_to_1_are_refused_in_streams_that_can_be_read_again():
-    images = tf.data.Dataset.from_tensor_slices(IMAGES + np.float32(200))
-    model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
-    for stream in (images.batch(4).repeat(), images.filter(lambda x: True).batch(4), images.shuffle(8).batch(4)):
-        with pytest.raises(InputError, match=r"x: expected uint8 images, or floats in \[0, 1\]; got 200"):
-            model.fit(stream, steps_per_epoch=2, verbose=0)
-
-
-def test_options_and_penalties_that_are_set_after_compile_take_effect():
-    model = compiled(("annealed_vae", *DENSE[1][1:]))
-    first = model.evaluate(X, verbose=0, return_dict=True)
-    model.capacity = 0.0
-    second = model.evaluate(X, verbose=0, return_dict=True)
-    assert second["loss"] == pytest.approx(second["reconstruction"] + 1000 * second["kl"], rel=1e-4)
-    assert second["loss"] < first["loss"]
-    for weight in (1.0, 0.0):
-        model.penalise_jacobian("l1", weight=weight)
-        assert ("jacobian_penalty" in model.fit(X, verbose=0).history) == bool(weight)
-
-
-def test_a_beta_that_is_no_argument_is_saved(tmp_path):
-    model = build(*DENSE[1])
-    model.beta = 5.0
-    model.save(tmp_path / "model.keras")
-    assert keras.models.load_model(tmp_path / "model.keras").beta == 5.0
 
 
 def test_validation_of_a_model_that_sees_u():
@@ -481,85 +198,6 @@ def test_images_that_rounding_took_beyond_1_train():
     assert np.isfinite(model.evaluate(np.full((2, 16, 16, 1), 1 + 1e-6, np.float32), verbose=0)).all()
 
 
-X, U = np.zeros((8, 3), np.float32), np.zeros((8, FACTORS), np.float32)
-IMAGES = np.zeros((8, 16, 16, 1), np.uint8)
-
-
-class Batches(keras.utils.PyDataset):
-    """Two batches of four examples of some arrays, which Keras sees when it asks for them."""
-
-    def __init__(self, *arrays):
-        super().__init__()
-        self.arrays = arrays
-
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, index):
-        return tuple(array[4 * index:4 * index + 4] for array in self.arrays)
-
-
-def generate(*arrays):
-    yield from [Batches(*arrays)[0]] * 2
-
-
-REFUSED = [
-    ("loss", "vae", lambda model: model.compile("adam", loss="mse")),
-    ("metrics", "vae", lambda model: model.compile("adam", metrics=["mae"])),
-    ("loss_weights", "vae", lambda model: model.compile("adam", loss_weights=[1])),
-    ("loss", "vae", lambda model: model.compile("adam", "mse")),
-    ("seed", "vae", lambda model: model.compile("adam", seed=-1)),
-    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_generator(lambda: [X], tf.float32))),
-    ("y", "vae", lambda model: model.fit(X, X)),
-    ("y", "vae", lambda model: model.evaluate(X, X)),
-    ("y", "vae", lambda model: model.train_on_batch(X, X)),
-    ("y", "vae", lambda model: model.test_on_batch(X, X)),
-    ("x", "vae", lambda model: model.fit([X, X])),
-    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_tensor_slices((X, U)).batch(4))),
-    ("x", "vae", lambda model: model.fit(X[:, :2])),
-    ("x", "vae", lambda model: model.fit(X.astype(int))),
-    ("x", "vae", lambda model: model.fit(np.full_like(X, np.nan))),
-    ("x", "vae", lambda model: model.predict(X[:, :2])),
-    ("x", "vae", lambda model: model.fit(Batches(X, U))),
-    ("x", "vae", lambda model: model.fit(generate(X, U), steps_per_epoch=1)),
-    ("x", "vae", lambda model: model.fit(Batches(X, X, X))),
-    ("x", "vae", lambda model: model.fit(Batches(X[:, :2]))),
-    ("x", "vae", lambda model: model.fit(Batches(X.astype(int)))),
-    ("x", "vae", lambda model: model.evaluate(Batches(X, U))),
-    ("x", "vae", lambda model: model.predict(Batches(X, U))),
-    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_tensor_slices({"x": X, "label": U}).batch(4))),
-    ("x", "ivae", lambda model: model.fit(Batches(X))),
-    ("x", "ivae", lambda model: model.fit(Batches(X, U, U))),
-    ("x", "ivae", lambda model: model.fit(X)),
-    ("u", "ivae", lambda model: model.fit([X, U[:, :1]])),
-    ("u", "ivae", lambda model: model.fit([X, U.astype(int)])),
-    ("sample_weight", "vae", lambda model: model.fit(X, sample_weight=np.ones(8))),
-    ("class_weight", "vae", lambda model: model.fit(X, class_weight={0: 1})),
-    ("validation_data", "vae", lambda model: model.fit(X, validation_data=(X, X))),
-    ("batch_size", "vae", lambda model: model.fit(dataset((3,)), batch_size=0)),
-    ("x", "vae", lambda model: model.fit(X[:0])),
-    ("x", "vae", lambda model: model.evaluate(X[:0])),
-    ("x", "vae", lambda model: model.predict(X[:0])),
-]
-
-
-@pytest.mark.parametrize("argument, name, call", REFUSED, ids=[f"{a}-{n}-{i}" for i, (a, n, _) in enumerate(REFUSED)])
-def test_what_keras_users_try_is_refused_in_one_line(argument, name, call):
-    model = compiled((name, "mlp_synthetic", (3,), "gaussian", {}))
-    before = [w.copy() for w in model.get_weights()]
-    with pytest.raises(InputError, match=rf"^{argument}: .*expected [^\n]*$"):
-        call(model)
-    for a, b in zip(before, model.get_weights(), strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_a_model_before_compile_says_so():
-    model = build("vae", "mlp_synthetic", (3,), "gaussian", {})
-    for given in (X, dataset((3,))):
-        with pytest.raises(InputError, match="fit: expected a compiled model; call compile"):
-            model.fit(given)
-
-
 def test_arguments_by_place_are_those_of_keras():
     ds = dataset((3,))
     one, other = compiled(DENSE[1]), compiled(DENSE[1])
@@ -616,31 +254,6 @@ def test_activity_regularizers_are_a_term_of_the_loss_as_keras_scales_them():
     assert found["loss"] == pytest.approx(without["loss"] + found["regularization"], rel=1e-5)
 
 
-def test_outputs_by_name_are_refused():
-    x = keras.Input((3,))
-    encoder = keras.Model(x, {"mean": keras.layers.Dense(2)(x), "log_variance": keras.layers.Dense(2)(x)})
-    z = keras.Input((2,))
-    with pytest.raises(InputError, match=r"encoder: expected a list of outputs, .* got a dict of "):
-        models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
-
-
-def test_an_encoder_of_whole_numbers_is_refused():
-    """Images were scaled to [0, 1] and then rounded down."""
-    x, z = keras.Input((3,), dtype="uint8"), keras.Input((2,))
-    h = keras.layers.Rescaling(1 / 255)(x)
-    encoder = keras.Model(x, [keras.layers.Dense(2)(h), keras.layers.Dense(2)(h)])
-    with pytest.raises(InputError, match=r"^encoder: expected an input x of floats, .* got uint8$"):
-        models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
-
-
-def test_train_py_cannot_go_on_with_own_networks(tmp_path):
-    one = build(*DENSE[1])
-    own = models.VAE(one.encoder, one.decoder, one.likelihood_layer)
-    path = own.export(str(tmp_path / "own"), data=dataset((3,)))
-    with pytest.raises(InputError, match=r"--init_from: expected an export with a network of .* has 'own networks'"):
-        training_request._read_init_from({"init_from": path})
-
-
 def test_steps_are_counted_over_several_trainings():
     ds = dataset((3,))
     model = build(*DENSE[1])
@@ -653,12 +266,3 @@ def test_steps_are_counted_over_several_trainings():
     assert other.describe_origin()["steps"] == 8
     other.fit(inputs(other, ds), batch_size=8, epochs=1, verbose=0)
     assert other.describe_origin()["steps"] == 13
-
-
-@pytest.mark.parametrize("x, fault", [(IMAGES + np.float32(200), "200"), (IMAGES - np.float32(1), "-1")])
-def test_float_images_outside_of_0_to_1_are_refused(x, fault):
-    model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
-    for given in (x, tf.constant(x), tf.data.Dataset.from_tensor_slices(x).batch(4)):
-        for call in (model.fit, model.evaluate, model.predict, lambda given: model.fit(IMAGES, validation_data=given)):
-            with pytest.raises(InputError, match=rf"x: expected uint8 images, or floats in \[0, 1\]; got {fault}"):
-                call(given)

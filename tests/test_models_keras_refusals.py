@@ -1,0 +1,137 @@
+"""What Keras' loops refuse, in one line, before anything is trained."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from cases import build, dataset
+from keras_cases import DENSE, U, X, compiled
+
+from vae_tf import distributions, models, training
+from vae_tf.errors import InputError
+
+IMAGES = np.zeros((8, 16, 16, 1), np.uint8)
+
+
+def test_a_model_that_is_all_frozen_or_was_frozen_after_compile_is_refused():
+    model = compiled(DENSE[1])
+    model.encoder.trainable = False
+    for train in (model.fit, model.train_on_batch):
+        with pytest.raises(InputError, match=r"^trainable: .* at compile; got others.*call compile"):
+            train(X)
+    model.trainable = False
+    model.compile("adam")
+    assert np.isfinite(model.evaluate(X, verbose=0)).all()
+    with pytest.raises(InputError, match=r"^trainable: expected some layers that can be trained; got"):
+        model.fit(X)
+    with pytest.raises(InputError, match=r"^trainable: expected some layers that can be trained; got"):
+        training.fit(model, dataset((3,)), keras.optimizers.Adam(), steps=1, batch_size=8, seed=0)
+
+
+def test_float_images_outside_of_0_to_1_are_refused_in_streams_that_can_be_read_again():
+    images = tf.data.Dataset.from_tensor_slices(IMAGES + np.float32(200))
+    model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
+    for stream in (images.batch(4).repeat(), images.filter(lambda x: True).batch(4), images.shuffle(8).batch(4)):
+        with pytest.raises(InputError, match=r"x: expected uint8 images, or floats in \[0, 1\]; got 200"):
+            model.fit(stream, steps_per_epoch=2, verbose=0)
+
+
+class Batches(keras.utils.PyDataset):
+    """Two batches of four examples of some arrays, which Keras sees when it asks for them."""
+
+    def __init__(self, *arrays):
+        super().__init__()
+        self.arrays = arrays
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return tuple(array[4 * index:4 * index + 4] for array in self.arrays)
+
+
+def generate(*arrays):
+    yield from [Batches(*arrays)[0]] * 2
+
+
+REFUSED = [
+    ("loss", "vae", lambda model: model.compile("adam", loss="mse")),
+    ("metrics", "vae", lambda model: model.compile("adam", metrics=["mae"])),
+    ("loss_weights", "vae", lambda model: model.compile("adam", loss_weights=[1])),
+    ("loss", "vae", lambda model: model.compile("adam", "mse")),
+    ("seed", "vae", lambda model: model.compile("adam", seed=-1)),
+    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_generator(lambda: [X], tf.float32))),
+    ("y", "vae", lambda model: model.fit(X, X)),
+    ("y", "vae", lambda model: model.evaluate(X, X)),
+    ("y", "vae", lambda model: model.train_on_batch(X, X)),
+    ("y", "vae", lambda model: model.test_on_batch(X, X)),
+    ("x", "vae", lambda model: model.fit([X, X])),
+    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_tensor_slices((X, U)).batch(4))),
+    ("x", "vae", lambda model: model.fit(X[:, :2])),
+    ("x", "vae", lambda model: model.fit(X.astype(int))),
+    ("x", "vae", lambda model: model.fit(np.full_like(X, np.nan))),
+    ("x", "vae", lambda model: model.predict(X[:, :2])),
+    ("x", "vae", lambda model: model.fit(Batches(X, U))),
+    ("x", "vae", lambda model: model.fit(generate(X, U), steps_per_epoch=1)),
+    ("x", "vae", lambda model: model.fit(Batches(X, X, X))),
+    ("x", "vae", lambda model: model.fit(Batches(X[:, :2]))),
+    ("x", "vae", lambda model: model.fit(Batches(X.astype(int)))),
+    ("x", "vae", lambda model: model.evaluate(Batches(X, U))),
+    ("x", "vae", lambda model: model.predict(Batches(X, U))),
+    ("x", "vae", lambda model: model.fit(tf.data.Dataset.from_tensor_slices({"x": X, "label": U}).batch(4))),
+    ("x", "ivae", lambda model: model.fit(Batches(X))),
+    ("x", "ivae", lambda model: model.fit(Batches(X, U, U))),
+    ("x", "ivae", lambda model: model.fit(X)),
+    ("u", "ivae", lambda model: model.fit([X, U[:, :1]])),
+    ("u", "ivae", lambda model: model.fit([X, U.astype(int)])),
+    ("sample_weight", "vae", lambda model: model.fit(X, sample_weight=np.ones(8))),
+    ("class_weight", "vae", lambda model: model.fit(X, class_weight={0: 1})),
+    ("validation_data", "vae", lambda model: model.fit(X, validation_data=(X, X))),
+    ("batch_size", "vae", lambda model: model.fit(dataset((3,)), batch_size=0)),
+    ("x", "vae", lambda model: model.fit(X[:0])),
+    ("x", "vae", lambda model: model.evaluate(X[:0])),
+    ("x", "vae", lambda model: model.predict(X[:0])),
+]
+
+
+@pytest.mark.parametrize("argument, name, call", REFUSED, ids=[f"{a}-{n}-{i}" for i, (a, n, _) in enumerate(REFUSED)])
+def test_what_keras_users_try_is_refused_in_one_line(argument, name, call):
+    model = compiled((name, "mlp_synthetic", (3,), "gaussian", {}))
+    before = [w.copy() for w in model.get_weights()]
+    with pytest.raises(InputError, match=rf"^{argument}: .*expected [^\n]*$"):
+        call(model)
+    for a, b in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_model_before_compile_says_so():
+    model = build("vae", "mlp_synthetic", (3,), "gaussian", {})
+    for given in (X, dataset((3,))):
+        with pytest.raises(InputError, match="fit: expected a compiled model; call compile"):
+            model.fit(given)
+
+
+def test_outputs_by_name_are_refused():
+    x = keras.Input((3,))
+    encoder = keras.Model(x, {"mean": keras.layers.Dense(2)(x), "log_variance": keras.layers.Dense(2)(x)})
+    z = keras.Input((2,))
+    with pytest.raises(InputError, match=r"encoder: expected a list of outputs, .* got a dict of "):
+        models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
+
+
+def test_an_encoder_of_whole_numbers_is_refused():
+    """Images were scaled to [0, 1] and then rounded down."""
+    x, z = keras.Input((3,), dtype="uint8"), keras.Input((2,))
+    h = keras.layers.Rescaling(1 / 255)(x)
+    encoder = keras.Model(x, [keras.layers.Dense(2)(h), keras.layers.Dense(2)(h)])
+    with pytest.raises(InputError, match=r"^encoder: expected an input x of floats, .* got uint8$"):
+        models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
+
+
+@pytest.mark.parametrize("x, fault", [(IMAGES + np.float32(200), "200"), (IMAGES - np.float32(1), "-1")])
+def test_float_images_outside_of_0_to_1_are_refused(x, fault):
+    model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
+    for given in (x, tf.constant(x), tf.data.Dataset.from_tensor_slices(x).batch(4)):
+        for call in (model.fit, model.evaluate, model.predict, lambda given: model.fit(IMAGES, validation_data=given)):
+            with pytest.raises(InputError, match=rf"x: expected uint8 images, or floats in \[0, 1\]; got {fault}"):
+                call(given)
