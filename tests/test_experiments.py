@@ -104,6 +104,16 @@ def test_results_of_several_data_are_not_mixed(tmp_path, capsys):
     assert "has results of different data. Tables show those of fingerprint old" in said and "seed2-" in said
 
 
+def test_a_second_file_of_a_run_is_no_further_seed(tmp_path, capsys):
+    path = results.write(tmp_path, a_result(0))
+    results.write(tmp_path, a_result(1))
+    copy = tmp_path / "backup" / path.name      # before the other in the order of paths
+    copy.parent.mkdir()
+    copy.write_text(path.read_text())
+    assert [each["seed"] for each in results.read_all(tmp_path)] == [0, 1]
+    assert f"warning: {copy}: a result of the same run as {path}; it is passed over" in capsys.readouterr().err
+
+
 def test_results_that_train_nothing_are_of_the_code_there_is():
     measured = {name: table.measure for name, table in tables.load_readable().items() if table.measure}
     found = results.read_all(pathlib.Path(__file__).parents[1] / "results")

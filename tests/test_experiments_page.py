@@ -134,6 +134,22 @@ def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     assert "6 runs and experiments, 1.1 hours" in text and "a machine: 6" in text and "python 3" in text
 
 
+def test_p_values_are_not_averaged_and_a_small_spread_is_not_hidden(places):
+    path = places[0] / "some_table.toml"
+    table(places[0], CELLS[:1], more="")
+    path.write_text(path.read_text().replace('read = "metrics.score.score"',
+                                             'read = "metrics.score.score"\nover_seeds = "largest"'))
+    text = written(places, [result(1, 0, 0.2, score=0.001), result(1, 1, 0.2001, score=0.2)])
+    assert entries(text, "Score")[0].startswith("**0.20**<br>paper")
+    assert entries(text, "DtO")[0].startswith("**0.20 ± 7.1e-05**")
+    found = results.read_all(places[1])
+    shown = [re.split("  +", line) for line in listing.list_numbers(tables.read(path), found)[1:]]
+    assert [row[2:5] for row in shown] == [["DtO", "0.20 +- 0.05", "0.20 +- 7.1e-05"], ["Score", "0.50", "0.20"]]
+    path.write_text(path.read_text().replace('"largest"', '"smallest"'))
+    with pytest.raises(InputError, match=r"metrics.score.over_seeds: expected one of mean, largest; got 'smallest'"):
+        tables.read(path)
+
+
 def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(places):
     table(places[0], CELLS)
     short = [result(1, 0, 0.7, steps=5_000), result(2, 0, 0.5, steps=5_000), result(3, 0, 0.8, steps=5_000)]

@@ -10,7 +10,7 @@ import pytest
 from absl import flags
 
 from vae_tf import cli, data, metrics
-from vae_tf.experiments import listing, recipes, results, summaries, tables
+from vae_tf.experiments import recipes, results, summaries, tables
 from vae_tf.experiments.measured import bhowal
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -84,24 +84,51 @@ def test_recipes_that_differ_do_not_share_results():
     assert all(len(length) == 1 for length in lengths.values())
 
 
+def od_results(cells, raw, steps=5):
+    """Results of some cells, {column: the parts of the OD-score by seed}."""
+    return [{"flags": dict(recipes.read(cells[column].recipe, cells[column].flags).flags), "steps": steps, "seed": seed,
+             "numerics": results.NUMERICS, "epochs": 10, "metrics": {"od_score": parts}}
+            for column, of in raw.items() for seed, parts in enumerate(of)]
+
+
 def test_an_od_score_is_relative_to_the_other_models_of_its_row():
     table = TABLES["bhowal_table6"]
     cells = {cell.column: cell for cell in table.cells if cell.row == "dSprites"}
     rng = np.random.default_rng(0)
-    raw = {column: [{part: float(rng.uniform()) for part in ("d_u", "d_sigma", "d_v")} for _ in range(3)]
-           for column in cells}
-    found = [{"flags": dict(recipes.read(cell.recipe, cell.flags).flags), "numerics": results.NUMERICS, "steps": 5,
-              "seed": seed, "metrics": {"od_score": {"score": 1.0, **parts}}}
-             for column, cell in cells.items() for seed, parts in enumerate(raw[column])]
+    raw = {column: [{part: float(rng.uniform()) for part in ("d_u", "d_sigma", "d_v")} | {"score": 1.0}
+                    for _ in range(3)] for column in cells}
+    found = od_results(cells, raw)
     means = {column: {part: np.mean([each[part] for each in of]) for part in of[0]} for column, of in raw.items()}
     for column, cell in cells.items():
-        of = listing.read_values(table, cell, "od_score", found)
-        wanted = np.mean([means[column][part] / max(mean[part] for mean in means.values()) for part in means[column]])
-        assert np.mean(of) == pytest.approx(wanted) and len(of) == 3
-        assert listing.read_values(table, cell, "d_v", found) == [each["d_v"] for each in raw[column]]
-    assert listing.read_values(table, cells["VAE"], "od_score", found[3:]) == [None] * 3      # a model is missing
-    assert summaries.Summary(table, found).get_number(cells["VAE"], "od_score").mean == pytest.approx(
-        np.mean(listing.read_values(table, cells["VAE"], "od_score", found)))
+        of = summaries.Summary(table, found).get_number(cell, "od_score")
+        wanted = np.mean([means[column][part] / max(mean[part] for mean in means.values())
+                          for part in ("d_u", "d_sigma", "d_v")])
+        assert of.mean == pytest.approx(wanted) and len(of.values) == 3
+        assert summaries.Summary(table, found).get_number(cell, "d_v").values == tuple(
+            each["d_v"] for each in raw[column])
+
+
+@pytest.mark.parametrize("fault, why", [
+    ("missing", "it compares the models of a row, and VAE has none"),
+    ("longer", "it compares the models of a row, which were trained for different lengths"),
+    ("dead", None)])
+def test_an_od_score_needs_models_that_are_trained_alike(fault, why):
+    table = TABLES["bhowal_table6"]
+    cells = {cell.column: cell for cell in table.cells if cell.row == "dSprites"}
+    raw = {column: [{"d_u": at, "d_sigma": at, "d_v": at, "score": 1.0}] * 2
+           for column, at in zip(cells, (1.0, 2.0, 4.0), strict=True)}
+    found = od_results(cells, raw)
+    if fault == "missing":
+        found = found[:-2]
+    elif fault == "longer":
+        found[0]["epochs"] = found[1]["epochs"] = 50
+    else:       # one seed says nothing about x
+        found[-1] = {**found[-1], "metrics": {"od_score": {"no_meaning": "it is dead"}}, "verdict": {"state": "dead"}}
+    summary, first = summaries.Summary(table, found), next(iter(cells.values()))
+    number = summary.get_number(first, "od_score")
+    assert number.values == (() if why else (0.25, 0.25))
+    assert not why or summary.explain_none(first, "od_score") == why
+    assert len(summary.get_number(cells["VAE"], "od_score").values) == (0 if why else 1)
 
 
 def test_errors_of_principal_axes_are_those_of_rebuilt_images():

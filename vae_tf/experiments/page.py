@@ -20,6 +20,7 @@ from vae_tf.experiments.summaries import (
     ORDER,
     SO_FAR,
     Summary,
+    format_spread,
     format_value,
 )
 
@@ -183,7 +184,7 @@ def format_with_spread(mean: float, spread: float | None, decimals: int) -> str:
     """Write a number with its spread, such as 0.99 ± 0.01."""
     if spread is None:
         return format_value(mean, decimals)
-    return f"{format_value(mean, decimals)} ± {spread:.{decimals}f}"
+    return f"{format_value(mean, decimals)} ± {format_spread(spread, decimals)}"
 
 
 def describe_length(summary: Summary, cell: tables.Cell) -> str:

@@ -20,19 +20,17 @@ That of an experiment which trains nothing has `experiment`, the table's name, a
 measured it, in place of recipe to configuration, and no verdict or history.
 """
 
-import dataclasses
 import hashlib
 import json
 import pathlib
 import re
-import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from vae_tf import files, schemas
 from vae_tf.errors import InputError
-from vae_tf.experiments.tables import Cell, Metric, Table
+from vae_tf.experiments.tables import Metric
 
 SCHEMA = 2
 # Raised when the same configuration trains to other numbers than before; tests/test_experiments.py has golden losses.
@@ -82,14 +80,15 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
 
     Results of the same flags on several data give a warning, too, because a table shows those of one of them.
     """
-    found = []
+    read = {}
     for path in sorted(pathlib.Path(folder).rglob("*.json")):
         if path.name.startswith("."):       # being written
             continue
         try:
-            found.append(_read(path))
+            read[path] = _read(path)
         except (FileNotFoundError, InputError) as error:
             print(f"warning: {error}", file=sys.stderr)
+    found = list(_drop_copies(pathlib.Path(folder), read).values())
     for runs in _group(found, lambda run: json.dumps([run.get("flags"), run["numerics"]], sort_keys=True)).values():
         if "flags" not in runs[0] or len({_get_fingerprint(run) for run in runs}) == 1:
             continue
@@ -99,6 +98,16 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
               f"{shown[:8] or 'unknown'}, of which there are most. Delete the results of data that are out of date; "
               f"{name_file(other)} is of others.", file=sys.stderr)
     return found
+
+
+def _drop_copies(folder: pathlib.Path, read: dict[pathlib.Path, Result]) -> dict[pathlib.Path, Result]:
+    """Return results by path, one of each run, with a warning for others: that at the place where `write` puts it."""
+    kept: dict[tuple[Any, ...], pathlib.Path] = {}
+    for path, result in sorted(read.items(), key=lambda each: each[0] != folder / name_file(each[1])):
+        first = kept.setdefault((name_file(result), result["numerics"], _get_fingerprint(result)), path)
+        if first != path:
+            print(f"warning: {path}: a result of the same run as {first}; it is passed over", file=sys.stderr)
+    return {path: result for path, result in read.items() if path in kept.values()}
 
 
 def _group(found: Iterable[Result], key: Callable[[Result], str]) -> dict[str, list[Result]]:
@@ -185,27 +194,3 @@ def read_value(result: Result, metric: Metric) -> Any:
         else:
             return None
     return at
-
-
-def read_values(table: Table, cell: Cell, name: str, of: Callable[[Cell], list[Result]]) -> list[Any]:
-    """Return the values of a metric in the results of a cell, one for each seed; None where it was not measured.
-
-    A metric with over_largest (see `tables.Metric`) needs results of every model in the cell's row.
-
-    Args:
-        table, cell, name: the table, its cell, and the name of its metric.
-        of: a function that returns the results of a cell, ordered by seed.
-    """
-    metric = table.get_metric(cell, name)
-    if not metric.over_largest:
-        return [read_value(result, metric) for result in of(cell)]
-    shares = []
-    for part in metric.over_largest:
-        raw = dataclasses.replace(metric, read=f"{metric.read.rpartition('.')[0]}.{part}")
-        row = {other.column: [read_value(result, raw) for result in of(other)]
-               for other in table.cells if other.row == cell.row}
-        if len(row) < 2 or any(None in each or not each for each in row.values()):     # nothing to compare with
-            return [None for _ in of(cell)]
-        largest = max(map(statistics.mean, row.values()))
-        shares.append([each / largest if largest else 0.0 for each in row[cell.column]])
-    return [statistics.mean(each) for each in zip(*shares, strict=True)]

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from vae_tf.experiments import claims, listing, recipes, results, tables
+from vae_tf.experiments import claims, results, tables, values
 
 INSIDE, ORDER, NEITHER, ALONE = "inside", "same order", "neither", "outside, order not known"
 HOLDS, FAILS, SO_FAR = "holds", "does not hold", "holds so far"
@@ -22,11 +22,13 @@ class Number:
         nothing for it.
     dead: the number of models that are dead or nearly dead.
     runs: the number of models.
+    over_seeds: which number stands for all seeds, one of tables.OVER_SEEDS.
     """
 
     values: tuple[Any, ...]
     dead: int
     runs: int
+    over_seeds: str = "mean"
 
     @property
     def is_scalar(self) -> bool:
@@ -34,13 +36,16 @@ class Number:
 
     @property
     def mean(self) -> float | None:
-        """The mean over seeds; None where nothing was measured, or lists were."""
-        return statistics.fmean(self.values) if self.is_scalar else None
+        """The mean over seeds, or the largest value; None where nothing was measured, or lists were."""
+        if not self.is_scalar:
+            return None
+        return max(self.values) if self.over_seeds == "largest" else statistics.fmean(self.values)
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation over seeds; None for fewer than two."""
-        return statistics.stdev(self.values) if self.is_scalar and len(self.values) > 1 else None
+        """The standard deviation over seeds; None for fewer than two, and beside a largest value."""
+        several = self.is_scalar and len(self.values) > 1 and self.over_seeds == "mean"
+        return statistics.stdev(self.values) if several else None
 
 
 class Summary:
@@ -53,14 +58,13 @@ class Summary:
 
     def __init__(self, table: tables.Table, found: Sequence[results.Result]) -> None:
         self.table = table
-        self.of = {(cell.row, cell.column): listing.find_of_cell(table, cell, found) for cell in table.cells}
+        self.of = {(cell.row, cell.column): values.find_results(table, cell, found) for cell in table.cells}
 
     def get_number(self, cell: tables.Cell, name: str) -> Number:
         """Return a metric of a cell over seeds."""
-        there = self.of[cell.row, cell.column]
-        values = self._list_values(cell, name)
-        dead = sum(map(results.is_dead, there))
-        return Number(tuple(value for value in values if value is not None), dead, len(there))
+        there = self._get_results(cell)
+        known = tuple(value for value in self._list_values(cell, name) if value is not None)
+        return Number(known, sum(map(results.is_dead, there)), len(there), self.table.metrics[name].over_seeds)
 
     def list_pairs(self, cell: tables.Cell, x: str, y: str) -> tuple[list[Any], list[Any]]:
         """Return two metrics of a cell, of each seed that has both."""
@@ -70,7 +74,7 @@ class Summary:
 
     def _list_values(self, cell: tables.Cell, name: str) -> list[Any]:
         """Return a metric of a cell for each seed, None where it has no value."""
-        return results.read_values(self.table, cell, name, lambda other: self.of[other.row, other.column])
+        return values.read_values(self.table, cell, name, self._get_results)
 
     def is_measured(self, cell: tables.Cell, name: str) -> bool:
         """Say whether a number was measured, if only to say that the models are dead."""
@@ -85,6 +89,8 @@ class Summary:
         entries = [result.get(section, {}).get(key) or {} for result in self.of[cell.row, cell.column]
                    if section in ("metrics", "polarised_regime")]
         told = [why for entry in entries if (why := entry.get("no_meaning") or entry.get("skipped"))]
+        if not told and metric.over_largest:
+            told = [why for why in [values.explain_not_comparable(self.table, cell, name, self._get_results)] if why]
         return told[0] if told else "it was not measured"
 
     def judge(self, cell: tables.Cell, name: str) -> str | None:
@@ -113,23 +119,18 @@ class Summary:
 
     def measure_length(self, cell: tables.Cell) -> tuple[float, float | None, str]:
         """Return how long a measured cell was trained, how long its recipe trains, or None, and the unit of both."""
-        result, recipe = self.of[cell.row, cell.column][0], recipes.read(cell.recipe or "", cell.flags)
-        if recipe.epochs is not None:
-            return result["epochs"], recipe.epochs, "epochs"
-        return result["steps"], recipe.steps, "steps"
+        return values.measure_length(cell, self._get_results(cell))
 
     def find_share(self, cell: tables.Cell) -> float | None:
         """Return the share of its recipe's length for which a cell was trained, 1 at most; None without a length."""
-        if not cell.recipe or not self.of[cell.row, cell.column]:
-            return None
-        done, whole, _ = self.measure_length(cell)
-        # A run is a whole number of steps, so that its epochs need not be whole.
-        return None if whole is None else 1.0 if done >= 0.999 * whole else done / whole
+        return values.find_share(cell, self._get_results(cell))
 
     def are_as_long(self, cells: Sequence[tables.Cell]) -> bool:
         """Say whether cells that were trained at all were trained for the same share of their recipes' lengths."""
-        shares = [share for share in map(self.find_share, cells) if share is not None]
-        return not shares or max(shares) <= 1.001 * min(shares)
+        return values.are_as_long(cells, self._get_results)
+
+    def _get_results(self, cell: tables.Cell) -> list[results.Result]:
+        return self.of[cell.row, cell.column]
 
     def check(self, check: claims.Check) -> tuple[str, list[str]]:
         """Return HOLDS, FAILS, SO_FAR, NO_SCORE or UNKNOWN for a claim, with a line for each cell or row."""
@@ -219,3 +220,8 @@ def format_value(value: float, decimals: int = 2) -> str:
     if value and (abs(value) < 10.0 ** -decimals or abs(value) >= 1e5):
         return f"{value:.2g}"
     return f"{value:.{decimals}f}"
+
+
+def format_spread(spread: float, decimals: int) -> str:
+    """Write a spread with so many decimals, or with two significant digits where it would be 0 with them."""
+    return f"{spread:.{decimals}f}" if round(spread, decimals) else format_value(spread, decimals)

@@ -19,6 +19,7 @@ FOLDER = pathlib.Path(__file__).parent / "tables"
 LARGEST = 2**24         # bytes of a table's file
 MOST_DECIMALS = 15      # that a float64 has
 BETTER = ("higher", "lower", "neither")
+OVER_SEEDS = ("mean", "largest")
 SHORTENED = ("quick", "standard")       # budgets that cells describe; "full" is the recipe as it stands
 BUDGETS = (*SHORTENED, "full")
 SERIES = ("row", "column", "cell")
@@ -36,6 +37,7 @@ class Metric:
     decimals: the number of decimals that are printed; without a printed spread, half of the last decimal is the spread.
     over_largest: parts that stand beside what `read` names. The number is then the mean of these parts, each divided by
         its largest mean over seeds in the row, as bhowal's OD-score is: a comparison of the models of a row.
+    over_seeds: which number stands for all seeds, one of OVER_SEEDS; p values, which are not averaged, need "largest".
     """
 
     name: str
@@ -45,6 +47,7 @@ class Metric:
     evaluate: tuple[str, ...] = ()
     decimals: int = 2
     over_largest: tuple[str, ...] = ()
+    over_seeds: str = "mean"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -231,8 +234,11 @@ def _read_metric(name: str, data: Any) -> Metric:
     decimals = entries.take("decimals", int, 2)
     if not 0 <= decimals <= MOST_DECIMALS:
         raise InputError(f"metrics.{name}.decimals: expected 0 to {MOST_DECIMALS}; got {decimals}")
+    over_seeds = entries.take("over_seeds", str, "mean")
+    if over_seeds not in OVER_SEEDS:
+        raise InputError(f"metrics.{name}.over_seeds: expected one of {', '.join(OVER_SEEDS)}; got {over_seeds!r}")
     metric = Metric(name, entries.take("label", str), better, entries.take("read", str),
-                    entries.take_flags("evaluate"), decimals, entries.take_texts("over_largest"))
+                    entries.take_flags("evaluate"), decimals, entries.take_texts("over_largest"), over_seeds)
     entries.refuse_others()
     return metric
 
