@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scored_codes import codes_and_factors
 
-from vae_tf import evaluation
+from vae_tf import evaluation, metrics
 from vae_tf.errors import InputError
 
 
@@ -44,6 +44,31 @@ def test_factors_may_lack_values(tmp_path):
     assert scored.results["mig"].parts["used"].tolist() == [160, 200] and scored.results["mcc"].parts["used"] == 160
     assert set(scored.interval) == set(scored.chance_level) == {"mig", "mcc"}
     assert json.loads(evaluation.as_json(scored))["metrics"]["mcc"]["used"] == 160
+
+
+class Table:
+    """Numbers as pandas and TensorFlow hold them: NumPy takes them for an array, but no rows can be drawn from them."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+@pytest.mark.parametrize("kind", [np.ndarray.tolist, Table])
+def test_codes_may_be_lists_and_other_tables(kind):
+    codes, factors = codes_and_factors(60)
+    factors = np.where(np.arange(60)[:, np.newaxis] % 5, factors, np.nan)
+    kinds, names = ("ordinal", "ordinal"), ("mig", "mcc", "mig_posterior")
+    scores = []
+    for table in (np.asarray, kind):
+        given = table(codes), table(factors), kinds, table(np.full(codes.shape, 0.4))
+        scored = evaluation.score(evaluation.Codes(*given), names, examples=50, quick=True, jobs=1).results
+        alone, skipped = metrics.measure(names, metrics.Context(*given))
+        assert not skipped
+        scores.append([results[name].score for results in (scored, alone) for name in names])
+    assert scores[0] == scores[1]
 
 
 @pytest.mark.parametrize(("arrays", "message"), [

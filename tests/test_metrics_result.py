@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from codes import grid
 
-from vae_tf import metrics
+from vae_tf import evaluation, metrics
 from vae_tf.errors import InputError
 from vae_tf.metrics import result
 
@@ -29,3 +29,12 @@ def test_bins_and_binnings():
 def test_codes_of_another_kind_are_refused(codes):
     with pytest.raises(InputError, match=r"codes: expected a(n| non-empty) array of (real )?numbers"):
         metrics.mig(codes, [[0], [1]])
+
+
+@pytest.mark.parametrize("call", [metrics.mig, metrics.check_arrays, metrics.Context,
+                                  lambda codes, factors: evaluation.score(evaluation.Codes(codes, factors), ["mig"])])
+def test_masked_values_are_refused(call):
+    """NumPy gave the numbers beneath the mask, such as -1, which passed for a class."""
+    factors = grid(2, 3, copies=2)
+    with pytest.raises(InputError, match=r"^factors: expected an array without masked values; got 4 of 24 masked"):
+        call(factors / 1.0, np.ma.masked_greater(factors, 1))

@@ -246,12 +246,24 @@ def _check(name: str, value: Any, annotation: Any, known: Known) -> Any:
     return value
 
 
-def _as_array(name: str, value: Any) -> np.ndarray:
-    """Return a value as an array of numbers or booleans, of which the function checks the rest."""
+def to_array(name: str, value: Any) -> np.ndarray:
+    """Return what NumPy takes for an array as one.
+
+    Raises:
+        InputError: NumPy takes it for none, or some of its values are masked: the array would not have the mask.
+    """
+    if np.ma.is_masked(value):
+        raise InputError(f"{name}: expected an array without masked values; got {np.ma.count_masked(value)} of "
+                         f"{value.size} masked; give NaN for missing factors")
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except (ValueError, TypeError, OverflowError, NotImplementedError):      # the last of a tensor of a tf.function
         raise InputError(f"{name}: expected an array of numbers; got {checks.describe(value)}") from None
+
+
+def _as_array(name: str, value: Any) -> np.ndarray:
+    """Return a value as an array of numbers or booleans, of which the function checks the rest."""
+    array = to_array(name, value)
     if array.dtype.kind not in "biufc":
         raise InputError(f"{name}: expected an array of numbers; got {array.dtype} of shape {array.shape}")
     return array

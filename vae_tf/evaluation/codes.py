@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vae_tf import arguments, metrics
 from vae_tf import kinds as factor_kinds
-from vae_tf import metrics
 from vae_tf.data import npz
 from vae_tf.errors import InputError
 
@@ -49,6 +49,15 @@ class Codes(NamedTuple):
         return metrics.Context(self.mean, self.factors, self.kinds, self.stddev, self.independent, self.prior_mean,
                                self.prior_stddev, seed=seed, samples_per_value=samples_per_value,
                                score_alone=score_alone)
+
+    def as_arrays(self) -> "Codes":
+        """Return these codes with arrays for all that has a row for each example, which may be lists or other tables.
+
+        Raises:
+            InputError: NumPy takes a field for no array, or some of its values are masked.
+        """
+        return self._replace(**{field: arguments.to_array("codes" if field == "mean" else field, table)
+                                for field in PER_EXAMPLE if (table := getattr(self, field)) is not None})
 
     def take_rows(self, rows: slice | np.ndarray) -> "Codes":
         """Return the codes of some examples alone."""

@@ -191,12 +191,13 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
 
 
 def _prepare(codes: Codes) -> Codes:
-    """Return Codes that were checked, and whose factors have kinds."""
+    """Return Codes of arrays that were checked, and whose factors have kinds."""
+    codes = codes.as_arrays()
     check_codes(codes)
     if codes.factors is None:
         return codes
     # The kinds are decided for all rows, because a part of the rows might look like another kind.
-    return codes._replace(kinds=factor_kinds.decide(np.asarray(codes.factors), codes.kinds))
+    return codes._replace(kinds=factor_kinds.decide(codes.factors, codes.kinds))
 
 
 def _score(codes: Codes, asked: Options, progress: Progress | None, keep: pathlib.Path | None) -> Evaluation:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import activity
+from vae_tf import activity, arguments
 from vae_tf.errors import InputError
 from vae_tf.metrics.samplers import make_sampler
 
@@ -32,6 +32,9 @@ class Context:
     seed: the seed for splits, draws and noise.
     samples_per_value: samples of z for each value of a factor; None leaves the number to the metric.
     score_alone: the score is wanted without its parts, as for chance levels and intervals.
+
+    Raises:
+        InputError: NumPy takes a field with a row for each example for no array, or some of its values are masked.
     """
 
     codes: np.ndarray
@@ -51,6 +54,12 @@ class Context:
     score_alone: bool = False
     report: Callable[[int], None] = dataclasses.field(default=lambda done: None, repr=False)
     computed: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Take what has a row for each example as an array, whichever kind of table it came in."""
+        for name in PER_EXAMPLE:
+            if (value := getattr(self, name)) is not None:
+                setattr(self, name, arguments.to_array(name, value))
 
     @classmethod
     def from_model(cls, model: Any, dataset: Any, indices: np.ndarray, seed: int = 0) -> "Context":

@@ -9,7 +9,7 @@ import numpy as np
 
 from vae_tf import checks
 from vae_tf import kinds as factor_kinds
-from vae_tf.arguments import LARGEST, Bins
+from vae_tf.arguments import LARGEST, Bins, to_array
 from vae_tf.errors import InputError
 
 SMALLEST = 1e-60        # the fourth power of a number of this size stays within the range of float64
@@ -64,11 +64,7 @@ def check_factors(factors: np.ndarray) -> np.ndarray:
 
 
 def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> np.ndarray:
-    try:
-        array = np.asarray(array)
-    except ValueError:
-        raise InputError(f"{name}: expected a non-empty array of real numbers [N, columns]; got rows of unequal length"
-                         ) from None
+    array = to_array(name, array)
     array = array.astype(np.int64) if array.dtype == bool else array
     if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise InputError(f"{name}: expected a non-empty array of real numbers [N, columns]; "
