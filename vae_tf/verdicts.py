@@ -23,7 +23,7 @@ class Verdict:
     """Which latents carry information.
 
     kl: mean over examples of KL(q(z_j|x) || p(z_j)) [d], nats; None for codes without a posterior.
-    informative: bool [d]; of codes without a posterior, those that vary at all (activity.is_alive).
+    informative: bool [d]; of codes without a posterior, those that vary (activity.is_alive).
     given_u: whether the prior differs between examples, as one learned from u does; KL then counts what x says beyond
         u.
     """
@@ -88,7 +88,8 @@ def describe(verdict: Verdict) -> str:
     d, count = len(verdict.informative), verdict.count
     if verdict.kl is None:
         if not count:
-            return "No latent varies over x: the codes are constant, and every score of them is noise."
+            return ("No latent varies over x: the codes are constant up to float32's rounding, and every score of them "
+                    "is noise.")
         return (f"{count} of {d} latents {_conjugate('var', count, 'y', 'ies')} over x. Without a posterior, "
                 "nothing says how much information they carry.")
     beyond = " beyond what u says" if verdict.given_u else ""
