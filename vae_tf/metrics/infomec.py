@@ -16,8 +16,8 @@ NEIGHBOURS = 10         # of the estimate of mutual information, as in the publi
 ACTIVE_RANGE = 1 / 20   # of the widest latent's range, below which a latent is left out, as there
 
 
-@register(needs=("codes", "factors"), cost="minutes", range=(0, 1), unchanged_by=("permutation",),
-          nearly_unchanged_by=("sign", "warping", "relabelling"),
+@register(needs=("codes", "factors"), cost="minutes", range=(0, 1), unchanged_by=(),
+          nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
           meaning="whether each latent is about one factor alone, by the nearest neighbours' mutual information")
 def infomec(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
             seed: Seed = 0) -> Result:
@@ -33,6 +33,10 @@ def infomec(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tupl
     Modularity, the score, is 1 if each active latent is about one factor, and 0 if each knows all factors alike; a
     latent that knows nothing counts 0. With one factor it is 1, and with one active latent compactness is 1. A latent
     is active if its range is above a twentieth of the widest latent's. A constant factor is left out, with a warning.
+
+    This is the public code's InfoMEC of continuous latents. For quantised latents that code has another one, of their
+    values as classes, which this function does not compute: it takes quantised codes as numbers, and ties between them
+    are broken by a jitter.
 
     Args:
         codes: [N, d], usually posterior means; 10,000 rows are usual.
