@@ -110,7 +110,7 @@ def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Cou
 
 
 @register(needs=("sampler",), extremes=True, active="is_moving", range=(-1, 1),
-          unchanged_by=("permutation", "sign", "relabelling"),
+          unchanged_by=("permutation", "sign"),
           meaning="whether each latent stays put while all factors but its own vary")
 def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins: Bins | None = 20, seed: Seed = 0,
         ) -> Result:
@@ -129,7 +129,8 @@ def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins:
         quantile: which quantile of the deviations within a value is taken.
         examples: largest number of rows that are drawn.
         bins: equal-width bins that the values of a factor are put into, as in disentanglement_lib's protocol: a factor
-            of 32 values is held within a pair of neighbours more often than at a value. None takes each value alone.
+            of 32 values is held within a pair of neighbours more often than at a value. So which values are neighbours
+            counts, even for classes without an order, if there are more of them than bins. None takes each value alone.
         seed: seed of the rows.
 
     Returns:
