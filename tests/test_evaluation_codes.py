@@ -77,6 +77,8 @@ def test_codes_may_be_lists_and_other_tables(kind):
     ({"codes": np.full((3, 2), np.nan)}, "codes: expected finite values; got 6 NaN or infinite"),
     ({"codes": np.zeros((3, 2)), "factors": np.zeros((2, 1))}, "factors: expected 3 rows"),
     ({"codes": np.zeros((3, 2)), "stddev": np.ones((3, 1))}, r"expected stddev of shape \(3, 2\)"),
+    ({"codes": np.zeros((3, 2)), "stddev": 1 - np.eye(3, 2, -1)}, "stddev: expected numbers above 0; got 0 in row 1, "
+                                                                  "column 0"),
     ({"codes": np.zeros((3, 2)), "factors": np.zeros((3, 1)), "factor_kinds": ["nominal"]},
      "kinds: expected one of categorical, ordinal, cyclic, continuous for each of 1 factors; got nominal"),
 ])

@@ -31,11 +31,10 @@ def test_pruning_needs_a_posterior_and_something_active():
         evaluation.score(evaluation.Codes(np.zeros((3, 2)), stddev=np.ones((3, 2))), ["active_units"], latents="active")
 
 
-def test_a_posterior_that_is_none_is_said_and_the_rest_is_scored():
+def test_a_posterior_that_is_none_is_refused():
     codes = some_codes()
-    scored = evaluation.score(codes._replace(stddev=0 * codes.stddev), ["active_units"])
-    assert scored.absent == {"polarised_regime": "stddev: expected finite numbers above 0; got 0.0"}
-    assert scored.results["active_units"].score > 0 and not scored.polarised
+    with pytest.raises(InputError, match="stddev: expected numbers above 0; got 0 in row 0, column 0"):
+        evaluation.score(codes._replace(stddev=0 * codes.stddev), ["active_units"])
 
 
 def test_the_table_and_the_numbers_have_a_group_of_their_own():

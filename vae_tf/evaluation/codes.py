@@ -168,9 +168,9 @@ def _check_values(mean: np.ndarray, factors: np.ndarray | None) -> np.ndarray | 
 def _check_stddev(name: str, array: np.ndarray) -> np.ndarray:
     """Return standard deviations as float64; raise InputError, with the first row that is wrong, if they are none."""
     stddev, _ = metrics.check_arrays(array, name=name)
-    negative = np.argwhere(stddev < 0)
-    if len(negative):
-        row, column = negative[0]
-        raise InputError(f"{name}: expected numbers from 0 on; got {stddev[row, column]:g} in row {row}, "
+    wrong = np.argwhere(stddev <= 0)
+    if len(wrong):
+        row, column = wrong[0]
+        raise InputError(f"{name}: expected numbers above 0; got {stddev[row, column]:g} in row {row}, "
                          f"column {column}")
     return stddev
