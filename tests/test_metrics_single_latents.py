@@ -49,6 +49,15 @@ def test_disentanglement_score_against_loops(regression):
     assert scored.score == pytest.approx(np.mean((top[-1] - top[-2]) / normaliser), abs=1e-12)
 
 
+@pytest.mark.parametrize("levels", [5, 20])
+def test_equal_codes_take_turns_as_neighbours(levels):
+    """The same five had been everybody's neighbours, others for codes of the opposite sign: .1 apart."""
+    codes, factors = noisy(2_000)
+    steps = np.rint(codes / np.ptp(codes, axis=0) * levels)
+    scores = [metrics.disentanglement_score(sign * steps, factors).score for sign in (1, -1)]
+    assert scores[0] == pytest.approx(scores[1], abs=0.01)      # 4 of the 400 test rows
+
+
 def test_classes_that_do_not_recur_are_refused():
     """Perfect codes had the score 0, which the report took for an answer; as continuous factors they have 1."""
     factors = np.random.default_rng(0).integers(0, 100_000, (1_000, 2))

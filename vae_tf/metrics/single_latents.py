@@ -17,8 +17,8 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 SVM_COST = 0.01         # of sap, as in disentanglement_lib
 
 
-@register(needs=("codes", "factors"), learns=True, range=(0, math.inf), unchanged_by=("permutation", "sign", "scale"),
-          by_factor=True,
+@register(needs=("codes", "factors"), learns=True, range=(0, math.inf), unchanged_by=("permutation", "scale"),
+          nearly_unchanged_by=("sign",), by_factor=True,
           meaning="the gap in how well the two best latents, each alone, predict a factor from its nearest neighbours")
 def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None,
                           neighbours: Count = 5, seed: Seed = 0) -> Result:
@@ -33,7 +33,8 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     0 and 1; as printed it is not: a useless latent's kNN is worse than a constant (rmse = std sqrt(1 + 1/k)), so that a
     perfect code scores 1.095 at k = 5; and accuracy over the accuracy of a constant reaches the number of classes. The
     part `bounded` is in [0, 1]: A no worse than the best constant's, over what is to be gained on that. With one
-    latent, its rival is the constant. A constant factor is left out, with a warning.
+    latent, its rival is the constant. A constant factor is left out, with a warning. If more rows share a value of a
+    latent than there are neighbours, those among them are drawn at random.
 
     Args:
         codes: [N, d].
@@ -41,7 +42,7 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
         kinds: kinds of the factors, see `vae_tf.kinds.decide`. The categorical ones are classified, all others
             regressed, as rolinek did for positions.
         neighbours: the number k of nearest neighbours.
-        seed: seed of the split, 80/20.
+        seed: seed of the split, 80/20, and of the order of equal codes.
 
     Returns:
         Result; parts: gap [K], latent [K] (m), performance A [d, K], normaliser M [K], kinds [K], bounded.
@@ -59,8 +60,9 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     if neighbours > len(train):
         raise InputError(f"neighbours: expected at most {len(train)}, the training rows; got {neighbours}")
     varies = find_varying("disentanglement_score", factors[test])
+    # of each latent [test rows, neighbours], for all factors
     nearest = [train[NearestNeighbors(n_neighbors=neighbours).fit(z[train]).kneighbors(z[test], return_distance=False)]
-               for z in codes.T[..., np.newaxis]]           # of each latent [test rows, neighbours], for all factors
+               for z in _tell_apart(codes, neighbours, seed).T[..., np.newaxis]]
     performance = np.zeros((codes.shape[1], len(varies)))
     normaliser, constant, perfect = np.ones((3, len(varies)))
     for k in np.flatnonzero(varies):
@@ -73,6 +75,16 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
                   {"gap": np.where(varies, gap, np.nan), "latent": performance.argmax(0), "performance": performance,
                    "normaliser": normaliser, "kinds": np.array(kinds), "bounded": np.array(bounded[varies].mean())},
                   "0: no latent predicts a factor better than another does; 1: one predicts it, the rest do not")
+
+
+def _tell_apart(codes: np.ndarray, neighbours: int, seed: int) -> np.ndarray:
+    """Return codes [N, d] with noise of 1e-8 standard deviations in latents of which many rows have the same value.
+
+    Of such rows, scikit-learn takes the same few for the neighbours of all others. The noise has them take turns.
+    """
+    tied = [np.unique(z, return_counts=True)[1].max() > neighbours for z in codes.T]
+    noise = np.random.default_rng([seed, 1]).standard_normal((len(codes), 1))
+    return codes + 1e-8 * noise * np.where(tied, codes.std(0), 0)
 
 
 def _measure_factor(v: np.ndarray, classify: bool, nearest: Sequence[np.ndarray], test: np.ndarray,
