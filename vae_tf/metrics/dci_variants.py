@@ -8,7 +8,7 @@ import numpy as np
 from vae_tf import threads
 from vae_tf.arguments import Bins, Seed
 from vae_tf.kinds import decide
-from vae_tf.metrics.importance import measure_dci, summarise
+from vae_tf.metrics.importance import measure_dci, standardise_for, summarise
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
@@ -155,8 +155,9 @@ def _fit_forest(z: np.ndarray, v: np.ndarray, seed: int, depth: int | None = Non
     """Fit a random forest that predicts classes v [N] from codes z [N, d]; with the importance [d] of each latent."""
     from sklearn.ensemble import RandomForestClassifier
 
-    learner = RandomForestClassifier(TREES, max_depth=depth, max_features=None, random_state=seed).fit(z, v)
-    return learner, learner.feature_importances_
+    forest = RandomForestClassifier(TREES, max_depth=depth, max_features=None, random_state=seed)
+    learner = standardise_for(forest).fit(z, v)
+    return learner, forest.feature_importances_
 
 
 def _standardise(columns: np.ndarray, train: np.ndarray) -> np.ndarray:
