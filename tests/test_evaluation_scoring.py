@@ -67,6 +67,15 @@ def test_warnings_reach_the_caller_once():
     assert [str(w.message) for w in caught] == ["mig leaves out the constant factors [2]"]
 
 
+def test_why_there_is_no_interval_is_said():
+    factors = np.repeat(np.arange(20), 2)[:, np.newaxis]
+    codes = factors + 0.1 * np.random.default_rng(0).standard_normal(factors.shape)
+    with pytest.warns(UserWarning, match="^mig has no interval, because halves of the rows have no score: factors: "
+                                         "expected classes that recur"):
+        scored = evaluation.score(evaluation.Codes(codes, factors), ["mig"], quick=True, jobs=1)
+    assert "mig" in scored.results and not scored.interval
+
+
 def test_categorical_factors_are_classified_and_others_regressed():
     codes, factors = codes_and_factors()
     scored = evaluation.score(evaluation.Codes(codes, factors, ("categorical", "ordinal")), ["disentanglement_score"])

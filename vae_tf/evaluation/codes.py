@@ -3,7 +3,7 @@
 import math
 import pathlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,8 +56,9 @@ class Codes(NamedTuple):
         Raises:
             InputError: NumPy takes a field for no array, or some of its values are masked.
         """
-        return self._replace(**{field: arguments.to_array("codes" if field == "mean" else field, table)
-                                for field in PER_EXAMPLE if (table := getattr(self, field)) is not None})
+        arrays: dict[str, Any] = {field: arguments.to_array("codes" if field == "mean" else field, table)
+                                  for field in PER_EXAMPLE if (table := getattr(self, field)) is not None}
+        return self._replace(**arrays)
 
     def take_rows(self, rows: slice | np.ndarray) -> "Codes":
         """Return the codes of some examples alone."""

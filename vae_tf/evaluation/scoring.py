@@ -234,6 +234,9 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, Outcome], seed:
         evaluation.chance_level[name] = chance
     if interval is not None:
         evaluation.interval[name] = interval
+    elif why := next((str(each.result) for draw, each in outcomes.items()
+                      if isinstance(draw, int) and isinstance(each.result, InputError)), None):
+        warnings.warn(f"{name} has no interval, because halves of the rows have no score: {why}", stacklevel=3)
     if np.ndim(result.parts.get(BOUNDED, ())) == 0:
         bounded = _summarise({draw: float(each.parts[BOUNDED]) for draw, each in drawn.items()
                               if BOUNDED in each.parts})
