@@ -7,6 +7,7 @@ import reference
 import tensorflow as tf
 
 from vae_tf import data, distributions, metrics, models, objectives, training
+from vae_tf.errors import InputError
 from vae_tf.metrics import polarised
 
 
@@ -47,6 +48,13 @@ def test_delta_kl_of_a_posterior_that_is_the_prior_is_0():
     q = distributions.diagonal_normal(tf.zeros((5, 3)), tf.zeros((5, 3)))
     got = objectives.polarised_kl(q, distributions.standard_normal(3))
     assert [float(got[name]) for name in ("kl_polarised", "delta_kl", "active_latents")] == [0, 0, 0]
+
+
+def test_the_polarised_kl_is_that_of_a_batch():
+    """It took the latents of a posterior without a batch for examples."""
+    q = distributions.diagonal_normal(tf.zeros(2), tf.zeros(2))
+    with pytest.raises(InputError, match=r"^posterior: expected [^\n]* batch shape \[B\]; got batch shape \(\) and "):
+        objectives.polarised_kl(q, distributions.standard_normal(2))
 
 
 @pytest.fixture(scope="module")

@@ -63,8 +63,14 @@ def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
     Returns:
         A dict of scalars. kl_polarised: the mean of L~KL, nats. delta_kl: |L_KL - L~KL| / L_KL of the means, 0 if L_KL
         is 0. active_latents: the number of active latents.
+
+    Raises:
+        InputError: a posterior that is not one distribution for each example of a batch, or another prior.
     """
     check_pair(posterior, prior)
+    if posterior.batch_shape.rank not in (1, None):
+        raise InputError(f"posterior: expected a distribution for each example, of batch shape [B]; got batch shape "
+                         f"{posterior.batch_shape} and event shape {posterior.event_shape}")
     shift = (posterior.mean() - prior.mean()) / prior.stddev()
     log_ratio = 2 * tf.math.log(posterior.stddev() / prior.stddev())                     # [B, d]
     active = tf.cast(tf.reduce_mean(tf.exp(log_ratio), 0) < threshold, log_ratio.dtype)  # [d]
