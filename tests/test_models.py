@@ -166,6 +166,30 @@ def test_mixed_precision_agrees_with_float32():
         assert all(term.dtype == tf.float32 for term in b.values())
 
 
+@pytest.mark.parametrize(("heads", "pixels", "likelihood"), [
+    ("float32", "mixed_float16", "bernoulli"), ("float32", "mixed_bfloat16", "gaussian"),
+    ("mixed_float16", "mixed_float16", "bernoulli")])
+def test_networks_of_ones_own_in_mixed_precision(heads, pixels, likelihood):
+    """Their outputs may be of 16 bits. They ended with a traceback, or with an error about x or noise."""
+    def make(kind, heads, pixels):
+        def dense(units, dtype, seed):
+            return keras.layers.Dense(units, dtype=dtype, kernel_initializer=keras.initializers.GlorotUniform(seed))
+
+        x, z, first, *others = keras.Input((9,)), keras.Input((LATENTS,)), *kind.list_heads(LATENTS)
+        encoder = keras.Model(x, [dense(units, heads, seed)(x) for seed, units in enumerate((first, *others))])
+        discriminator = [keras.Model(z, dense(1, heads, 3)(z))] if kind is models.FactorVAE else []
+        return kind(encoder, keras.Model(z, dense(9, pixels, 4)(z)), distributions.Likelihood(likelihood),
+                    *discriminator)
+
+    x = tf.constant(np.random.default_rng(0).random((8, 9)), tf.float32)
+    for kind in (models.AE, models.FullCovarianceVAE, models.FactorVAE):
+        mixed, single = make(kind, heads, pixels), make(kind, "float32", "float32")
+        found, expected = (model.objective(x, noise=noise_for(model)) for model in (mixed, single))
+        assert all(term.dtype == tf.float32 for term in found.values())
+        # Outputs of size 1 are rounded to 2^-8, and so are weights and inputs of two layers.
+        np.testing.assert_allclose(found["reconstruction"], expected["reconstruction"], rtol=0.05)
+
+
 def test_models_are_keras_models_that_save_weights(tmp_path):
     model, other = vector_model("vae"), build("vae", "mlp_synthetic", (3,), "gaussian", {}, seed=5)
     model.save_weights(tmp_path / "w.weights.h5")

@@ -1,7 +1,8 @@
 """Posteriors q(z|x), priors p(z) and likelihoods p(x|z), made from the tensors that networks return.
 
 Each function returns a distribution of TensorFlow Probability with batch shape [B]: one distribution per example, over
-all latents or all pixels of that example.
+all latents or all pixels of that example. Tensors of 16 bits, which networks in mixed precision return,
+become float32 first, because noise is in float32, and sums over pixels overflow in float16.
 """
 
 import math
@@ -14,7 +15,7 @@ from tensorflow_probability import distributions as tfd
 
 from vae_tf import arguments, checks, devices
 from vae_tf.errors import InputError
-from vae_tf.tensors import AnyFloats, Count, Seed, Tensors, Vectors
+from vae_tf.tensors import AnyFloats, Count, Seed, Tensors, Vectors, widen
 
 LIKELIHOODS = ("bernoulli", "gaussian", "gaussian_learned")
 
@@ -22,13 +23,13 @@ LIKELIHOODS = ("bernoulli", "gaussian", "gaussian_learned")
 @arguments.check_arguments
 def point(mean: Vectors) -> tfd.Distribution:
     """Return q(z|x) of an autoencoder: all its mass is at mean [B, d]."""
-    return tfd.VectorDeterministic(mean)
+    return tfd.VectorDeterministic(widen(mean))
 
 
 @arguments.check_arguments
 def diagonal_normal(mean: Vectors, log_variance: Vectors) -> tfd.Distribution:
     """Return N(mean, diag exp(log_variance)), both [B, d] (Kingma, Welling 2014; rolinek (3))."""
-    return tfd.MultivariateNormalDiag(mean, tf.exp(0.5 * log_variance))
+    return tfd.MultivariateNormalDiag(widen(mean), tf.exp(0.5 * widen(log_variance)))
 
 
 @arguments.check_arguments
@@ -41,8 +42,8 @@ def full_normal(mean: Vectors, lower: Annotated[tf.Tensor, Tensors("... k")]) ->
     size = mean.shape[-1] * (mean.shape[-1] + 1) // 2
     if lower.shape[-1] != size:
         raise InputError(f"lower: expected {size} numbers per example, to suit the mean; got {lower.shape[-1]}")
-    L = tfp.math.fill_triangular(lower)
-    return tfd.MultivariateNormalTriL(mean, tf.linalg.set_diag(L, tf.exp(tf.linalg.diag_part(L))))
+    L = tfp.math.fill_triangular(widen(lower))
+    return tfd.MultivariateNormalTriL(widen(mean), tf.linalg.set_diag(L, tf.exp(tf.linalg.diag_part(L))))
 
 
 @arguments.check_arguments
@@ -122,7 +123,7 @@ class Likelihood(keras.layers.Layer):
     @arguments.check_arguments
     def make_distribution(self, output: AnyFloats) -> tfd.Distribution:
         """Return p(x|z) for the decoder's output [B, ...]; its event shape is the shape of one example."""
-        event_rank = len(output.shape) - 1
+        output, event_rank = widen(output), len(output.shape) - 1
         if self.kind == "bernoulli":
             # The dtype is float32, because grey images are scored too, by x log p + (1 - x) log(1 - p).
             return tfd.Independent(Bernoulli(logits=output, dtype=tf.float32), event_rank)

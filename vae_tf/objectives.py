@@ -12,7 +12,7 @@ from tensorflow_probability import distributions as tfd
 
 from vae_tf import activity, arguments, checks, devices
 from vae_tf.errors import InputError
-from vae_tf.tensors import AnyFloats, Count, Rows, Tensors, check_pair, refuse_rows
+from vae_tf.tensors import AnyFloats, Count, Rows, Tensors, check_pair, refuse_rows, widen
 
 
 @arguments.check_arguments
@@ -222,4 +222,4 @@ def _discriminate(discriminator: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor)
     if not (tf.is_tensor(logits) and logits.dtype.is_floating and logits.shape.is_compatible_with([z.shape[0], 1])):
         raise InputError(f"discriminator: expected a function that returns logits, floats [B, 1]; got "
                          f"{checks.describe(logits)}")
-    return logits[:, 0]
+    return widen(logits[:, 0])

@@ -118,6 +118,11 @@ Count = Annotated[int | tf.Tensor, Counts()]
 Seed = Annotated[Sequence[int] | tf.Tensor, Seeds()]
 
 
+def widen(floats: tf.Tensor) -> tf.Tensor:
+    """Return floats of 16 bits, which networks in mixed precision return, in float32; others stay as they are."""
+    return tf.cast(floats, tf.float32) if floats.dtype.size < tf.float32.size else floats
+
+
 def check_pair(posterior: tfd.Distribution, prior: tfd.Distribution) -> None:
     """Raise InputError unless two distributions are over the same latents, and their batches broadcast."""
     try:

@@ -11,6 +11,7 @@ from vae_tf.models.declarations import Setting, Update
 from vae_tf.models.registry import register
 from vae_tf.models.vae import VAE
 from vae_tf.options import Option
+from vae_tf.tensors import widen
 from vae_tf.typing import Network, Optimizer, Tensor
 
 
@@ -71,7 +72,7 @@ class FactorVAE(VAE):
         z = distributions.reparameterise(posterior, for_z)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         kl = objectives.kl(posterior, self.prior(u))
-        total_correlation = self.discriminator(z)[:, 0]
+        total_correlation = widen(self.discriminator(z)[:, 0])
         second = objectives.permute_columns(distributions.reparameterise(posterior, for_second), for_order)
         beta = self.beta if beta is None else beta
         return {"loss": reconstruction + beta * kl + self.gamma * total_correlation, "reconstruction": reconstruction,
