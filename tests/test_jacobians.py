@@ -128,8 +128,24 @@ def test_the_natural_parameter_of_probabilities_is_their_logit():
 
     by_logits = jacobians.jacobian(lambda z: decode(logits=z @ W), z, output="natural")
     by_probs = jacobians.jacobian(lambda z: decode(probs=tf.sigmoid(z @ W)), z, output="natural")
+    bare = jacobians.jacobian(lambda z: tfd.Bernoulli(logits=z @ W), z, output="natural")
     np.testing.assert_allclose(by_logits[0], tf.transpose(W))
     np.testing.assert_allclose(by_probs, by_logits, rtol=1e-5)      # float32
+    np.testing.assert_allclose(bare, by_logits)
+
+
+@pytest.mark.parametrize(("family", "known"), [
+    (lambda each: tfd.Independent(tfd.ContinuousBernoulli(each), 1), True), (tfd.MultivariateNormalDiag, True),
+    (lambda each: tfd.Independent(tfd.Poisson(each), 1), False), (lambda each: tfd.LogNormal(each, 1.0), False)])
+def test_the_natural_parameter_of_other_families(family, known):
+    """Of families that it does not know, it gave the mean."""
+    z, W = tf.constant([[0.3, 0.2]]), tf.constant([[1.0, 2.0, 0.1], [3.0, 1.0, 0.2]])
+    if known:
+        J = jacobians.jacobian(lambda z: family(z @ W), z, output="natural")
+        np.testing.assert_allclose(J[0], tf.transpose(W), rtol=1e-5)
+    else:
+        with pytest.raises(InputError, match=r"^f: expected [^\n]*; got (Poisson|LogNormal); [^\n]*$"):
+            jacobians.jacobian(lambda z: family(z @ W), z, output="natural")
 
 
 @pytest.mark.parametrize(("rows", "chunk"), [(1, 32), (7, 3), (6, 3), (0, 2)])

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import tensorflow as tf
+from tensorflow_probability import distributions as tfd
 
 from vae_tf import arguments, checks
 from vae_tf.errors import InputError
@@ -64,7 +65,8 @@ def jacobian(f: Decoder, z: Rows, *, output: Output = "mean", mode: Mode = None)
         J [B, n, d] in the dtype of the decoder's output, in data units per latent unit.
 
     Raises:
-        InputError: z is not floats [B, d], f does not return floats [B, ...], or there is no such output or mode.
+        InputError: z is not floats [B, d], f does not return floats [B, ...], there is no such output or mode, or f
+            returns another distribution than these two where the natural parameter is asked for.
     """
     z, f, forward = _prepare(f, z, output, mode)
     return _compute_jacobian(f, z, forward)
@@ -142,9 +144,19 @@ def take_output(decoded: Any, output: str = "mean") -> tf.Tensor:
     if isinstance(decoded, dict):
         return decoded.get("logits", decoded["mean"]) if output == "natural" else decoded["mean"]
     if hasattr(decoded, "mean") and not tf.is_tensor(decoded):
-        find_logits = getattr(getattr(decoded, "distribution", None), "logits_parameter", None)     # of probs, too
-        return find_logits() if output == "natural" and find_logits else decoded.mean()
+        return _take_natural_parameter(decoded) if output == "natural" else decoded.mean()
     return decoded
+
+
+def _take_natural_parameter(decoded: tfd.Distribution) -> tf.Tensor:
+    """Return the logits of a Bernoulli distribution, or the mean of a normal one, of one entry or of many."""
+    of_entries = decoded.distribution if isinstance(decoded, tfd.Independent) else decoded
+    if isinstance(of_entries, tfd.Bernoulli | tfd.ContinuousBernoulli):
+        return of_entries.logits_parameter()        # of a distribution that was made from probabilities, too
+    if isinstance(of_entries, tfd.Normal | tfd.MultivariateNormalLinearOperator):
+        return decoded.mean()
+    raise InputError('f: expected a decoder that returns a Bernoulli or a normal distribution, because output is '
+                     f'"natural"; got {type(of_entries).__name__}; with output="mean" it may return any other')
 
 
 def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward: bool) -> tf.Tensor:
