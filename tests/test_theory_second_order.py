@@ -31,12 +31,13 @@ def test_what_slopes_cost_is_the_deterministic_elbo_at_the_best_posterior(beta, 
 
 def test_jumps_between_plateaus_cost_less_than_an_even_slope():
     """allen's optimal S: over z from 0 to 1 the decoder moves by 3, and stands still but for a jump of some width."""
-    def staircase(width):
-        return width * theory.jacobian_cost(np.array([3 / width]))
+    def staircase(width, way=3):
+        return width * theory.jacobian_cost(np.array([way / width]))
 
     widths = np.geomspace(1e-6, 1, 200)
     costs = np.array([staircase(w) for w in widths])
     assert (np.diff(costs) > 0).all() and costs[0] < 1e-4 < costs[-1]
+    assert staircase(0.01, 0.5) < staircase(1, 0.5) < staircase(0.5, 0.5)       # on a short way, narrow jumps alone do
     # An even slope below sqrt(beta) s is the best of its neighbours: the cost is convex there, and concave beyond.
     for slope, convex in ((0.9, True), (1.1, False)):
         second = np.diff([float(theory.jacobian_cost(np.array([slope + d]), 2.0, 0.5)) for d in (-1e-3, 0, 1e-3)], 2)

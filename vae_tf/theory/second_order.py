@@ -156,8 +156,8 @@ def jacobian_cost(singular_values: Annotated[ArrayLike, Sizes("... d", low=0)], 
     then log p(x|mu) - beta ||mu||^2 / 2 minus this cost (allen (14), (19)). In its place (14) prints
     s^2 / (1 + s^2 / beta). But at the optimum tr(H Sigma) - beta tr(Sigma) is constant, and what depends on s is the
     entropy, which (14) leaves out. The cost is 0 for a constant decoder. It grows without bound, but only with the
-    logarithm of s_j: on the same way through data space, narrow steep jumps between plateaus cost less than an even
-    slope.
+    logarithm of s_j: on the same way through data space, jumps between plateaus cost less than an even slope once they
+    are narrow enough.
 
     Args:
         singular_values: of the Jacobian of the decoder's mean, s_j [..., d]: norms of its columns.
