@@ -142,6 +142,10 @@ def test_data_without_noise_have_no_best_noise_variance():
         theory.linear_noise_variance(C, 2, 1.0)
     assert theory.linear_noise_variance(C, 1, 1.0) == pytest.approx(1 / 3)
     assert theory.linear_noise_variance(C, 2, 3.0) == pytest.approx(1.0)       # c = 3: 4 / beta = 1 + l_2 / c
+    # In between, where r beta = n, all up to l_r / beta are as good.
+    assert theory.linear_noise_variance(C, 2, 2.0) == pytest.approx(0.5)
+    optima = [theory.linear_beta_vae(C, 2, 2.0, noise) for noise in (1e-6, 0.1, 0.5)]
+    np.testing.assert_allclose(np.diff([o.reconstruction + 2 * o.kl for o in optima]), 0, atol=1e-9)
 
 
 def test_what_a_learned_noise_variance_leaves_open_is_said():
