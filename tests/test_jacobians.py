@@ -148,6 +148,12 @@ def test_the_natural_parameter_of_other_families(family, known):
             jacobians.jacobian(lambda z: family(z @ W), z, output="natural")
 
 
+@pytest.mark.parametrize("mode", jacobians.MODES)
+def test_a_jacobian_has_the_type_of_the_output(mode):
+    J = jacobians.jacobian(lambda z: tf.cast(2 * z, tf.float16), tf.ones((1, 2)), mode=mode)
+    assert J.dtype == tf.float16
+
+
 @pytest.mark.parametrize(("rows", "chunk"), [(1, 32), (7, 3), (6, 3), (0, 2)])
 def test_gram_is_the_product_of_the_jacobian_in_any_chunks(rows, chunk):
     f, z = decoder("mlp_synthetic"), codes(rows)

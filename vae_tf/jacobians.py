@@ -165,7 +165,7 @@ def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward
     with tf.GradientTape() as tape:
         tape.watch(z)
         x = f(z)
-    return tape.batch_jacobian(x, z)
+    return tf.cast(tape.batch_jacobian(x, z), x.dtype)
 
 
 def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
