@@ -86,6 +86,14 @@ def test_codes_without_a_posterior_are_alive_if_they_move(offset):
     assert activity.is_alive(moves).tolist() == [True, True, False, False]
 
 
+def test_codes_of_small_types_are_alive_if_they_move():
+    """Their squares overflow: 300 squared in float16, and 200 squared in int16."""
+    moves = 300 + np.random.default_rng(0).standard_normal((N, 1))
+    assert activity.is_alive(moves.astype(np.float16)).all()
+    assert activity.variance_of_means(moves.astype(np.float16), np.float16([300])) == pytest.approx(1, rel=0.2)
+    assert not activity.is_alive(np.full((N, 1), 200, np.int16)).any()
+
+
 def test_udr_and_linear_optimum_mean_the_same_limit():
     assert activity.is_informative([0.0099, 0.01, 0.0101]).tolist() == [False, True, True]
     codes = np.random.default_rng(0).standard_normal((100, 2))

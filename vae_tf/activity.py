@@ -116,7 +116,7 @@ def is_informative(kl: Annotated[np.ndarray, Sizes("d")]) -> Booleans:
 @arguments.check
 def variance_of_means(mean: Means, prior_mean: PriorMeans = 0.0, prior_stddev: Widths = 1.0) -> np.ndarray:
     """Return the variance [d] over examples of (mean - prior_mean) / prior_stddev."""
-    return ((mean - np.asarray(prior_mean)) / prior_stddev).var(0)
+    return ((mean - np.asarray(prior_mean, np.float64)) / prior_stddev).var(0)
 
 
 @arguments.check
@@ -144,6 +144,7 @@ def _is_variance_narrow(stddevs: Means, prior_stddev: Widths) -> np.ndarray:
 @arguments.check
 def is_alive(codes: Means) -> Booleans:
     """Return which latents of codes [N, d] without a posterior vary by more than float32's rounding, bool [d]."""
+    codes = np.asarray(codes, np.float64)       # in which squares of float16 and int16 do not overflow
     return codes.var(0) > ROUNDING * np.square(codes).mean(0)
 
 
