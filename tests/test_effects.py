@@ -31,6 +31,7 @@ def test_the_tables_name_every_flag_once(define, table):
     (["--dataset=circles", "--export_weights=best"], "--export_weights: .* with --validate_every and without"),
     (["--dataset=circles", "--learning_rate_schedule=linear", "--learning_rate_warmup_steps=5"],
      "--learning_rate_warmup_steps: .* with --learning_rate_schedule=constant or cosine"),
+    (["--dataset=circles", "--init_from=a", "--steps=0"], "--init_from: it has an effect only with --steps above 0"),
     (["--dataset=circles", "--jacobian_weight=2"], "--jacobian_weight: it has an effect only with --jacobian_penalty"),
     (["--dataset=dsprites", "--likelihood_variance=1"], "--likelihood_variance: .* with --likelihood=gaussian, or"),
 ])

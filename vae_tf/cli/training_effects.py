@@ -38,15 +38,18 @@ _ALONE = Effect("without --replicas and --sweep_beta, which train on one device"
 _VALIDATED = Effect("with --validate_every", lambda flags: flags.validate_every > 0, in_flagfiles=True)
 _CHOSEN = Effect("with --validate_every and without --early_stopping, which exports the best weights",
                  lambda flags: flags.validate_every and not flags.early_stopping, in_flagfiles=True)
+_TRAINED = Effect("with --steps above 0, because 0 exports the untrained model, whose weights are random",
+                  lambda flags: flags.steps != 0, in_flagfiles=True)
 _PENALISED = Effect("with --jacobian_penalty", lambda flags: flags.jacobian_penalty != "none", in_flagfiles=True)
 
 _OF_ALL_MODELS: EffectTable = {
     **dict.fromkeys(("model", "network", "latents", "likelihood", "dataset", "data_dir", "data_seed", "split", "steps",
                      "epochs", "batch_size", "optimizer", "learning_rate", "learning_rate_schedule",
                      "optimizer_epsilon", "clip_gradients", "jacobian_penalty",
-                     "precision", "jit_compile", "seed", "init_from", "replicas", "sweep_beta", "memory_limit", "name",
+                     "precision", "jit_compile", "seed", "replicas", "sweep_beta", "memory_limit", "name",
                      "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions")),
-    "beta": _ONE_BETA, "beta_warmup_steps": _WARMING, "strategy": _ALONE, "early_stopping": _VALIDATED,
+    "beta": _ONE_BETA, "beta_warmup_steps": _WARMING, "init_from": _TRAINED, "strategy": _ALONE,
+    "early_stopping": _VALIDATED,
     **dict.fromkeys(("jacobian_weight", "jacobian_examples"), _PENALISED),
     "export_weights": _CHOSEN, "active_threshold": _WATCHED, "polarised_every": _PRIOR,
 }
