@@ -65,6 +65,13 @@ def test_idle_flags_in_a_flagfile_are_ignored(tmp_path):
         cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--tc_estimator=stratified"), loaded)
 
 
+def test_codes_of_a_flagfile_give_way_to_models_that_are_compared(tmp_path):
+    (tmp_path / "mine.flags").write_text("--codes=a.npz\n--quick\n")
+    argv = (f"--flagfile={tmp_path / 'mine.flags'}", "--compare=b", "--dataset=circles", "--metrics=dto")
+    asked = cli.read_scoring_request(parse(cli.define_evaluate_flags, *argv))
+    assert (asked.codes, asked.compare, asked.options.quick) == (None, ("b",), True)
+
+
 def test_early_stopping_in_a_flagfile_needs_validation_too(tmp_path):
     (tmp_path / "recipe.flags").write_text("--early_stopping=3\n--split=random\n")
     recipe, loaded = f"--flagfile={tmp_path / 'recipe.flags'}", data.load("circles")

@@ -68,6 +68,8 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
     Raises:
         InputError: there is no such metric, or a flag has no effect beside the others.
     """
+    if flags.compare and not flags["codes"].present:        # those of a flagfile are idle
+        flags["codes"].value = None
     check_effects(scoring_effects.EFFECTS, flags, flags)
     options = read_options(flags)
     if flags.compare:       # models are compared by scores of all latents and factors, whatever a flagfile says
