@@ -36,7 +36,10 @@ def test_of_steps_and_epochs_the_last_counts(tmp_path):
 def test_a_model_without_beta_leaves_out_that_of_a_flagfile(tmp_path):
     (tmp_path / "a.flags").write_text("--model=beta_vae\n--beta=0.5\n--latents=3\n")
     recipe = f"--flagfile={tmp_path / 'a.flags'}"
+    (tmp_path / "mine.flags").write_text(f"{recipe}\n--model=vae\n")
+    mine = f"--flagfile={tmp_path / 'mine.flags'}"
     for argv, beta in [((recipe, "--model=ae"), None), ((recipe, "--model", "vae"), None), ((recipe,), 0.5),
+                       ((mine,), None), ((mine, "--model=beta_vae"), 0.5), ((mine, "--beta=2"), 2),
                        ((recipe, "--model=full_covariance_vae"), 0.5), ((recipe, "--model=ae", "--beta=2"), 2)]:
         values = parse(cli.define_train_flags, *argv)
         assert (values.beta, values.latents) == (beta, 3)

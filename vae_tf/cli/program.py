@@ -65,8 +65,8 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     """Parse argv into values, the flags of flagfiles and recipes included.
 
     If both --steps and --epochs are given, the last one counts.
-    A flagfile's beta is left out if a --model outside of the file names a model without one. Flags that stand in
-    flagfiles alone count as not present, so that effects.check_effects is about the command line.
+    A flagfile's beta is left out if a --model outside of the file or after that beta names a model without one. Flags
+    that stand in flagfiles alone count as not present, so that effects.check_effects is about the command line.
 
     Raises:
         flags.Error: an unknown flag, a value that does not fit, or something that is no flag.
@@ -82,14 +82,15 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
         raise flags.Error(f"{' '.join(argv[1:])}: {error}") from None
     if rest[1:]:
         raise flags.Error(f"expected flags alone, such as --model=vae; got {' '.join(rest[1:])!r}")
-    lengths = [_name(arg) for arg in argv if arg.startswith("-") and _name(arg) in ("steps", "epochs")]
-    if len(set(lengths)) > 1:
-        values[{"steps": "epochs", "epochs": "steps"}[lengths[-1]]].value = None
+    last = {_name(arg): place for place, arg in enumerate(argv) if arg.startswith("-")}
+    if {"steps", "epochs"} <= last.keys():
+        values[min("steps", "epochs", key=last.__getitem__)].value = None
     for name in values:
         of_absl = str(values.find_module_defining_flag(name)).startswith("absl")
         if not of_absl and name not in outside and f"no{name}" not in outside:
             values[name].present = 0
-    if "model" in outside and "beta" not in outside and choices.find().models[values.model].default_beta is None:
+    other_model = "model" in outside or last.get("model", 0) > last.get("beta", 0)
+    if other_model and "beta" not in outside and choices.find().models[values.model].default_beta is None:
         values["beta"].value = None
     return rest
 
