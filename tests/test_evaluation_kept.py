@@ -65,6 +65,14 @@ def test_what_was_computed_before_a_stop_is_not_computed_again(tmp_path, counted
     assert not path.exists()
 
 
+def test_metrics_from_outside_are_computed_again_because_their_code_may_have_changed(tmp_path, counted, monkeypatch):
+    monkeypatch.setattr(metrics.METRICS["irs"].function, "__module__", "mine")
+    scores(tmp_path / ".scores")
+    counted.clear()
+    scores(tmp_path / ".scores")
+    assert {*counted} == {"irs"}
+
+
 @pytest.mark.parametrize("change", ["codes", "factors", "seed", "examples"])
 def test_what_depends_on_something_else_is_computed_again(tmp_path, counted, change):
     scores(tmp_path / ".scores")

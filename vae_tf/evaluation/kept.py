@@ -1,12 +1,12 @@
 """Outcomes of an evaluation that is not complete, kept in a file, so that the next one goes on where it stopped.
 
 A line of the file is one outcome: a checksum, and JSON with everything that the outcome depends on as its key. Lines
-that are damaged or have another key are passed over. A file that cannot be read or written keeps nothing.
+that are damaged or have another key are passed over. A file that cannot be read or written keeps nothing. Outcomes of
+metrics from outside of this package are not kept, because what their code depends on is not known.
 """
 
 import contextlib
 import hashlib
-import inspect
 import io
 import json
 import os
@@ -60,7 +60,7 @@ class Kept:
 
     def add(self, name: str, draw: str | int, outcome: Outcome) -> None:
         """Keep an outcome. An outcome that cannot be written as JSON, or for which there is no room, is not kept."""
-        if self._file is None:
+        if self._file is None or not metrics.METRICS[name].function.__module__.startswith("vae_tf."):
             return
         with contextlib.suppress(OSError, TypeError, ValueError):
             text = json.dumps({"key": self.key, "metric": name, "draw": draw, **_describe(outcome, draw)}).encode()
@@ -78,14 +78,11 @@ def forget(path: pathlib.Path) -> None:
 
 
 def make_key(*parts: Any) -> str:
-    """Return a key of the parts, of this package's code, and of that of metrics from outside of it."""
+    """Return a key of the parts and of this package's code."""
     own = pathlib.Path(vae_tf.__file__).parent.rglob("*.py")
-    functions = [inspect.unwrap(metric.function) for metric in metrics.METRICS.values()]
-    outside = {source for function in functions if not function.__module__.startswith("vae_tf.")
-               if (source := inspect.getsourcefile(function)) and os.path.isfile(source)}
     versions = [np.__version__, *(__import__(name).__version__ for name in ("scipy", "sklearn"))]
     return fingerprint(versions, [hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
-                                  for path in sorted(map(str, (*own, *outside)))], *parts)
+                                  for path in sorted(map(str, own))], *parts)
 
 
 def _open(path: pathlib.Path, held: contextlib.ExitStack) -> io.FileIO | None:
