@@ -2,12 +2,14 @@
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
 import numpy as np
 import programs
 import pytest
+import tensorflow as tf
 import test_metrics_properties as properties
 
 from vae_tf import evaluation, metrics, report
@@ -105,7 +107,6 @@ def test_what_is_missing_is_said_in_one_way():
 
 def test_what_metrics_share_is_computed_once():
     calls = []
-    import tensorflow as tf
 
     def decoder(z):
         calls.append(tf.executing_eagerly())
@@ -157,6 +158,26 @@ def test_a_metric_that_returns_no_result_is_named(registered):
     metrics.register(needs=("codes",), meaning="a toy", name="toy")(lambda codes: 0.5)
     scored = evaluation.score(codes_and_factors(), ["toy"])
     assert scored.skipped["toy"] == "toy: expected a metric that returns a metrics.Result; got float"
+
+
+@pytest.mark.parametrize(("score", "parts", "said"), [
+    (np.array(0.5), {"ragged": [[1.0], [2, np.float32(3)]], "none": np.array(np.nan)}, None),
+    (tf.constant(0.5), {}, None), (np.bool_(True), {}, None), (None, {}, "score that is a number; got None"),
+    (np.array([0.5]), {}, r"score that is a number; got ndarray of shape \(1,\)"),
+    ("0.5", {}, "score that is a number; got '0.5'"), (np.array(np.nan), {}, "score that is a number; got array.nan."),
+    (0.5, None, "dict of parts .*; got None"), (0.5, {"part": tf.constant(1)}, "dict of parts .*; got {'part'"),
+    (0.5, {"good": np.eye(9), "bad": 1j}, "dict of parts that are numbers, texts, arrays .*; got {'bad': 1j}"),
+])
+def test_what_a_metric_returns_is_looked_at_before_it_counts(registered, score, parts, said):
+    metrics.register(needs=("codes",), meaning="a toy", name="toy", extremes=True)(
+        lambda codes: metrics.Result("another", score, parts, "a toy"))
+    scored = evaluation.score(codes_and_factors(), ["toy", "active_units"], jobs=1)
+    told = json.loads(evaluation.as_json(scored))
+    assert "active_units" in told["metrics"] and ("toy" in told["metrics"]) == (said is None)
+    if said is None:
+        assert told["metrics"]["toy"]["score"] == float(score) and scored.results["toy"].name == "toy"
+    else:
+        assert re.match(f"toy: expected a {said}", told["skipped"]["toy"])
 
 
 def test_the_tables_of_the_documentation_are_up_to_date():

@@ -304,7 +304,7 @@ def _list_arrays(given: Mapping[str, Any]) -> str:
 def _is_undefined(result: Any) -> bool:
     """Return whether a number, an array or one of a tuple of them is not finite, or the score of a Result is NaN."""
     if hasattr(result, "score"):
-        return bool(np.isnan(result.score))
+        return isinstance(result.score, float | np.floating) and math.isnan(result.score)
     if isinstance(result, tuple):
         return any(_is_undefined(part) for part in result)
     return isinstance(result, float | np.ndarray) and np.asarray(result).dtype.kind == "f" and not bool(

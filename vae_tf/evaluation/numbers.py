@@ -53,8 +53,10 @@ def _make_plain(value: Any) -> Any:
     """Return arrays and NumPy's numbers as lists and Python's numbers; those that are not finite as None."""
     if isinstance(value, dict):
         return {key: _make_plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | list | tuple):
-        return [_make_plain(item) for item in value] if np.ndim(value) else _make_plain(np.asarray(value).item())
+    if isinstance(value, np.ndarray):
+        return _make_plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_make_plain(item) for item in value]
     if isinstance(value, float | np.floating):
         return float(value) if math.isfinite(value) else None
     return value.item() if isinstance(value, np.generic) else value

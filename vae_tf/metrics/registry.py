@@ -16,7 +16,9 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from vae_tf import arguments
+import numpy as np
+
+from vae_tf import arguments, checks
 from vae_tf.errors import InputError
 from vae_tf.metrics import missing
 from vae_tf.metrics.context import NEEDS, OPTIONS, Context
@@ -104,7 +106,26 @@ class Metric:
         if not isinstance(result, Result):
             raise InputError(f"{self.name}: expected a metric that returns a metrics.Result; "
                              f"got {type(result).__name__}")
-        return result
+        score = np.asarray(result.score)        # of a tensor, too
+        if score.ndim or score.dtype.kind not in "biuf" or np.isnan(score):
+            raise InputError(f"{self.name}: expected a score that is a number; got {checks.describe(result.score)}")
+        wrong = ({name: part for name, part in result.parts.items() if not _is_plain({name: part})}
+                 if isinstance(result.parts, dict) else result.parts)
+        if wrong != {}:
+            raise InputError(f"{self.name}: expected a dict of parts that are numbers, texts, arrays or lists of them; "
+                             f"got {checks.describe(wrong)}")
+        return dataclasses.replace(result, name=self.name, score=float(score))
+
+
+def _is_plain(part: Any) -> bool:
+    """Return whether JSON can hold a part of a Result, once its arrays are lists."""
+    if isinstance(part, dict):
+        return all(isinstance(key, str) and _is_plain(each) for key, each in part.items())
+    if isinstance(part, list | tuple):
+        return all(map(_is_plain, part))
+    if isinstance(part, np.ndarray | np.generic):
+        return part.dtype.kind in "biufU"
+    return part is None or isinstance(part, str | int | float)
 
 
 METRICS: dict[str, Metric] = {}
