@@ -135,6 +135,19 @@ def test_names_that_are_taken_are_refused(registries):
         networks.register("linear", networks.Dense())
 
 
+@pytest.mark.parametrize(("register", "said"), [
+    (lambda: models.register(models.VAE), "model: expected a name, as in @models.register.'mine'.; got <class"),
+    (lambda: models.register("mine")(keras.Model), "model: expected a subclass of models.Autoencoder for mine; got"),
+    (lambda: models.register("mine")(type("Mine", (models.VAE,), {"options": models.Option("a", 1, "")})),
+     r"options: expected a tuple of models.Option for mine, such as \(models.Option\(...\),\); got an Option"),
+    (lambda: networks.register("mine", networks.Dense), "network: expected a networks.Maker for mine, .*; got <class"),
+])
+def test_what_cannot_be_registered_is_refused_at_once(registries, register, said):
+    with pytest.raises(InputError, match=said):
+        register()
+    assert not any("mine" in registry for registry in REGISTRIES)
+
+
 def test_a_subclass_inherits_nothing_that_theory_knows_of_another_objective():
     assert models.VAE.linear_theory.optimum == "diagonal"
     assert type("Other", (models.VAE,), {}).linear_theory is None

@@ -231,8 +231,11 @@ def register(name: str, maker: Maker) -> None:
         maker: a Maker, such as `Dense(...)` or `Conv(...)`.
 
     Raises:
-        InputError: the name is taken.
+        InputError: the name is taken, or the maker is none.
     """
+    if not isinstance(maker, Maker):
+        raise InputError(f"network: expected a networks.Maker for {name}, such as networks.Dense((400,), 'relu', "
+                         f"(400,), 'relu'); got {checks.describe(maker)}")
     if name in NETWORKS:
         raise InputError(f"network: {name!r} is taken; expected another name")
     NETWORKS[name] = maker

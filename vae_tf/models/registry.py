@@ -17,9 +17,19 @@ def register(name: str) -> Callable[[Kind], Kind]:
     """A decorator that adds a class to MODELS; --model, its options' flags and `build` then know it by this name.
 
     Raises:
-        InputError: another class has the name, or an option of the class is another model's with other properties.
+        InputError: another class has the name, or an option of the class is another model's with other properties;
+            or what is registered is no name, no Autoencoder or has options that are none.
     """
+    if not isinstance(name, str):
+        raise InputError(f"model: expected a name, as in @models.register('mine'); got {checks.describe(name)}")
+
     def add(kind: Kind) -> Kind:
+        if not isinstance(kind, type) or not issubclass(kind, Autoencoder):
+            raise InputError(f"model: expected a subclass of models.Autoencoder for {name}; "
+                             f"got {checks.describe(kind)}")
+        if not isinstance(kind.options, tuple | list) or not all(isinstance(option, Option) for option in kind.options):
+            raise InputError(f"options: expected a tuple of models.Option for {name}, such as (models.Option(...),); "
+                             f"got {checks.describe(kind.options)}")
         there = MODELS.get(name)
         if there is not None and (there.__module__, there.__qualname__) != (kind.__module__, kind.__qualname__):
             raise InputError(f"model: {name!r} is taken by {there.__module__}.{there.__qualname__}; expected a name of "
