@@ -1,6 +1,7 @@
 """What code from outside of the package adds: a dataset, a model with an option and a second optimizer, a metric."""
 
 import ast
+import functools
 import importlib
 import json
 import os
@@ -131,11 +132,25 @@ def test_names_that_are_taken_are_refused(registries):
         data.register("mnist", lambda data_dir, seed: None)
     with pytest.raises(InputError, match=r"suited: expected settings of network, .*; got 'stepps' for mine"):
         data.register("mine", lambda data_dir, seed: None, suited={"stepps": 1})
+    data.register("mine", functools.partial(data.from_arrays, "mine"))
+    data.register("mine", functools.partial(data.from_arrays, "mine"))       # of a module that is loaded again
+    with pytest.raises(InputError, match=r"dataset: 'mine' is taken by vae_tf.data.*from_arrays"):
+        data.register("mine", lambda data_dir, seed: None)
     with pytest.raises(InputError, match="network: 'linear' is taken"):
         networks.register("linear", networks.Dense())
 
 
+def test_a_dataset_has_the_name_under_which_it_is_registered(registries):
+    data.register("mine", lambda data_dir, seed: cases.dataset((6,)), suited={"latents": 3})
+    mine = data.load("mine")
+    assert mine.name == "mine" and data.choose_settings(mine)["latents"] == 3
+    data.register("none", lambda data_dir, seed: None)
+    with pytest.raises(InputError, match=r"dataset: expected the loader of none to return .*; got None"):
+        data.load("none")
+
+
 @pytest.mark.parametrize(("register", "said"), [
+    (lambda: data.register("mine", cases.dataset((6,))), "load: expected a function; got Dataset"),
     (lambda: models.register(models.VAE), "model: expected a name, as in @models.register.'mine'.; got <class"),
     (lambda: models.register("mine")(keras.Model), "model: expected a subclass of models.Autoencoder for mine; got"),
     (lambda: models.register("mine")(type("Mine", (models.VAE,), {"options": models.Option("a", 1, "")})),

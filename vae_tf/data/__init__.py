@@ -1,5 +1,6 @@
 """The datasets: `load(name)` returns a Dataset, and `register` adds one by name."""
 
+import dataclasses
 import os
 
 from vae_tf import checks
@@ -31,7 +32,11 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     """
     checks.check_whole("seed", seed, 0)
     if name in DATASETS:
-        return DATASETS[name].load(data_dir, seed)
+        dataset = DATASETS[name].load(data_dir, seed)
+        if not isinstance(dataset, Dataset):
+            raise InputError(f"dataset: expected the loader of {name} to return a data.Dataset; "
+                             f"got {checks.describe(dataset)}")
+        return dataset if dataset.name == name else dataclasses.replace(dataset, name=name)
     if str(name).startswith(builders.PREFIX):
         return builders.read_dataset(name, data_dir)
     if not is_path(str(name)):

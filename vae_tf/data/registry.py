@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from vae_tf import checks
 from vae_tf.data.dataset import Dataset, sample_evenly
 from vae_tf.errors import InputError
 
@@ -52,7 +53,7 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
     """Add a dataset to DATASETS; --dataset and `load` then know it by this name.
 
     Args:
-        name: the name of the dataset, and of the Dataset that `load` returns.
+        name: the name of the dataset, which `data.load` gives to the Dataset that `load` returns.
         load: a function (data_dir, seed) -> Dataset, which ignores what it has no use for.
         suited: {flag: value} of what the dataset is best trained with, names of SETTINGS; what it leaves out is as for
             data of one's own.
@@ -60,8 +61,9 @@ def register(name: str, load: Loader, *, suited: Mapping[str, Any] | None = None
             makes, whose licence is that of the program.
 
     Raises:
-        InputError: the name is another dataset's, or there is no such setting.
+        InputError: the name is another dataset's, `load` is no such function, or there is no such setting.
     """
+    checks.check_function("load", load, ("data_dir", "seed"))
     there = DATASETS.get(name)
     if there is not None and _name_place(there.load) != _name_place(load):
         raise InputError(f"dataset: {name!r} is taken by {_name_place(there.load)}; expected a name of its own for "
@@ -78,8 +80,9 @@ def is_path(name: str) -> bool:
 
 
 def _name_place(load: Loader) -> str:
-    """Return the module and the name of a loader."""
-    return f"{load.__module__}.{load.__qualname__}"
+    """Return the module and the name of a loader: of a functools.partial its function's, of an object its class's."""
+    function = getattr(load, "func", load)
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
 
 
 def choose_settings(dataset: Dataset) -> dict[str, Any]:
