@@ -244,6 +244,8 @@ def test_a_missing_u_is_named():
     for call in (lambda: model.posterior(x), lambda: model(x), lambda: model.prior()):
         with pytest.raises(InputError, match=r"^u: IVAE sees u; expected floats \[B, 2\]; got none$"):
             call()
+    with pytest.raises(InputError, match=r"^encoder: expected a network of x and u, which IVAE sees; got one of x"):
+        models.IVAE(vector_model("vae").encoder, model.decoder, model.likelihood_layer, model.prior_network)
 
 
 @pytest.mark.parametrize("name", models.MODELS)

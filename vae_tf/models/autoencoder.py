@@ -154,6 +154,8 @@ class Autoencoder(KerasLoops):
         if not tf.as_dtype(encoder.inputs[0].dtype).is_floating:
             raise InputError("encoder: expected an input x of floats, which images are scaled to before they are "
                              f"encoded; got {encoder.inputs[0].dtype}")
+        if cls.conditional and len(encoder.inputs) < 2:
+            raise InputError(f"encoder: expected a network of x and u, which {cls.__name__} sees; got one of x alone")
         heads, expected = [each.shape[-1] for each in encoder.outputs], list(cls.list_heads(z.shape[1]))
         if heads != expected:
             raise InputError(f"encoder: expected outputs of the sizes {expected}, for the decoder's {z.shape[1]} "
