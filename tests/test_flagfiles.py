@@ -30,7 +30,7 @@ def test_a_recipe_is_the_same_from_any_folder_and_by_any_name(tmp_path, monkeypa
     (tmp_path / "flags").mkdir()
     (tmp_path / "flags/base.flags").write_text("--beta=77\n")
     (tmp_path / "mine.flags").write_text(f"--flagfile=flags/{RECIPE}.flags\n--beta=2\n")
-    (tmp_path / "named.flags").write_text(f"--recipe={RECIPE}\n")
+    (tmp_path / "named.flags").write_text(f"--recipe={RECIPE}\n", "utf-8-sig")         # as Windows saves it
     monkeypatch.chdir(tmp_path)
     whole = flagfiles.read(flagfiles.RECIPES / f"{RECIPE}.flags")
     assert {"--beta=1e-4", "--epochs=600", "--batch_size=64"} <= {*whole} and "--beta=77" not in whole

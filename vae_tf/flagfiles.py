@@ -104,7 +104,7 @@ def _find_named(match: re.Match, rest: Iterator[str], inside: tuple[pathlib.Path
 def _read_lines(path: pathlib.Path) -> list[str]:
     """Return the lines of a file, without comments and empty lines."""
     try:
-        with open(path, encoding="utf-8") as file:      # a pipe too, as of --flagfile=<(command)
+        with open(path, encoding="utf-8-sig") as file:      # a pipe too, as of --flagfile=<(command)
             text = file.read(LARGEST + 1)
     except (ValueError, OSError) as error:
         raise InputError(f"--flagfile: expected a file with a flag on each line, in UTF-8; got {error}") from None
