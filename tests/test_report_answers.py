@@ -70,6 +70,17 @@ def test_a_dead_model_is_not_called_disentangled_and_is_told_what_to_do():
     assert found["Next"].short.startswith("Try a --beta below 4")
 
 
+def test_a_latent_that_is_alone_is_not_called_disentangled():
+    """It holds every factor, and MIG is nearly 1, because no other latent knows any of them."""
+    factors = np.random.default_rng(0).integers(0, 4, (N, 2))
+    mean, stddev = np.c_[factors @ [0.8, 0.2], np.zeros(N)], np.tile([0.1, 1.0], (N, 1))
+    found = evaluation.score(evaluation.Codes(mean, factors, None, stddev), ["mig"])
+    assert found.verdict.count == 1 and found.results["mig"].score > 0.8
+    answers = answers_of(facts_of(found))
+    assert answers["Disentangled"].verdict == "unknown" and "no other to be" in answers["Disentangled"].short
+    assert "--latents=active" not in answers["Next"].short + answers["Next"].more
+
+
 def test_columns_of_a_model_that_is_nearly_dead_are_not_judged():
     columns = orthogonality.Columns(np.eye(2), 0.67, np.full(100, 0.5), np.ones((4, 2)))
     scored = scored_codes(width=0.9, d=2)

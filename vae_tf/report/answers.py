@@ -92,6 +92,9 @@ def answer_disentangled(facts: Facts) -> Answer:
         return Answer("Disentangled", question, "unknown", f"None of {', '.join(HEADLINES)} was measured.")
     if why := scored.explain_no_meaning(names[0]):
         return Answer("Disentangled", question, "no", f"The scores have no meaning: {why}.")
+    if scored.verdict is not None and scored.verdict.count == 1 and len(scored.factors) > 1:
+        return Answer("Disentangled", question, "unknown", "One latent alone carries information, and has no other to "
+                      "be disentangled from.")
     said = []
     for name in names[:3]:
         found, by_chance, _ = _take_bounded(scored, name)
@@ -187,7 +190,8 @@ def list_next_steps(facts: Facts, found: Mapping[str, str]) -> list[str]:
                      "Take a smaller --learning_rate: the loss rises.")
     passive = facts.kinds.count("passive")
     all_scored = len(facts.scored.latents) == facts.scored.codes.shape[1]
-    if passive and found["Latents"] == "yes" and all_scored and verdict is not None and verdict.kl is not None:
+    if (passive and found["Latents"] == "yes" and all_scored and verdict is not None and verdict.kl is not None
+            and verdict.count > 1):
         steps.append(f"Score without the {passive} passive latent{'s' * (passive > 1)} (--latents=active).")
     if facts.quick:
         steps.append("Score without --quick, for more reliable intervals.")
