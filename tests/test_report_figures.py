@@ -30,6 +30,14 @@ def test_curves_have_a_panel_per_term_and_leave_out_what_is_missing():
     np.testing.assert_array_equal(kl.lines[0].get_xydata(), [[20, 5], [30, 4]])
 
 
+def test_curves_of_the_validation_part_stand_beside_those_of_training():
+    figure = report.plot_curves([10, 20], {"loss": [3.0, 2.0], "validation_loss": [np.nan, 9.0], "kl": [5.0, 4.0]})
+    loss, kl = figure.axes
+    assert [line.get_linestyle() for line in loss.lines] == ["-", "--"] and loss.get_ylim()[1] > 9
+    assert [line.get_marker() for line in loss.lines] == ["", "o"]          # a single point has no line
+    assert labels_of(loss.get_legend().get_texts()) == ["training", "validation"] and kl.get_legend() is None
+
+
 def test_bars_of_kl_fall_and_are_told_apart_without_colours():
     axis, = report.plot_kl([0.5, 2.0, 0.0], ["mixed", "active", "passive"], [4, 7, 9]).axes
     assert [bar.get_height() for bar in axis.patches] == [2, 0.5, 0]

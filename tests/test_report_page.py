@@ -95,5 +95,17 @@ def test_a_strip_has_its_images_side_by_side(shape, rng):
     assert strip.shape[1] == shape[0] * first.shape[1] and max(strip.shape[0], first.shape[1]) <= 100
 
 
+def test_curves_keep_terms_that_few_rows_have_and_the_last_row():
+    rare = ("kl_polarised", "delta_kl", "active_latents", "validation_loss")
+    history = [{"step": step, "loss": float(step), **(dict.fromkeys(rare, 7.0) if step % 500 == 0 else {})}
+               for step in range(50, 35_051, 50)]
+    figure = report.page._draw_training([*history, {"step": 35_075, "loss": 1.0}])
+    assert figure.alt.startswith("Training curves over 35,075 steps. At the end: loss 1, kl_polarised 7, delta_kl 7, ")
+    assert "validation_loss 7" in figure.alt
+    thinned = report.page._thin([np.nan, *range(1_000), np.inf])
+    assert np.isfinite(thinned).sum() == report.page.MOST_ROWS and thinned[[1, 1_000]].tolist() == [0, 999]
+    np.testing.assert_array_equal(report.page._thin([3.0, np.nan, 4.0]), [3, np.nan, 4])
+
+
 def test_strips_are_left_out_where_the_page_would_be_too_large():
     assert traversals.count_fitting((64, 64, 1)) >= 40 and traversals.count_fitting((4_000, 4_000, 3)) == 6

@@ -12,24 +12,32 @@ from vae_tf.typing import ArrayLike
 MOST_CELLS = 200        # of a matrix whose cells say their numbers
 MOST_NAMES = 40         # latents that are named along an axis
 WIDTH = 7.2             # inches
+VALIDATION = "validation_"      # how the names of terms begin that are of the validation part
 
 
 def plot_curves(steps: ArrayLike, terms: Mapping[str, ArrayLike]) -> Any:
-    """Plot the terms of the objective over training, a panel each.
+    """Plot the terms of the objective over training, a panel each; validation_X joins the panel of X as a dashed curve.
 
     Args:
         steps: [R], the step at which each row of a history ends.
         terms: {name: values [R]}, in nats or other units of their own; NaN where a row has no value.
     """
-    rows = -(-len(terms) // 2)
+    steps = np.asarray(steps)
+    panels = [name for name in terms if name.removeprefix(VALIDATION) not in {*terms} - {name}]
+    rows = -(-len(panels) // 2)
     figure = make_figure(WIDTH, 0.3 + 1.7 * rows)
-    for place, (name, values) in enumerate(terms.items(), 1):
-        axis = figure.add_subplot(rows, min(2, len(terms)), place)
-        values, steps = np.asarray(values, float), np.asarray(steps)
-        axis.plot(steps[np.isfinite(values)], values[np.isfinite(values)], linewidth=1.4)
-        axis.set(title=name, xlabel="step" if place > len(terms) - 2 else "")
-        late = values[len(values) // 20:]       # the first steps would hide all others
-        late = late[np.isfinite(late)]
+    for place, name in enumerate(panels, 1):
+        axis = figure.add_subplot(rows, min(2, len(panels)), place)
+        drawn = [np.asarray(terms[each], float) for each in (name, VALIDATION + name) if each in terms]
+        for values, label, style in zip(drawn, ("training", "validation"), ("-", "--"), strict=False):
+            known = np.isfinite(values)
+            axis.plot(steps[known], values[known], linewidth=1.4, linestyle=style, label=label,
+                      marker="" if known.sum() > 1 else "o")        # a single point has no line
+        if len(drawn) > 1:
+            axis.legend()
+        axis.set(title=name, xlabel="step" if place > len(panels) - 2 else "")
+        late = np.concatenate([values[len(steps) // 20:] for values in drawn])
+        late = late[np.isfinite(late)]          # the first steps would hide all others
         if len(late) and np.ptp(late) > 0:
             axis.set_ylim(late.min() - 0.08 * np.ptp(late), late.max() + 0.08 * np.ptp(late))
         axis.grid(axis="y", linewidth=0.6)

@@ -20,7 +20,7 @@ from vae_tf.report.warned import list_warnings
 EXAMPLES = 10               # images whose reconstructions are shown
 MOST_LATENTS = 30           # whose histograms, responses and columns are shown
 MOST_BARS = 100             # latents whose KL is shown
-MOST_ROWS = 500             # of a history that are shown
+MOST_ROWS = 500             # of a history that are shown of each term
 MOST_ENTRIES = 30           # of a vector that are shown
 MARKS = {"yes": "✓", "partly": "≈", "no": "✗", "unknown": "?"}      # a verdict is a shape and a word beside a colour
 SPOKEN = {"yes": "yes", "partly": "partly", "no": "no", "unknown": "open"}
@@ -94,19 +94,32 @@ def _draw_learned(facts: Facts, model: Any, dataset: Any, passive_kl: float,
 
 
 def _draw_training(history: Sequence[Mapping[str, Any]]) -> Figure | None:
-    terms = [name for name in dict.fromkeys(name for row in history for name in row)
-             if name not in ("step", "examples_per_second")][:6]
+    steps = [row["step"] for row in history]
+    terms = {name: _thin([row.get(name, np.nan) for row in history])
+             for name in dict.fromkeys(name for row in history for name in row)
+             if name not in ("step", "examples_per_second")}
+    terms = {name: values for name, values in terms.items() if np.isfinite(values).any()}
     if len(history) < 2 or not terms:
         return None
-    history = history[::-(-len(history) // MOST_ROWS)]
-    steps = [row["step"] for row in history]
-    columns = {name: [row.get(name, np.nan) for row in history] for name in terms}
-    last = ", ".join(f"{name} {values[-1]:.4g}" for name, values in columns.items())
+    last = ", ".join(f"{name} {values[np.isfinite(values)][-1]:.4g}" for name, values in terms.items())
     return Figure("training", "How it was trained",
                   "The terms of the objective over the steps of training. A curve that still falls at the end asks for "
-                  "more steps. The first steps may lie above the panel.",
+                  "more steps. The first steps may lie above the panel. Of a run with a validation part, the dashed "
+                  "curves are of examples that training does not see.",
                   f"Training curves over {steps[-1]:,} steps. At the end: {last}.",
-                  draw_svg("training", figures.plot_curves, steps, columns))
+                  draw_svg("training", figures.plot_curves, steps, terms))
+
+
+def _thin(values: Sequence[float]) -> np.ndarray:
+    """Return values [R] with NaN in place of all but MOST_ROWS of the finite ones, the first and the last among them.
+
+    Each term is thinned by itself, because some terms have a value in every tenth row or fewer.
+    """
+    array = np.asarray(values, float)
+    finite = np.flatnonzero(np.isfinite(array))
+    left_out = np.ones(len(array), bool)
+    left_out[finite[np.linspace(0, len(finite) - 1, min(len(finite), MOST_ROWS)).round().astype(int)]] = False
+    return np.where(left_out, np.nan, array)
 
 
 def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple[np.ndarray, np.ndarray],
