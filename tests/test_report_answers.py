@@ -104,6 +104,16 @@ def test_theory_agrees_up_to_an_error(gap, verdict, words):
     assert theory.verdict == verdict and f"is off by {words}" in theory.short
 
 
+def test_the_linear_optimum_is_told_in_nats():
+    """The score is the excess over beta."""
+    scored = scored_codes()
+    optimum = Result("linear_optimum", 0.1, {"excess": 0.4}, "")
+    found = facts_of(scored._replace(results={**scored.results, "linear_optimum": optimum}))
+    assert "the objective is 0.4 nats above the linear optimum" in answers_of(found)["Theory"].short
+    (what, _, measured), = report.page._compare_theory(found)
+    assert (what, measured) == ("objective above its least, nats", "0.4")
+
+
 @pytest.mark.parametrize(("slope", "state"), [(0.0, "converged"), (-0.05, "falling"), (0.05, "rising")])
 def test_convergence_is_judged_against_the_noise_of_the_loss(slope, state):
     rows = 100 + slope * np.arange(200) + np.random.default_rng(0).standard_normal(200) / 10

@@ -162,7 +162,7 @@ def answer_theory(facts: Facts) -> Answer:
     if gap is not None:
         said.append(f"the ELBO to second order is off by {abs(gap.score):.2g} nats")
     if optimum is not None:
-        said.append(f"the objective is {optimum.score:.2g} nats above the linear optimum")
+        said.append(f"the objective is {optimum.parts['excess']:.2g} nats above the linear optimum")
     if not said:
         return Answer("Theory", question, "unknown", "No comparison with theory was made (--theory), or none applies.")
     first = gaps.get("posterior_covariance_gap", gaps.get("hessian_diagonality"))

@@ -241,7 +241,7 @@ def _compare_theory(facts: Facts) -> list[tuple[str, str, str]]:
                      f"{gap.parts['monte_carlo']:.4g}, from samples of z"))
     if (optimum := results.get("linear_optimum")) is not None:
         rows.append(("objective above its least, nats", "0, the linear beta-VAE's closed form",
-                     f"{optimum.score:.3g}"))
+                     f"{optimum.parts['excess']:.3g}"))
     rows += [(what, "0, the optimum", f"{results[name].score:.1%} away")
              for name, what in (("posterior_covariance_gap", "posterior precision"),
                                 ("diagonal_covariance_gap", "diagonal of the posterior precision"),
