@@ -96,6 +96,14 @@ def test_vectors_and_responses():
         np.testing.assert_array_equal([line.get_ydata() for line in axis.lines], moved.T)
 
 
+def test_colours_beyond_0_and_1_are_clipped_without_a_warning(caplog):
+    """A Gaussian likelihood has such means."""
+    images = np.array([-0.5, 0.5, 1.5], np.float32) * np.ones((1, 4, 4, 3), np.float32)
+    for figure in (report.plot_images([images], ["data"]), report.plot_latents(images, ["z0"], 0.0)):
+        np.testing.assert_array_equal(figure.axes[0].images[0].get_array()[0, 0], [0, 0.5, 1])
+    assert not caplog.records
+
+
 def test_images_stand_in_rows_with_labels():
     rows = [np.full((2, 4, 4, 1), 0.25), np.zeros((2, 4, 4, 1))]
     figure = report.plot_images(rows, ["data", "z0"], "a title")

@@ -89,7 +89,7 @@ def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = 
         top = i * (height + gap)
         for j, image in enumerate(images):
             left = j * (width + gap)
-            axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=1,
+            axis.imshow(np.clip(image[..., :shown], 0, 1), cmap="gray" if shown == 1 else None, vmin=0, vmax=1,
                         extent=(left, left + width, top + height, top))
         axis.text(-3 * gap, top + height / 2, label, ha="right", va="center", fontsize=8, parse_math=False)
     axis.set(xlim=(0, across), ylim=(down, 0))

@@ -83,7 +83,7 @@ def plot_latents(images: Sequence[np.ndarray], labels: Sequence[str], place: flo
         axis.set_axis_off()
     shown = 1 if images[0].shape[-1] < 3 else 3
     for axis, image, label in zip(axes.flat, images, labels, strict=False):
-        axis.imshow(image[..., :shown], cmap="gray" if shown == 1 else None, vmin=0, vmax=1)
+        axis.imshow(np.clip(image[..., :shown], 0, 1), cmap="gray" if shown == 1 else None, vmin=0, vmax=1)
         axis.set_title(label, fontsize=7, fontweight="normal", loc="center", pad=3, parse_math=False)
     figure.suptitle(title, fontsize=8, y=1 - 0.1 / (1.5 * rows + 0.75), parse_math=False)
     figure.text(0.5, 0.08 / (1.5 * rows + 0.75), f"every latent at {place:+.1f} standard deviations",
