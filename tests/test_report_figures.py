@@ -84,6 +84,16 @@ def test_theory_is_a_line_of_slope_minus_1_through_the_active_latents():
     assert (axis.get_xscale(), axis.get_yscale()) == ("log", "log") and "variance" in axis.get_ylabel()
 
 
+@pytest.mark.parametrize(("low", "high"), [(0.021, 0.029), (0.3, 0.7), (0.8, 1.3), (0.21, 1.9), (0.6, 11), (2, 900)])
+def test_logarithmic_axes_have_numbers_however_short_they_are(low, high):
+    ends = np.array([[low], [high]])
+    axis, = report.plot_variance_norms(1 / ends, ends, ["active"]).axes
+    for side in (axis.xaxis, axis.yaxis):
+        least, most = side.get_view_interval()
+        shown = [side.get_major_formatter()(place) for place in side.get_majorticklocs() if least <= place <= most]
+        assert 2 <= len(shown) == len(set(shown)) <= 10 and all(shown)
+
+
 def test_vectors_and_responses():
     x = np.array([[0.0, 1.0], [2.0, 3.0]])
     axis, = report.plot_reconstructed_vectors(x, x + 1).axes

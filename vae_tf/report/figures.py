@@ -137,6 +137,7 @@ def plot_variance_norms(variances: ArrayLike, squared_norms: ArrayLike, kinds: S
         squared_norms: [N, d], squared lengths of the columns of J at the same examples.
         kinds: the class of each latent, a key of activity.CLASSES.
     """
+    from matplotlib.ticker import AutoLocator, LogLocator
     variances, squared_norms = np.asarray(variances, float), np.asarray(squared_norms, float)
     figure = make_figure(WIDTH * 0.75, 3.2)
     axis = figure.add_subplot()
@@ -154,7 +155,10 @@ def plot_variance_norms(variances: ArrayLike, squared_norms: ArrayLike, kinds: S
                   label="theory: variance x squared length is constant")
     axis.set(xscale="log", yscale="log")
     for side in (axis.xaxis, axis.yaxis):       # as plain numbers: powers of ten take mathematical type
-        side.set_major_formatter("{x:.2g}")
+        decades = np.ptp(np.log10(side.get_view_interval()))
+        if decades < 2:         # in which there may be fewer than two powers of ten
+            side.set_major_locator(LogLocator(subs=(1, 2, 5)) if decades > 0.7 else AutoLocator())
+        side.set_major_formatter("{x:g}")
         side.set_minor_formatter(lambda value, _: "")
     axis.set(xlabel="squared length of the decoder's column", ylabel="posterior variance")
     axis.legend(loc="best")
