@@ -183,6 +183,13 @@ def test_factors_are_named_by_their_kinds():
     assert labels[0].endswith("\na 100%") and "%" not in labels[1]
 
 
+@pytest.mark.parametrize(("width", "labelled"), [([0.1, 0.9999, 0.1], "02"), (0.9999, ""), (0.9, "")])
+def test_latents_that_carry_no_information_are_labelled_with_no_factor(width, labelled):
+    """Their means follow a factor each, but no decoder sees it."""
+    labels = pictures.label_latents(evaluation.score(codes(width), ())._replace(factors=("a", "b", "c")), None)
+    assert [label[1] for label in labels if "%" in label] == list(labelled)
+
+
 @pytest.mark.parametrize(("kind", "codes", "first", "last"), [
     ("ivae", {"prior_mean": [[5.0, 0.0]], "prior_stddev": [[0.1, 1.0]]}, 4.8, 5.2), ("vae", {}, -2, 2),
     ("ae", {}, 4, 10)])
@@ -229,7 +236,8 @@ def test_a_picture_of_any_number_of_channels(tmp_path, channels, monkeypatch):
     monkeypatch.setattr(Figure, "suptitle", lambda self, said, suptitle=Figure.suptitle, **more: (
         texts.append(said), suptitle(self, said, **more))[1])
     report.draw_overview(tmp_path / "picture.png", exported, dataset,
-                         found._replace(posterior=found.posterior._replace(mean=means)))
+                         found._replace(posterior=found.posterior._replace(mean=means),
+                                        verdict=verdicts.Verdict(np.ones(3), np.ones(3, bool))))
     assert matplotlib.image.imread(tmp_path / "picture.png").shape[0] > 300
     assert [said for said in texts if said.startswith("z0") and "$si_$ze 100%" in said]
     assert not [said for said in texts if said.startswith(("z1", "z2")) and "%" in said]

@@ -18,9 +18,9 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
     """Draw an image model to a PNG: data, reconstructions, and one row per latent as it moves.
 
     A row moves its latent from -reach to reach standard deviations around the prior's mean; all other latents stay as
-    encoded from the first example. The latent that says most about x comes first, and a row names the factor that its
-    latent knows best, if it knows more of it than chance would. Of images with other than 1 or 3 channels the first 1
-    or 3 are shown.
+    encoded from the first example. The latent that says most about x comes first. A row names the factor that its
+    latent knows best, if the latent carries information and knows more of it than chance would. Of images with other
+    than 1 or 3 channels the first 1 or 3 are shown.
 
     Args:
         path: path of the PNG.
@@ -92,20 +92,20 @@ def order_latents(evaluation: Evaluation) -> np.ndarray:
 
 
 def label_latents(evaluation: Evaluation, dataset: Any) -> list[str]:
-    """Return what stands beside each latent: its KL, and the factor that it knows best."""
+    """Return what stands beside each latent: its KL, and the factor that it knows best if it carries information."""
     name, size = _measure_latents(evaluation)
     labels = [f"z{j}  {name} {value:.2g}" for j, value in enumerate(size)]
-    codes = evaluation.posterior
+    codes, verdict = evaluation.posterior, evaluation.verdict
     known: list[tuple[int, float] | None] = [None] * len(size)
     try:
-        if codes.factors is not None:
+        if codes.factors is not None and not evaluation.explain_no_meaning("mig"):
             complete = ~np.isnan(codes.factors).any(1)
             known = information.find_best_known_factors(codes.mean[complete], codes.factors[complete],
                                                         kinds=codes.kinds)
     except InputError:          # some factors cannot be put into classes
         pass
     for j, best in enumerate(known):
-        if best is not None:
+        if best is not None and (verdict is None or verdict.informative[j]):
             names = evaluation.factors or dataset.factor_names
             labels[j] += f"\n{make_printable(names[best[0]])} {best[1]:.0%}"
     return labels
