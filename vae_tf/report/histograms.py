@@ -57,7 +57,9 @@ def plot_polarised(title: str, codes: Codes, passive_kl: float = activity.PASSIV
     blocks = -(-len(latents) // ROWS_PER_BLOCK)
     rows = -(-len(latents) // blocks)
     top = 1.2 if blocks == 1 else 1.0       # inches, because a single block is too narrow for a legend of one line
-    top -= 0.0 if title else 0.3
+    title_lines = textwrap.wrap(title, 80 * blocks, max_lines=2)
+    title_height = 0.05 + 0.3 * bool(title_lines) + 0.2 * (len(title_lines) > 1)
+    top += title_height - 0.35
     width, height = 7.2 * blocks, 0.62 * rows + 0.2 + top
     figure = Figure(figsize=(width, height))
     grid = figure.add_gridspec(rows, 4 * blocks, width_ratios=[0.55, 1, 1, 1] * blocks, hspace=0.9, wspace=0.2,
@@ -70,9 +72,9 @@ def plot_polarised(title: str, codes: Codes, passive_kl: float = activity.PASSIV
         if row == 0:
             for panel, heading in zip(panels, ("posterior mean", "variance", "samples"), strict=True):
                 panel.set_title(heading, fontsize=9, loc="center")
-    figure.suptitle(textwrap.shorten(title, 80 * blocks), fontsize=11, y=1 - 0.12 / height, va="top")
+    figure.suptitle("\n".join(title_lines), fontsize=11, y=1 - 0.12 / height, va="top")
     figure.legend(handles=_make_legend([latent.kind for latent in latents]), loc="upper center", ncols=3 * blocks,
-                  fontsize=8, frameon=False, bbox_to_anchor=(0.5, 1 - (0.35 if title else 0.05) / height))
+                  fontsize=8, frameon=False, bbox_to_anchor=(0.5, 1 - title_height / height))
     return figure
 
 
