@@ -163,8 +163,9 @@ def _draw_regime(facts: Facts, passive_kl: float) -> Figure | None:
     if not {"active_latents", "mixed_latents", "passive_latents"} & {*facts.scored.polarised}:
         return None
     return Figure("posterior", "Posterior against prior",
-                  "A row per latent, the largest KL first. An active latent has a narrow posterior, so its samples "
-                  "follow its means. A passive latent repeats the prior, the outline.",
+                  "A row per latent: the active ones first, then the mixed and the passive ones, each from the largest "
+                  "KL on. An active latent has a narrow posterior, so its samples follow its means. A passive latent "
+                  "repeats the prior, the outline.",
                   "Histograms of posterior means, of variances, and of samples beside the prior, for "
                   f"{min(len(facts.kinds), MOST_LATENTS)} latents.",
                   draw_svg("posterior", histograms.plot_polarised, "", facts.scored.posterior, passive_kl,
