@@ -134,6 +134,13 @@ def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     assert "6 runs and experiments, 1.1 hours" in text and "a machine: 6" in text and "python 3" in text
 
 
+def test_a_table_may_start_with_a_byte_order_mark(places):
+    made = table(places[0], CELLS)
+    path = places[0] / "some_table.toml"
+    path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert tables.read(path) == made
+
+
 def test_p_values_are_not_averaged_and_a_small_spread_is_not_hidden(places):
     path = places[0] / "some_table.toml"
     table(places[0], CELLS[:1], more="")

@@ -180,7 +180,7 @@ def read(path: str | pathlib.Path) -> Table:
     """
     path = pathlib.Path(path)
     try:
-        data = tomllib.loads(files.read_bytes(path, LARGEST).decode())
+        data = tomllib.loads(files.read_bytes(path, LARGEST).decode("utf-8-sig"))
     except OSError as error:
         raise InputError(f"{path}: expected a table in TOML; {error.strerror}") from None
     except (ValueError, RecursionError) as error:       # of TOML, of Unicode, or of brackets in brackets
