@@ -81,7 +81,7 @@ def test_a_full_covariance_is_narrow_by_its_marginals():
 @pytest.mark.parametrize("offset", [0.5, 5.0, -300.0])
 def test_codes_without_a_posterior_are_alive_if_they_move(offset):
     rng = np.random.default_rng(0)
-    moves = rng.standard_normal((N, 4)) * [1, 1e-5 * abs(offset), 0, 0] + offset
+    moves = rng.standard_normal((N, 4)) * [1, 1e-4 * abs(offset), 0, 0] + offset
     moves[:, 3] += np.spacing(np.float32(abs(offset))) * rng.integers(0, 2, N)      # float32 rounds a constant
     assert activity.is_alive(moves).tolist() == [True, True, False, False]
 

@@ -43,6 +43,9 @@ def test_a_model_without_beta_leaves_out_that_of_a_flagfile(tmp_path):
                        ((recipe, "--model=full_covariance_vae"), 0.5), ((recipe, "--model=ae", "--beta=2"), 2)]:
         values = parse(cli.define_train_flags, *argv)
         assert (values.beta, values.latents) == (beta, 3)
+    for lines in (f"{recipe}\n--beta=2\n--model=vae\n", f"{recipe}\n--model=vae\n--beta=2\n"):     # of one file
+        (tmp_path / "mine.flags").write_text(lines)
+        assert parse(cli.define_train_flags, mine).beta == 2        # which the VAE refuses
 
 
 def test_the_optimizer_s_epsilon_joins_the_configuration_only_where_it_is_set():

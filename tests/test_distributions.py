@@ -88,7 +88,7 @@ def test_gaussian_of_variance_half_is_the_squared_error(kind):
 @pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16"])
 @pytest.mark.parametrize("kind", distributions.LIKELIHOODS)
 def test_likelihoods_of_outputs_of_any_type(kind, dtype):
-    """In float16, in which a sum over pixels overflows, 70,000 of them have a likelihood of 0."""
+    """In float16, in which a sum over pixels overflows, 100,000 of them have a likelihood of 0."""
     likelihood = distributions.Likelihood(kind).make_distribution(tf.zeros((1, 100_000), dtype))
     assert likelihood.mean().dtype == (dtype if dtype == "float64" else "float32")
     each = distributions.Likelihood(kind).make_distribution(tf.zeros((1, 1))).log_prob(tf.ones((1, 1)))

@@ -1,6 +1,7 @@
 """What code from outside of the package adds: a dataset, a model with an option and a second optimizer, a metric."""
 
 import ast
+import dataclasses
 import functools
 import importlib
 import json
@@ -140,10 +141,19 @@ def test_names_that_are_taken_are_refused(registries):
         networks.register("linear", networks.Dense())
 
 
+class Folder(data.Dataset):
+    def __init__(self, data_dir, seed):
+        inner = cases.dataset((6,))
+        super().__init__(**{field.name: getattr(inner, field.name) for field in dataclasses.fields(inner)
+                            if field.init})
+
+
 def test_a_dataset_has_the_name_under_which_it_is_registered(registries):
     data.register("mine", lambda data_dir, seed: cases.dataset((6,)), suited={"latents": 3})
     mine = data.load("mine")
     assert mine.name == "mine" and data.choose_settings(mine)["latents"] == 3
+    data.register("folder", Folder)     # a subclass with an __init__ of its own
+    assert data.load("folder").name == "folder" and isinstance(data.load("folder"), Folder)
     data.register("none", lambda data_dir, seed: None)
     with pytest.raises(InputError, match=r"dataset: expected the loader of none to return .*; got None"):
         data.load("none")

@@ -135,14 +135,15 @@ def test_the_natural_parameter_of_probabilities_is_their_logit():
 
 
 @pytest.mark.parametrize(("family", "known"), [
-    (lambda each: tfd.Independent(tfd.ContinuousBernoulli(each), 1), True), (tfd.MultivariateNormalDiag, True),
+    (lambda each: tfd.Independent(tfd.Independent(tfd.ContinuousBernoulli(each[:, None]), 1), 1), True),
+    (tfd.MultivariateNormalDiag, True),
     (lambda each: tfd.Independent(tfd.Poisson(each), 1), False), (lambda each: tfd.LogNormal(each, 1.0), False)])
 def test_the_natural_parameter_of_other_families(family, known):
     """Of families that it does not know, it gave the mean."""
     z, W = tf.constant([[0.3, 0.2]]), tf.constant([[1.0, 2.0, 0.1], [3.0, 1.0, 0.2]])
     if known:
         J = jacobians.jacobian(lambda z: family(z @ W), z, output="natural")
-        np.testing.assert_allclose(J[0], tf.transpose(W), rtol=1e-5)
+        np.testing.assert_allclose(tf.reshape(J, [3, 2]), tf.transpose(W), rtol=1e-5)
     else:
         with pytest.raises(InputError, match=r"^f: expected [^\n]*; got (Poisson|LogNormal); [^\n]*$"):
             jacobians.jacobian(lambda z: family(z @ W), z, output="natural")

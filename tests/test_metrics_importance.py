@@ -28,11 +28,11 @@ def test_dci_scores_of_an_importance_matrix():
 
 @pytest.mark.parametrize("name", ["dci", "dci_forest"])
 def test_the_place_and_unit_of_codes_do_not_count_for_trees_of_float32(name):
-    """Around 1e8 float32 knows no differences of 1, and beyond 3e38 it is infinite."""
+    """Around 1e8 float32 knows no differences of 1, and beyond 3e38 it is infinite; skewed codes keep their order."""
     codes, factors = noisy(60, sizes=(2, 3))
     scores = [metrics.METRICS[name].measure(metrics.Context(z, factors, score_alone=True)).score
-              for z in (codes, 1e39 * (codes + 1e8))]
-    assert scores[1] == pytest.approx(scores[0], abs=1e-6)
+              for z in (codes, 1e39 * (codes + 1e8), np.exp(10 * codes))]
+    assert scores[1:] == pytest.approx(2 * scores[:1], abs=1e-6)
 
 
 def test_dci_importance_is_sklearns():

@@ -163,6 +163,8 @@ def test_a_metric_that_returns_no_result_is_named(registered):
 @pytest.mark.parametrize(("score", "parts", "said"), [
     (np.array(0.5), {"ragged": [[1.0], [2, np.float32(3)]], "none": np.array(np.nan)}, None),
     (tf.constant(0.5), {}, None), (np.bool_(True), {}, None), (None, {}, "score that is a number; got None"),
+    (0.5, {0: {1: 0.1}, "mixed": np.array(["x", None], object), evaluation.BOUNDED: None}, None),
+    ([[1], [1, 2]], {}, "score that is a number; got "),
     (np.array([0.5]), {}, r"score that is a number; got ndarray of shape \(1,\)"),
     ("0.5", {}, "score that is a number; got '0.5'"), (np.array(np.nan), {}, "score that is a number; got array.nan."),
     (0.5, None, "dict of parts .*; got None"), (0.5, {"part": tf.constant(1)}, "dict of parts .*; got {'part'"),

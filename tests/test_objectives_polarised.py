@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import reference
 import tensorflow as tf
+from tensorflow_probability import distributions as tfd
 
 from vae_tf import data, distributions, metrics, models, objectives, training
 from vae_tf.errors import InputError
@@ -55,6 +56,8 @@ def test_the_polarised_kl_is_that_of_a_batch():
     q = distributions.diagonal_normal(tf.zeros(2), tf.zeros(2))
     with pytest.raises(InputError, match=r"^posterior: expected [^\n]* batch shape \[B\]; got batch shape \(\) and "):
         objectives.polarised_kl(q, distributions.standard_normal(2))
+    rows = objectives.polarised_kl(tfd.Normal(tf.zeros((3, 2)), 1.0), tfd.Normal(0.0, 1.0))     # of shape [B, d]
+    assert float(rows["kl_polarised"]) == 0
 
 
 @pytest.fixture(scope="module")

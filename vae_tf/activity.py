@@ -22,7 +22,7 @@ INFORMATIVE_KL = 0.01       # nats, mean over examples
 VARYING_MEANS = 0.01        # prior variances
 NARROW_VARIANCE = 0.5       # prior variances
 PRUNED_STDDEV = 0.05        # units of z
-ROUNDING = 1e-12            # share of the mean square; a code that varies less may be constant up to float32 rounding
+ROUNDING = 1e-10            # share of the mean square; float32 sums of many terms that are constant may vary so much
 NEARLY_ALL = 0.95           # share of the examples that makes a latent passive or active
 CLASSES = ("active", "mixed", "passive")
 CLASSIFICATIONS = ("prior", "standard_prior")
@@ -49,8 +49,8 @@ RULES = {
     "is_varying": Rule(f"Var(mu_j) > {VARYING_MEANS:g} prior variances", "Burda 2016, 5.2", ""),
     "is_narrow": Rule(f"mean s_j^2 / s_pj^2 < {NARROW_VARIANCE:g}", "rolinek 3.2; the number is ours",
                       "comparisons, and the polarised KL in a run's history"),
-    "is_alive": Rule(f"the variance of a code over examples is above {ROUNDING:g} of its mean square, "
-                     "which float32 may round",
+    "is_alive": Rule(f"the variance of a code over examples is above {ROUNDING:g} of its mean square; "
+                     "sums of many terms in float32 that are constant may vary by less",
                      "ours, for codes without a posterior", "the verdict on codes without a posterior"),
     "LinearOptimum.active": Rule("its eigenvalue of the data's covariance is above beta s^2",
                                  "sikka (21)-(26), allen Theorem 3",

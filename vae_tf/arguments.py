@@ -252,9 +252,9 @@ def to_array(name: str, value: Any) -> np.ndarray:
     Raises:
         InputError: NumPy takes it for none, or some of its values are masked: the array would not have the mask.
     """
-    if np.ma.is_masked(value):
-        raise InputError(f"{name}: expected an array without masked values; got {np.ma.count_masked(value)} of "
-                         f"{value.size} masked; give NaN for missing factors")
+    if np.ma.is_masked(value) or (isinstance(value, list | tuple) and any(map(np.ma.is_masked, value))):
+        raise InputError(f"{name}: expected an array without masked values; got some that are masked"
+                         + "; give NaN for missing factors" * (name == "factors"))
     try:
         return np.asarray(value)
     except (ValueError, TypeError, OverflowError, NotImplementedError):      # the last of a tensor of a tf.function

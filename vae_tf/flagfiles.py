@@ -48,8 +48,17 @@ def describe_recipe(name: str) -> tuple[str, str]:
     return title.removeprefix("# "), costs[0] if costs else "unknown"
 
 
-def expand(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()) -> list[str]:
+def expand(arguments: Sequence[str]) -> list[str]:
     """Return arguments with the flags of files and recipes in the places of --flagfile=FILE and --recipe=NAME.
+
+    Raises:
+        InputError: see `expand_by_depth`.
+    """
+    return [argument for argument, _ in expand_by_depth(arguments)]
+
+
+def expand_by_depth(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()) -> list[tuple[str, int]]:
+    """Return what `expand` does, each argument with the number of files that it stands in.
 
     A file that is named in a recipe is looked for among the recipes. Any other is looked for from the current folder,
     as absl does, and flags/NAME.flags then among the recipes.
@@ -61,7 +70,7 @@ def expand(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()) -> l
     Raises:
         InputError: there is no such file or recipe, it is no text, or the files name each other too many times.
     """
-    expanded: list[str] = []
+    expanded: list[tuple[str, int]] = []
     files_read = 0
     reading = [(inside, iter(arguments))]       # each file whose flags are not all expanded yet, innermost last
     while reading:
@@ -71,7 +80,8 @@ def expand(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()) -> l
         if argument is None:
             reading.pop()
         elif match is None:
-            expanded += [argument, *rest] if argument == "--" and not inside else [argument]
+            taken = [argument, *rest] if argument == "--" and not inside else [argument]
+            expanded += [(each, len(inside)) for each in taken]
         elif (path := _find_named(match, rest, inside)) is not None:
             files_read += 1
             if files_read > MOST_FILES:
@@ -82,8 +92,8 @@ def expand(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()) -> l
 
 
 def read(path: pathlib.Path) -> list[str]:
-    """Return the flags in a file, those of the files that it names included; raises InputError as `expand`."""
-    return expand(_read_lines(path), (path,))
+    """Return the flags in a file, those of the files that it names included; raises InputError as `expand_by_depth`."""
+    return [argument for argument, _ in expand_by_depth(_read_lines(path), (path,))]
 
 
 def _find_named(match: re.Match, rest: Iterator[str], inside: tuple[pathlib.Path, ...]) -> pathlib.Path | None:

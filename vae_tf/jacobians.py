@@ -150,7 +150,9 @@ def take_output(decoded: Any, output: str = "mean") -> tf.Tensor:
 
 def _take_natural_parameter(decoded: tfd.Distribution) -> tf.Tensor:
     """Return the logits of a Bernoulli distribution, or the mean of a normal one, of one entry or of many."""
-    of_entries = decoded.distribution if isinstance(decoded, tfd.Independent) else decoded
+    of_entries = decoded
+    while isinstance(of_entries, tfd.Independent):
+        of_entries = of_entries.distribution
     if isinstance(of_entries, tfd.Bernoulli | tfd.ContinuousBernoulli):
         return of_entries.logits_parameter()        # of a distribution that was made from probabilities, too
     if isinstance(of_entries, tfd.Normal | tfd.MultivariateNormalLinearOperator):

@@ -68,7 +68,7 @@ def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
         InputError: a posterior that is not one distribution for each example of a batch, or another prior.
     """
     check_pair(posterior, prior)
-    if posterior.batch_shape.rank not in (1, None):
+    if (posterior.batch_shape + posterior.event_shape).rank not in (2, None):
         raise InputError(f"posterior: expected a distribution for each example, of batch shape [B]; got batch shape "
                          f"{posterior.batch_shape} and event shape {posterior.event_shape}")
     shift = (posterior.mean() - prior.mean()) / prior.stddev()

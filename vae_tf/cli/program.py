@@ -65,17 +65,18 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     """Parse argv into values, the flags of flagfiles and recipes included.
 
     If both --steps and --epochs are given, the last one counts.
-    A flagfile's beta is left out if a --model outside of the file or after that beta names a model without one. Flags
-    that stand in flagfiles alone count as not present, so that effects.check_effects is about the command line.
+    A flagfile's beta is left out if a --model outside of the file names a model without one. Flags that stand in
+    flagfiles alone count as not present, so that effects.check_effects is about the command line.
 
     Raises:
         flags.Error: an unknown flag, a value that does not fit, or something that is no flag.
     """
     outside = {_name(arg) for arg in argv if arg.startswith("-")}
     try:
-        argv = flagfiles.expand(argv)
+        expanded = flagfiles.expand_by_depth(argv)
     except InputError as error:
         raise flags.Error(str(error)) from None
+    argv = [argument for argument, _ in expanded]
     try:
         rest = values(argv)
     except (ValueError, OverflowError) as error:        # from flags of absl's own, such as --logger_levels
@@ -89,9 +90,10 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
         of_absl = str(values.find_module_defining_flag(name)).startswith("absl")
         if not of_absl and name not in outside and f"no{name}" not in outside:
             values[name].present = 0
-    other_model = "model" in outside or last.get("model", 0) > last.get("beta", 0)
-    if other_model and "beta" not in outside and choices.find().models[values.model].default_beta is None:
-        values["beta"].value = None
+    if "model" in last and "beta" in last and choices.find().models[values.model].default_beta is None:
+        depth_of_model, depth_of_beta = (expanded[last[name]][1] for name in ("model", "beta"))
+        if depth_of_model < depth_of_beta:
+            values["beta"].value = None
     return rest
 
 

@@ -45,8 +45,7 @@ def _define_model_flags(group: FlagGroups, known: Choices) -> None:
     group.add_float("beta", None,
                     f"Weight of the KL term{_describe_other_terms(known.models)}; by default "
                     f"{_describe_default_betas(known.models)}. "
-                    "The value in a --flagfile is ignored if a --model beside the file or after it has no beta.",
-                    positive=False)
+                    "If a --model beside a --flagfile has no beta, the value in the file is ignored.", positive=False)
     group.add_integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0 to its value.",
                       lower_bound=0)
 

@@ -1,6 +1,6 @@
 """The datasets: `load(name)` returns a Dataset, and `register` adds one by name."""
 
-import dataclasses
+import copy
 import os
 
 from vae_tf import checks
@@ -36,7 +36,10 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
         if not isinstance(dataset, Dataset):
             raise InputError(f"dataset: expected the loader of {name} to return a data.Dataset; "
                              f"got {checks.describe(dataset)}")
-        return dataset if dataset.name == name else dataclasses.replace(dataset, name=name)
+        if dataset.name != name:
+            dataset = copy.copy(dataset)        # a subclass may have an __init__ of its own
+            object.__setattr__(dataset, "name", name)
+        return dataset
     if str(name).startswith(builders.PREFIX):
         return builders.read_dataset(name, data_dir)
     if not is_path(str(name)):

@@ -74,7 +74,7 @@ class Codes(NamedTuple):
         """Return K names of factors, v1, v2, ... if they have no names; None if there are no factors."""
         if self.factors is None:
             return None
-        return self.factor_names or tuple(f"v{k + 1}" for k in range(self.factors.shape[1]))
+        return self.factor_names or tuple(f"v{k + 1}" for k in range(np.shape(self.factors)[1]))
 
 
 def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
@@ -173,5 +173,5 @@ def _check_stddev(name: str, array: np.ndarray) -> np.ndarray:
     if len(wrong):
         row, column = wrong[0]
         raise InputError(f"{name}: expected numbers above 0; got {stddev[row, column]:g} in row {row}, "
-                         f"column {column}")
+                         f"column {column}" + "; leave it out for codes without a posterior" * (name == "stddev"))
     return stddev

@@ -7,7 +7,7 @@ import math
 import pathlib
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsFloat
 
 import numpy as np
 
@@ -237,7 +237,7 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, Outcome], seed:
     elif why := next((str(each.result) for draw, each in outcomes.items()
                       if isinstance(draw, int) and isinstance(each.result, InputError)), None):
         warnings.warn(f"{name} has no interval, because halves of the rows have no score: {why}", stacklevel=3)
-    if np.ndim(result.parts.get(BOUNDED, ())) == 0:
+    if np.ndim(result.parts.get(BOUNDED, ())) == 0 and isinstance(result.parts[BOUNDED], SupportsFloat):
         bounded = _summarise({draw: float(each.parts[BOUNDED]) for draw, each in drawn.items()
                               if BOUNDED in each.parts})
         more = {f"{BOUNDED}_{of}": np.array(found)

@@ -8,7 +8,7 @@ import numpy as np
 from vae_tf import threads
 from vae_tf.arguments import Bins, Seed
 from vae_tf.kinds import decide
-from vae_tf.metrics.importance import measure_dci, standardise_for, summarise
+from vae_tf.metrics.importance import measure_dci, summarise, tell_apart_for
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
@@ -156,7 +156,7 @@ def _fit_forest(z: np.ndarray, v: np.ndarray, seed: int, depth: int | None = Non
     from sklearn.ensemble import RandomForestClassifier
 
     forest = RandomForestClassifier(TREES, max_depth=depth, max_features=None, random_state=seed)
-    learner = standardise_for(forest).fit(z, v)
+    learner = tell_apart_for(forest, z).fit(z, v)
     return learner, forest.feature_importances_
 
 

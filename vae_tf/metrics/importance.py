@@ -14,6 +14,8 @@ from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
+JOINED = 1e-7           # the distance within which scikit-learn's trees take values for one
+
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
@@ -61,8 +63,8 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[st
 
     Monotone warping of a latent does not change the trees. Their seed decides ties: without a seed, as published, the
     score changes from call to call. The trees are those of sklearn's GradientBoostingClassifier at its defaults, as in
-    disentanglement_lib, of codes brought to mean 0 and standard deviation 1, because they see float32. They take
-    minutes at 10,000 rows; `dci_fast` takes less.
+    disentanglement_lib. They take minutes at 10,000 rows; `dci_fast` takes less. Where float32, which they see, joins
+    values of a latent, they get its ranks.
 
     Args:
         codes: [N, d].
@@ -86,20 +88,35 @@ def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarra
     """Fit boosted trees that predict classes v [N] from codes z [N, d]; with the importance [d] of each latent."""
     from sklearn.ensemble import GradientBoostingClassifier
 
-    learner = standardise_for(GradientBoostingClassifier(random_state=seed)).fit(z, v)
-    return learner, np.abs(learner[-1].feature_importances_)        # rounding makes some zeros negative
+    trees = GradientBoostingClassifier(random_state=seed)
+    learner = tell_apart_for(trees, z).fit(z, v)
+    return learner, np.abs(trees.feature_importances_)      # rounding makes some zeros negative
 
 
-def standardise_for(trees: Any) -> Any:
-    """Return a learner that brings codes to mean 0 and standard deviation 1 for scikit-learn's trees.
+def tell_apart_for(trees: Any, z: np.ndarray) -> Any:
+    """Return a learner with scikit-learn's trees that tells codes apart where they differ, as those of z [N, d].
 
-    Those trees take codes as float32, in which codes far from 0 are all alike and large ones infinite, and they do not
-    tell values apart that differ by less than 1e-7.
+    The trees take codes as float32, and join values that lie within 1e-7 of each other. In a latent of which they would
+    join more than one value in a hundred, ranks among the values of z take the place of the values.
     """
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
+    from sklearn.preprocessing import FunctionTransformer
 
-    return make_pipeline(StandardScaler(), trees)
+    ordered = [np.unique(column) if _would_be_joined(column) else None for column in z.T]
+    if all(values is None for values in ordered):
+        return trees
+
+    def rank(codes: np.ndarray) -> np.ndarray:
+        return np.stack([column if values is None else np.interp(column, values, np.arange(len(values)))
+                         for column, values in zip(codes.T, ordered, strict=True)], 1)
+
+    return make_pipeline(FunctionTransformer(rank), trees)
+
+
+def _would_be_joined(column: np.ndarray) -> bool:
+    with np.errstate(over="ignore"):
+        told_apart = 1 + np.count_nonzero(np.diff(np.unique(column.astype(np.float32))) > JOINED)
+    return bool(told_apart < 0.99 * len(np.unique(column)))
 
 
 def _fit_binned(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[BoostedTrees, np.ndarray]:

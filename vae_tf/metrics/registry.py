@@ -106,7 +106,10 @@ class Metric:
         if not isinstance(result, Result):
             raise InputError(f"{self.name}: expected a metric that returns a metrics.Result; "
                              f"got {type(result).__name__}")
-        score = np.asarray(result.score)        # of a tensor, too
+        try:
+            score = np.asarray(result.score)        # of a tensor, too
+        except ValueError:      # rows of unequal length
+            score = np.empty(0)
         if score.ndim or score.dtype.kind not in "biuf" or np.isnan(score):
             raise InputError(f"{self.name}: expected a score that is a number; got {checks.describe(result.score)}")
         wrong = ({name: part for name, part in result.parts.items() if not _is_plain({name: part})}
@@ -120,11 +123,11 @@ class Metric:
 def _is_plain(part: Any) -> bool:
     """Return whether JSON can hold a part of a Result, once its arrays are lists."""
     if isinstance(part, dict):
-        return all(isinstance(key, str) and _is_plain(each) for key, each in part.items())
+        return all(isinstance(key, str | int) and _is_plain(each) for key, each in part.items())
     if isinstance(part, list | tuple):
         return all(map(_is_plain, part))
     if isinstance(part, np.ndarray | np.generic):
-        return part.dtype.kind in "biufU"
+        return part.dtype.kind in "biufU" or (part.dtype == object and _is_plain(part.tolist()))
     return part is None or isinstance(part, str | int | float)
 
 

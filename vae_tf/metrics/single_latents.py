@@ -78,13 +78,17 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
 
 
 def _tell_apart(codes: np.ndarray, neighbours: int, seed: int) -> np.ndarray:
-    """Return codes [N, d] with noise of 1e-8 standard deviations in latents of which many rows have the same value.
+    """Return codes [N, d] with a little noise in latents of which many rows have the same value.
 
-    Of such rows, scikit-learn takes the same few for the neighbours of all others. The noise has them take turns.
+    Of such rows, scikit-learn takes the same few for the neighbours of all others. The noise has them take turns. Its
+    standard deviation is a thousandth of the least distance between two values, around a median of 0.
     """
-    tied = [np.unique(z, return_counts=True)[1].max() > neighbours for z in codes.T]
-    noise = np.random.default_rng([seed, 1]).standard_normal((len(codes), 1))
-    return codes + 1e-8 * noise * np.where(tied, codes.std(0), 0)
+    noise, found = np.random.default_rng([seed, 1]).standard_normal(len(codes)), codes.astype(np.float64)
+    for j, (values, counts) in enumerate(np.unique(z, return_counts=True) for z in codes.T):
+        if counts.max() > neighbours:
+            distance = np.diff(values).min() if len(values) > 1 else 1.0
+            found[:, j] = (codes[:, j] - np.median(codes[:, j])) + 1e-3 * distance * noise
+    return found
 
 
 def _measure_factor(v: np.ndarray, classify: bool, nearest: Sequence[np.ndarray], test: np.ndarray,
