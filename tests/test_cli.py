@@ -37,10 +37,13 @@ def test_a_model_without_beta_leaves_out_that_of_a_flagfile(tmp_path):
     (tmp_path / "a.flags").write_text("--model=beta_vae\n--beta=0.5\n--latents=3\n")
     recipe = f"--flagfile={tmp_path / 'a.flags'}"
     (tmp_path / "mine.flags").write_text(f"{recipe}\n--model=vae\n")
+    (tmp_path / "model.flags").write_text("--model=vae\n")
     mine = f"--flagfile={tmp_path / 'mine.flags'}"
+    beside = f"--flagfile={tmp_path / 'model.flags'}"
     for argv, beta in [((recipe, "--model=ae"), None), ((recipe, "--model", "vae"), None), ((recipe,), 0.5),
-                       ((mine,), None), ((mine, "--model=beta_vae"), 0.5), ((mine, "--beta=2"), 2),
-                       ((recipe, "--model=full_covariance_vae"), 0.5), ((recipe, "--model=ae", "--beta=2"), 2)]:
+                       ((recipe, beside), None), ((mine,), None), ((mine, "--model=beta_vae"), 0.5),
+                       ((mine, "--beta=2"), 2), ((recipe, "--model=full_covariance_vae"), 0.5),
+                       ((recipe, "--model=ae", "--beta=2"), 2)]:
         values = parse(cli.define_train_flags, *argv)
         assert (values.beta, values.latents) == (beta, 3)
     for lines in (f"{recipe}\n--beta=2\n--model=vae\n", f"{recipe}\n--model=vae\n--beta=2\n"):     # of one file

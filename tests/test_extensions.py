@@ -153,7 +153,8 @@ def test_a_dataset_has_the_name_under_which_it_is_registered(registries):
     mine = data.load("mine")
     assert mine.name == "mine" and data.choose_settings(mine)["latents"] == 3
     data.register("folder", Folder)     # a subclass with an __init__ of its own
-    assert data.load("folder").name == "folder" and isinstance(data.load("folder"), Folder)
+    part = data.load("folder").split("random", "train")
+    assert part.name == "folder" and isinstance(part, Folder) and len(part) == 32
     data.register("none", lambda data_dir, seed: None)
     with pytest.raises(InputError, match=r"dataset: expected the loader of none to return .*; got None"):
         data.load("none")

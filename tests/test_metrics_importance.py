@@ -33,6 +33,8 @@ def test_the_place_and_unit_of_codes_do_not_count_for_trees_of_float32(name):
     scores = [metrics.METRICS[name].measure(metrics.Context(z, factors, score_alone=True)).score
               for z in (codes, 1e39 * (codes + 1e8), np.exp(10 * codes))]
     assert scores[1:] == pytest.approx(2 * scores[:1], abs=1e-6)
+    codes[7, 0] = 1e39
+    assert metrics.METRICS[name].measure(metrics.Context(codes, factors, score_alone=True)).score > 0
 
 
 def test_dci_importance_is_sklearns():

@@ -7,7 +7,7 @@ from codes import EXACT, grid, noisy
 
 from vae_tf import metrics
 from vae_tf.errors import InputError
-from vae_tf.metrics import splitting
+from vae_tf.metrics import single_latents, splitting
 
 
 def test_sap_equals_the_published_protocol():
@@ -55,6 +55,10 @@ def test_equal_codes_take_turns_as_neighbours(levels):
     codes, factors = noisy(2_000)
     steps = np.rint(codes / np.ptp(codes, axis=0) * levels)
     far = np.vstack([steps[:-1], np.full((1, steps.shape[1]), 1e10)])       # one row is an outlier
+    saturated = (1 / (1 + np.exp(-40 * codes.astype(np.float32)))).astype(np.float64)      # many 1.0, and some 1e-20
+    told_apart = single_latents._tell_apart(saturated, 5, 0)
+    assert np.unique(saturated[:, 0], return_counts=True)[1].max() > 100
+    assert np.unique(told_apart[:, 0], return_counts=True)[1].max() < 6
     for z in (steps, steps + 1e9, far):
         scores = [metrics.disentanglement_score(sign * z, factors).score for sign in (1, -1)]
         assert scores[0] == pytest.approx(scores[1], abs=0.01)      # 4 of the 400 test rows

@@ -48,17 +48,9 @@ def describe_recipe(name: str) -> tuple[str, str]:
     return title.removeprefix("# "), costs[0] if costs else "unknown"
 
 
-def expand(arguments: Sequence[str]) -> list[str]:
-    """Return arguments with the flags of files and recipes in the places of --flagfile=FILE and --recipe=NAME.
-
-    Raises:
-        InputError: see `expand_by_depth`.
-    """
-    return [argument for argument, _ in expand_by_depth(arguments)]
-
-
-def expand_by_depth(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()) -> list[tuple[str, int]]:
-    """Return what `expand` does, each argument with the number of files that it stands in.
+def expand(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] = ()
+           ) -> list[tuple[str, tuple[pathlib.Path, ...]]]:
+    """Put the flags of files and recipes in the places of --flagfile=FILE and --recipe=NAME.
 
     A file that is named in a recipe is looked for among the recipes. Any other is looked for from the current folder,
     as absl does, and flags/NAME.flags then among the recipes.
@@ -67,10 +59,13 @@ def expand_by_depth(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] =
         arguments: flags as they are typed; of those on the command line, none after -- is expanded.
         inside: the files that the arguments stand in, outermost first.
 
+    Returns:
+        Each argument, with the files that it stands in.
+
     Raises:
         InputError: there is no such file or recipe, it is no text, or the files name each other too many times.
     """
-    expanded: list[tuple[str, int]] = []
+    expanded: list[tuple[str, tuple[pathlib.Path, ...]]] = []
     files_read = 0
     reading = [(inside, iter(arguments))]       # each file whose flags are not all expanded yet, innermost last
     while reading:
@@ -81,7 +76,7 @@ def expand_by_depth(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] =
             reading.pop()
         elif match is None:
             taken = [argument, *rest] if argument == "--" and not inside else [argument]
-            expanded += [(each, len(inside)) for each in taken]
+            expanded += [(each, inside) for each in taken]
         elif (path := _find_named(match, rest, inside)) is not None:
             files_read += 1
             if files_read > MOST_FILES:
@@ -92,8 +87,8 @@ def expand_by_depth(arguments: Sequence[str], inside: tuple[pathlib.Path, ...] =
 
 
 def read(path: pathlib.Path) -> list[str]:
-    """Return the flags in a file, those of the files that it names included; raises InputError as `expand_by_depth`."""
-    return [argument for argument, _ in expand_by_depth(_read_lines(path), (path,))]
+    """Return the flags in a file, those of the files that it names included; raises InputError as `expand`."""
+    return [argument for argument, _ in expand(_read_lines(path), (path,))]
 
 
 def _find_named(match: re.Match, rest: Iterator[str], inside: tuple[pathlib.Path, ...]) -> pathlib.Path | None:

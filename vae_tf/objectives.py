@@ -56,7 +56,7 @@ def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
     q(z_j|x), so that they differ by the polarised form alone.
 
     Args:
-        posterior: q(z|x), batch shape [B], event shape [d].
+        posterior: q(z|x), batch shape [B] and event shape [d], or batch shape [B, d].
         prior: p(z), batch shape [] or [B], event shape [d].
         threshold: the posterior variance below which a latent is active, in prior variances.
 
@@ -69,8 +69,8 @@ def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
     """
     check_pair(posterior, prior)
     if (posterior.batch_shape + posterior.event_shape).rank not in (2, None):
-        raise InputError(f"posterior: expected a distribution for each example, of batch shape [B]; got batch shape "
-                         f"{posterior.batch_shape} and event shape {posterior.event_shape}")
+        raise InputError(f"posterior: expected a distribution for each example, of batch shape [B] or [B, d]; got "
+                         f"batch shape {posterior.batch_shape} and event shape {posterior.event_shape}")
     shift = (posterior.mean() - prior.mean()) / prior.stddev()
     log_ratio = 2 * tf.math.log(posterior.stddev() / prior.stddev())                     # [B, d]
     active = tf.cast(tf.reduce_mean(tf.exp(log_ratio), 0) < threshold, log_ratio.dtype)  # [d]

@@ -73,7 +73,7 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     """
     outside = {_name(arg) for arg in argv if arg.startswith("-")}
     try:
-        expanded = flagfiles.expand_by_depth(argv)
+        expanded = flagfiles.expand(argv)
     except InputError as error:
         raise flags.Error(str(error)) from None
     argv = [argument for argument, _ in expanded]
@@ -91,8 +91,8 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
         if not of_absl and name not in outside and f"no{name}" not in outside:
             values[name].present = 0
     if "model" in last and "beta" in last and choices.find().models[values.model].default_beta is None:
-        depth_of_model, depth_of_beta = (expanded[last[name]][1] for name in ("model", "beta"))
-        if depth_of_model < depth_of_beta:
+        of_model, of_beta = (expanded[last[name]][1] for name in ("model", "beta"))        # the files they stand in
+        if of_model[:len(of_beta)] != of_beta:
             values["beta"].value = None
     return rest
 

@@ -1,11 +1,10 @@
 """The datasets: `load(name)` returns a Dataset, and `register` adds one by name."""
 
-import copy
 import os
 
 from vae_tf import checks
 from vae_tf.data import arrays, folders, hugging_face
-from vae_tf.data.dataset import SPLITS, Dataset, Factor, check_split, from_arrays, sample_evenly
+from vae_tf.data.dataset import SPLITS, Dataset, Factor, check_split, from_arrays, replace, sample_evenly
 from vae_tf.data.described import describe, describe_examples, has_dark, has_dark_image
 from vae_tf.data.functions import from_function
 from vae_tf.data.registry import DATASETS, choose_settings, is_path, register
@@ -36,10 +35,7 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
         if not isinstance(dataset, Dataset):
             raise InputError(f"dataset: expected the loader of {name} to return a data.Dataset; "
                              f"got {checks.describe(dataset)}")
-        if dataset.name != name:
-            dataset = copy.copy(dataset)        # a subclass may have an __init__ of its own
-            object.__setattr__(dataset, "name", name)
-        return dataset
+        return dataset if dataset.name == name else replace(dataset, name=name)
     if str(name).startswith(builders.PREFIX):
         return builders.read_dataset(name, data_dir)
     if not is_path(str(name)):

@@ -1,5 +1,6 @@
 """The class of all datasets: N examples by index, their factors, and u."""
 
+import copy
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -122,9 +123,9 @@ class Dataset:
             return function and (lambda i: function(taken[i]))
 
         complete = self.complete_grid and len(np.unique(taken)) == self.size
-        return dataclasses.replace(self, size=len(taken), complete_grid=complete, images_at=within(self.images_at),
-                                   factors_at=within(self.factors_at), u_at=within(self.u_at), parts={}, part=None,
-                                   posterior_at=within(self.posterior_at))
+        return replace(self, size=len(taken), complete_grid=complete, images_at=within(self.images_at),
+                       factors_at=within(self.factors_at), u_at=within(self.u_at), parts={}, part=None,
+                       posterior_at=within(self.posterior_at))
 
     def rescale_u(self, low: ArrayLike, high: ArrayLike) -> "Dataset":
         """Return the dataset with u scaled by other bounds, each [|u|], such as those of the training data."""
@@ -137,7 +138,7 @@ class Dataset:
         def rescaled(indices: Array) -> Floats:
             return scale(was_low + (was_high - was_low) * u_at(indices), low, high)
 
-        return dataclasses.replace(self, u_at=rescaled, u_range=(np.asarray(low), np.asarray(high)))
+        return replace(self, u_at=rescaled, u_range=(np.asarray(low), np.asarray(high)))
 
     def choose_split(self, how: str = "auto") -> str:
         """Return how the parts are made: "auto" is "grid" for published parts or a complete grid, else "random".
@@ -186,7 +187,15 @@ class Dataset:
         """Return the dataset of one part; `find_indices` has the arguments and the errors."""
         indices = self.find_indices(part, how, seed)
         taken = self if isinstance(indices, range) and len(indices) == self.size else self.take(indices)
-        return dataclasses.replace(taken, part=Part(part, self.choose_split(how), self.size, indices, seed))
+        return replace(taken, part=Part(part, self.choose_split(how), self.size, indices, seed))
+
+
+def replace(dataset: Dataset, **changes: Any) -> Dataset:
+    """Return a copy with other values of some fields, also of a subclass with an __init__ of its own."""
+    copied = copy.copy(dataset)
+    for name, value in changes.items():
+        object.__setattr__(copied, name, value)
+    return copied
 
 
 def check_split(how: Any) -> str:

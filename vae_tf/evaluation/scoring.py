@@ -7,7 +7,7 @@ import math
 import pathlib
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, SupportsFloat
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -237,15 +237,20 @@ def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, Outcome], seed:
     elif why := next((str(each.result) for draw, each in outcomes.items()
                       if isinstance(draw, int) and isinstance(each.result, InputError)), None):
         warnings.warn(f"{name} has no interval, because halves of the rows have no score: {why}", stacklevel=3)
-    if np.ndim(result.parts.get(BOUNDED, ())) == 0 and isinstance(result.parts[BOUNDED], SupportsFloat):
-        bounded = _summarise({draw: float(each.parts[BOUNDED]) for draw, each in drawn.items()
-                              if BOUNDED in each.parts})
+    if _has_bounded(result):
+        bounded = _summarise({draw: float(each.parts[BOUNDED]) for draw, each in drawn.items() if _has_bounded(each)})
         more = {f"{BOUNDED}_{of}": np.array(found)
                 for of, found in zip(("chance_level", "interval"), bounded, strict=True) if found is not None}
         result = dataclasses.replace(result, parts={**result.parts, **more})
     evaluation.results[name] = result
     evaluation.measured[name] = {"examples": rows, "resamples": sum(isinstance(draw, int) for draw in drawn),
                                  "seed": seed, "seconds": round(seconds, 3)}
+
+
+def _has_bounded(result: metrics.Result) -> bool:
+    """Return whether a part of the score is a number within 0 and 1."""
+    part = np.asarray(result.parts.get(BOUNDED, ()))
+    return part.ndim == 0 and part.dtype.kind in "biuf"
 
 
 def _summarise(found: dict[Draw, float]) -> tuple[float | None, tuple[float, float] | None]:

@@ -15,6 +15,7 @@ from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varyi
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 JOINED = 1e-7           # the distance within which scikit-learn's trees take values for one
+LARGEST = float(np.finfo(np.float32).max)
 
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
@@ -103,11 +104,10 @@ def tell_apart_for(trees: Any, z: np.ndarray) -> Any:
     from sklearn.preprocessing import FunctionTransformer
 
     ordered = [np.unique(column) if _would_be_joined(column) else None for column in z.T]
-    if all(values is None for values in ordered):
-        return trees
 
     def rank(codes: np.ndarray) -> np.ndarray:
-        return np.stack([column if values is None else np.interp(column, values, np.arange(len(values)))
+        return np.stack([np.clip(column, -LARGEST, LARGEST) if values is None
+                         else np.interp(column, values, np.arange(len(values)))
                          for column, values in zip(codes.T, ordered, strict=True)], 1)
 
     return make_pipeline(FunctionTransformer(rank), trees)

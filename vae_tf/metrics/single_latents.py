@@ -81,13 +81,14 @@ def _tell_apart(codes: np.ndarray, neighbours: int, seed: int) -> np.ndarray:
     """Return codes [N, d] with a little noise in latents of which many rows have the same value.
 
     Of such rows, scikit-learn takes the same few for the neighbours of all others. The noise has them take turns. Its
-    standard deviation is a thousandth of the least distance between two values, around a median of 0.
+    standard deviation is a thousandth of the least distance between two values, and 1,000 roundings at least.
     """
     noise, found = np.random.default_rng([seed, 1]).standard_normal(len(codes)), codes.astype(np.float64)
     for j, (values, counts) in enumerate(np.unique(z, return_counts=True) for z in codes.T):
         if counts.max() > neighbours:
             distance = np.diff(values).min() if len(values) > 1 else 1.0
-            found[:, j] = (codes[:, j] - np.median(codes[:, j])) + 1e-3 * distance * noise
+            around = codes[:, j] - np.median(codes[:, j])
+            found[:, j] = around + np.maximum(1e-3 * distance, 1e3 * np.spacing(np.abs(around))) * noise
     return found
 
 
