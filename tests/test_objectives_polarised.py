@@ -54,7 +54,7 @@ def test_delta_kl_of_a_posterior_that_is_the_prior_is_0():
 def test_the_polarised_kl_is_that_of_a_batch():
     """It took the latents of a posterior without a batch for examples."""
     q = distributions.diagonal_normal(tf.zeros(2), tf.zeros(2))
-    with pytest.raises(InputError, match=r"^posterior: expected [^\n]* batch shape \[B\] or [^\n]*; got batch shape \(\) and "):
+    with pytest.raises(InputError, match=r"^posterior: expected [^\n]* or \[B, d\]; got batch shape \(\) and "):
         objectives.polarised_kl(q, distributions.standard_normal(2))
     mean, stddev = tf.constant([[1.0, 0.5], [2.0, -1.0], [0.0, 3.0]]), tf.constant([0.1, 0.7])
     one, other = (objectives.polarised_kl(*pair) for pair in (
