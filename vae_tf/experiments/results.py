@@ -101,7 +101,10 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
 
 
 def _drop_copies(folder: pathlib.Path, read: dict[pathlib.Path, Result]) -> dict[pathlib.Path, Result]:
-    """Return results by path, one of each run, with a warning for others: that at the place where `write` puts it."""
+    """Return the results by path, one of each run; a warning names each further file of a run.
+
+    Of the files of a run, the one that lies where `write` puts it is kept, or else the first.
+    """
     kept: dict[tuple[Any, ...], pathlib.Path] = {}
     for path, result in sorted(read.items(), key=lambda each: each[0] != folder / name_file(each[1])):
         first = kept.setdefault((name_file(result), result["numerics"], _get_fingerprint(result)), path)

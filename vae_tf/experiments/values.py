@@ -71,7 +71,7 @@ def explain_not_comparable(table: Table, cell: Cell, name: str, of: Of) -> str |
 
 
 def _read_parts(table: Table, cell: Cell, name: str, of: Of) -> list[dict[str, list[Any]]]:
-    """Return the values by seed, of each column of a cell's row, of each part of over_largest."""
+    """Return, for each part of over_largest, the values by seed of each column of the cell's row."""
     metric = table.get_metric(cell, name)
     raw = [dataclasses.replace(metric, read=f"{metric.read.rpartition('.')[0]}.{part}") for part in metric.over_largest]
     return [{other.column: [results.read_value(result, each) for result in of(other)]

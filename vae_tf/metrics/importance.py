@@ -95,7 +95,7 @@ def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarra
 
 
 def tell_apart_for(trees: Any, z: np.ndarray) -> Any:
-    """Return a learner with scikit-learn's trees that tells codes apart where they differ, as those of z [N, d].
+    """Return a learner that gives codes to scikit-learn's trees in a form in which codes that differ stay apart.
 
     The trees take codes as float32, and join values that lie within 1e-7 of each other. In a latent of which they would
     join more than one value in a hundred, ranks among the values of z take the place of the values.
