@@ -62,3 +62,25 @@ def each_test_leaves_the_environment_as_it_was():
     """tf2onnx turns TensorFlow's logs on, which programs started by later tests would print."""
     with mock.patch.dict(os.environ):
         yield
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """The tables, the results and the page of experiments; the tables are in place of the papers'."""
+    for name in ("tables", "results"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr("vae_tf.experiments.tables.FOLDER", tmp_path / "tables")
+    return tmp_path / "tables", tmp_path / "results", tmp_path / "docs" / "results.md"
+
+
+@pytest.fixture
+def registries():
+    """The registries, which are afterwards as they were."""
+    from vae_tf import data, metrics, models, networks
+
+    kept = (models.MODELS, data.DATASETS, networks.NETWORKS, metrics.METRICS)
+    before = [dict(registry) for registry in kept]
+    yield kept
+    for registry, content in zip(kept, before, strict=True):
+        registry.clear()
+        registry.update(content)

@@ -1,0 +1,86 @@
+"""What a table claims, and whether its results bear it out."""
+
+import re
+
+import pytest
+from page_cases import CELLS, entries, result, table, written
+
+from vae_tf.errors import InputError
+from vae_tf.experiments.summaries import Summary
+
+
+def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(places):
+    table(places[0], CELLS)
+    short = [result(1, 0, 0.7, steps=5_000), result(2, 0, 0.5, steps=5_000), result(3, 0, 0.8, steps=5_000)]
+    text = written(places, short)
+    assert entries(text, "DtO")[0] == "**0.70**<br>paper 0.20 ± 0.05: neither<br>1 seed, 5,000 of 15,625 steps"
+    assert "DtO:<br>Data: one 0.70, then two 0.50, three 0.80 | does not hold after shortened training |" in text
+    assert "Data, three: 0.80 | holds so far after shortened training |" in text
+    text = written(places, [result(2, 0, 0.5)])       # "two" was trained on; the others were not
+    assert entries(text, "DtO")[0] == "**0.70**<br>paper 0.20 ± 0.05: same order<br>1 seed, 5,000 of 15,625 steps"
+    assert entries(text, "DtO")[1].startswith("**0.50**<br>paper 0.30 ± 0.01: outside, order not known<br>")
+    assert ("DtO:<br>Data: trained for different shares of their length (one 0.32, two 1, three 0.32) | cannot be told"
+            in text)
+    assert "Data, two: 0.50<br>Data, three: 0.80 | holds so far after shortened training |" in text
+
+
+def test_a_wrong_order_is_neither_and_a_claim_that_fails_says_so(places):
+    table(places[0], CELLS)
+    text = written(places, [result(1, 0, 0.7), result(2, 0, 0.5), result(3, 0, 2.0)])
+    assert [re.search(r": ([a-z ]+)<br>1 seed", each)[1] for each in entries(text, "DtO")[:3]] == [
+        "neither", "neither", "same order"]
+    assert text.count("| does not hold |") == 2
+
+
+def test_a_claim_about_what_the_models_lack_cannot_be_told(places):
+    path = places[0] / "some_table.toml"
+    table(places[0], CELLS[:1], more='\n[[checks]]\nsays = "It is below 1."\nmetric = "dto"\nhigh = 1\n')
+    assert "| It is below 1. |  | not run |" in written(places)
+    path.write_text(path.read_text().replace("metrics.dto.score", "polarised_regime.passive.score"))
+    lacking = {**result(1, 0, 0.2), "polarised_regime": {"passive": {"skipped": "no latent is passive"}}}
+    assert "| It is below 1. | DtO:<br>no score (no latent is passive) | cannot be told |" in written(places, [lacking])
+
+
+def test_a_claim_needs_scores_of_half_of_the_seeds(tmp_path):
+    read = table(tmp_path, CELLS)
+    order, bound = read.checks
+    dead = [result(2, seed, 0.5, state="dead") for seed in range(2)]
+    for alive, told in (([result(2, 2, 0.5)], False), ([result(2, 2, 0.5), result(2, 3, 0.5)], True)):
+        summary = Summary(read, [result(1, 0, 0.2), result(3, 0, 0.8), *dead, *alive])
+        for check in (order, bound):
+            line = "; ".join(summary.check(check)[1])
+            assert ("no score in 2 of 3 runs (no latent says anything about x)" in line) == (not told)
+            assert ("0.50" in line) == told
+
+
+def test_an_order_names_the_means_that_seeds_could_turn_round(tmp_path):
+    read = table(tmp_path, CELLS)
+    found = [result(1, 0, 0.2), result(1, 1, 0.4), result(3, 0, 0.8), result(3, 1, 0.9)]     # 0.3 +- 0.1
+    near, far = ([result(2, 0, mean - 0.1), result(2, 1, mean + 0.1)] for mean in (0.57, 0.59))     # +- 0.1
+    said = "; less than two standard errors apart: one and two"
+    for more, named in ((near, True), (far, False), ([result(2, 0, 0.31)], False)):     # two errors are 0.283
+        state, (line,) = Summary(read, [*found, *more]).check(read.checks[0])
+        assert state == "holds" and line.endswith(said) == named and ("standard errors" in line) == named
+
+
+def test_an_order_with_dead_models_says_so(tmp_path):
+    read = table(tmp_path, CELLS)
+    order = read.checks[0]
+    dead = [result(2, seed, 0.5, state="dead") for seed in range(2)]
+    state, lines = Summary(read, [result(1, 0, 0.2), result(3, 0, 0.8), *dead]).check(order)
+    assert state == "holds so far" and "then three 0.80; two no score (no latent says anything about x)" in lines[0]
+    state, lines = Summary(read, [result(1, 0, 0.2), *dead]).check(order)
+    assert state == "cannot be told" and "two no score (no latent says anything about x)" in lines[0]
+    assert Summary(read, [result(1, 0, 0.2)]).check(order) == ("not run", [])
+
+
+@pytest.mark.parametrize(("entry", "message"), [
+    ('metric = "dto"', "checks[0]: expected bounds (low, high, or both), or groups of columns in `rising`"),
+    ('metric = "dto"\nhigh = 1\nrising = [["one"]]', "expected bounds"),
+    ('metric = "dto"\nrising = ["one"]', "checks[0].rising: expected lists of columns"),
+    ('metric = "dto"\nrising = [["one"], ["five"]]', "checks[0].columns: expected one of one, two"),
+    ('metric = "mig"\nlow = 0', "checks[0].metric: expected one of dto, score, words; got 'mig'"),
+    ('metric = "dto"\nlow = "much"', "checks[0].low: expected a number; got 'much'")])
+def test_a_claim_that_cannot_be_checked_is_refused(tmp_path, entry, message):
+    with pytest.raises(InputError, match=re.escape(message)):
+        table(tmp_path, CELLS, more=f'\n[[checks]]\nsays = "It is so."\n{entry}\n')
