@@ -132,13 +132,6 @@ def test_another_name_asks_for_the_same_metric(registered):
         metrics.register(needs=("codes",), meaning="a toy", name="ima_contrast")(lambda codes: None)
 
 
-def test_codes_are_scored_without_tensorflow():
-    script = ("import sys, numpy as np\nfrom vae_tf import evaluation, metrics\n"
-              "evaluation.score(evaluation.Codes(np.eye(50)), ['active_units'])\n"
-              "metrics.check_names(['dto', 'linear_optimum'])\nassert 'tensorflow' not in sys.modules")
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
-
-
 @pytest.mark.parametrize(("options", "message"), [
     ({"needs": ()}, "needs: expected the name of something to look at; got none"),
     ({"needs": ("pixels",)}, r"needs: expected names of codes, factors, .*; got 'pixels'"),

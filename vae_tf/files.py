@@ -55,6 +55,23 @@ def read_bytes(path: str | os.PathLike, largest: int) -> bytes:
         return file.read(size)      # a larger number would be allocated before anything is read
 
 
+@contextlib.contextmanager
+def make_folder(folder: pathlib.Path) -> Iterator[None]:
+    """Make a folder where there is none; in the end what was made is removed again if nothing is in it.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        for path in made:
+            with contextlib.suppress(OSError):      # it is not empty
+                path.rmdir()
+
+
 def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
     """Write a file that appears whole or not at all: it is written beside its place and then renamed.
 

@@ -41,7 +41,6 @@ def _is_number(value: Any) -> bool:
 
 
 TEXT = Kind("text", lambda value: isinstance(value, str))
-TRUTH = Kind("true or false", lambda value: isinstance(value, bool))
 WHOLE = Kind("a whole number", _is_whole)
 COUNT = Kind("a whole number, 0 or more", lambda value: _is_whole(value) and value >= 0)
 SIZE = Kind("a whole number, 1 or more", lambda value: _is_whole(value) and value >= 1)

@@ -41,14 +41,8 @@ def make_folder(folder: pathlib.Path) -> Iterator[None]:
         check_path(folder)
     except InputError as error:
         raise InputError(f"folder: {error}") from None
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
+    with files.make_folder(folder):
         yield
-    finally:
-        for path in made:
-            with contextlib.suppress(OSError):      # it is not empty
-                path.rmdir()
 
 
 def prune(newest: pathlib.Path, keep: int) -> None:

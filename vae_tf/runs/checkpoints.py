@@ -12,7 +12,7 @@ import numpy as np
 from vae_tf import files
 from vae_tf.data import npz
 from vae_tf.errors import InputError
-from vae_tf.runs.config import Config, PathLike, digest_config, list_digests, read_config
+from vae_tf.runs.config import Config, PathLike, digest_config, read_config
 from vae_tf.runs.history import REMEDY, HistoryRow, digest_history, read_history, write_history
 
 KEPT = 2
@@ -53,19 +53,19 @@ def save(run: pathlib.Path, step: int, state: Mapping[str, Any], history: Sequen
         content[TOGETHER] = [digest_config(read_config(each)) for each in together]
     files.write_whole(run / "checkpoints" / f"{step:09d}.npz",
                       lambda file: np.savez(file, **content))       # type: ignore[arg-type]
-    _prune(run, step, list_digests(config))
+    _prune(run, step, digest_config(config))
 
 
-def _prune(run: pathlib.Path, step: int, digests: Sequence[str]) -> None:
+def _prune(run: pathlib.Path, step: int, digest: str) -> None:
     found = find_checkpoints(run)
     kept, rest = [step], []
     for other, path in found.items():
-        if other < step and len(kept) < KEPT and _find_problem(path, other, digests) is None:
+        if other < step and len(kept) < KEPT and _find_problem(path, other, digest) is None:
             kept.append(other)
         elif other != step:
             rest.append(other)
     for other in rest if len(kept) == KEPT else ():
-        problem = _find_problem(found[other], other, digests)
+        problem = _find_problem(found[other], other, digest)
         if problem == DAMAGED or (problem is None and other < step):
             try:
                 found[other].unlink(missing_ok=True)
@@ -94,8 +94,8 @@ def find_checkpoints(run: PathLike) -> dict[int, pathlib.Path]:
 
 def find_newest(run: PathLike) -> pathlib.Path | None:
     """Return the path of a run's newest whole checkpoint, or None."""
-    digests = list_digests(read_config(run))
-    return next((path for step, path in find_checkpoints(run).items() if _find_problem(path, step, digests) is None),
+    digest = digest_config(read_config(run))
+    return next((path for step, path in find_checkpoints(run).items() if _find_problem(path, step, digest) is None),
                 None)
 
 
@@ -115,7 +115,7 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
             read; or the history is not the one that the checkpoint was written with.
     """
     kept = [find_checkpoints(run) for run in runs]
-    digests = [list_digests(config) for config in (configs or map(read_config, runs))]
+    digests = [digest_config(config) for config in (configs or map(read_config, runs))]
     problems = {}
     for step in [step for step in kept[0] if all(step in each for each in kept)]:
         states = []
@@ -138,12 +138,12 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
     return 0, None, [[] for _ in runs]
 
 
-def _were_killed_at_first(kept: Sequence[Mapping[int, pathlib.Path]], digests: Sequence[Sequence[str]]) -> bool:
+def _were_killed_at_first(kept: Sequence[Mapping[int, pathlib.Path]], digests: Sequence[str]) -> bool:
     """Return whether these runs, training as one, were killed between their first checkpoints: some have no other.
 
     Args:
         kept: the checkpoints of each run, {step: path}.
-        digests: what each run may be called.
+        digests: what each run is called.
     """
     if not all(len(each) <= 1 for each in kept) or len({step for each in kept for step in each}) > 1:
         return False
@@ -153,8 +153,7 @@ def _were_killed_at_first(kept: Sequence[Mapping[int, pathlib.Path]], digests: S
                 together = _read(path, step, own).get(TOGETHER)
             except _Unfit:
                 return False
-            if together is None or together.shape != (len(kept),) or not all(
-                    one in names for one, names in zip(map(str, together), digests, strict=True)):
+            if together is None or together.shape != (len(kept),) or [*map(str, together)] != [*digests]:
                 return False
     return True
 
@@ -162,9 +161,9 @@ def _were_killed_at_first(kept: Sequence[Mapping[int, pathlib.Path]], digests: S
 def _read_history_of(run: pathlib.Path, step: int, state: State) -> list[HistoryRow]:
     """Return the rows of a run up to its checkpoint, which says whether they are still those of then."""
     rows, path = read_history(run, step), run / "history.csv"
-    known = state.pop(HISTORY, None)
+    known = str(state.pop(HISTORY))
     state.pop(TOGETHER, None)
-    if known is None or str(known) == digest_history(rows):
+    if known == digest_history(rows):
         return rows
     if path.exists():
         raise InputError(f"{path}: the rows up to step {step} are not those that the checkpoint was written with; "
@@ -173,22 +172,22 @@ def _read_history_of(run: pathlib.Path, step: int, state: State) -> list[History
     return []
 
 
-def _find_problem(path: pathlib.Path, step: int, digests: Sequence[str]) -> str | None:
+def _find_problem(path: pathlib.Path, step: int, digest: str) -> str | None:
     """Return what keeps a checkpoint from being used, None if nothing does."""
     try:
-        _read(path, step, digests)
+        _read(path, step, digest)
     except (_Unfit, InputError) as error:
         return str(error)
     return None
 
 
-def _read(path: pathlib.Path, step: int, digests: Sequence[str]) -> State:
+def _read(path: pathlib.Path, step: int, digest: str) -> State:
     """Return the state that a checkpoint holds.
 
     Args:
         path: the path of the checkpoint.
         step: the step that its name says.
-        digests: what the run that wrote it may be called.
+        digest: what the run that wrote it is called.
 
     Raises:
         _Unfit: the checkpoint cannot be used.
@@ -205,24 +204,23 @@ def _read(path: pathlib.Path, step: int, digests: Sequence[str]) -> State:
             raise InputError(f"{path} cannot be read ({error.strerror}); expected a checkpoint; "
                              "--restart starts over in a new folder") from None
         raise _Unfit(NO_FILE) from None
-    told = {name: state.pop(name, None) for name in (RUN, FORMAT, STEP)}
-    return _check(path, state, told, step, digests)
+    if not {RUN, FORMAT, STEP, HISTORY} <= set(state):
+        raise _Unfit(DAMAGED)
+    told = {name: state.pop(name) for name in (RUN, FORMAT, STEP)}
+    return _check(path, state, told, step, digest)
 
 
-def _check(path: pathlib.Path, state: State, told: State, step: int, digests: Sequence[str]) -> State:
+def _check(path: pathlib.Path, state: State, told: State, step: int, digest: str) -> State:
     """Return a state after checking what its checkpoint tells of itself; raises as `_read` does."""
     try:
-        run = None if told[RUN] is None else str(told[RUN])
-        written_in, written_at = (None if told[name] is None else int(told[name]) for name in (FORMAT, STEP))
+        written_in, written_at = int(told[FORMAT]), int(told[STEP])
     except (TypeError, ValueError):
         raise _Unfit(DAMAGED) from None
-    if run is None:
-        raise _Unfit(DAMAGED)
-    if run not in digests:
+    if str(told[RUN]) != digest:
         raise _Unfit(FOREIGN)
-    if (written_in or 1) > NEWEST_FORMAT:
+    if written_in > NEWEST_FORMAT:
         raise InputError(f"{path}: format {written_in} is of a newer vae_tf, this one reads {NEWEST_FORMAT}; "
                          "install the newer one, or --restart starts over in a new folder")
-    if written_at is not None and written_at != step:
+    if written_at != step:
         raise _Unfit(MISPLACED)
     return state

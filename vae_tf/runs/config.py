@@ -12,8 +12,7 @@ PathLike = str | pathlib.Path
 Config = Mapping[str, Any]      # a configuration as JSON has it
 
 # The entries that may change while a run stays the same: its length, and the name of data that are known by content.
-# The first are left out of what a checkpoint says of its run; earlier versions left out the others.
-LEFT_OUT = (("steps", "dataset"), ("steps",), ("steps", "data_fingerprint"))
+LEFT_OUT = ("steps", "dataset")
 
 
 def write_config(run: PathLike, config: Config) -> None:
@@ -46,18 +45,9 @@ def compare_config(run: PathLike, config: Config) -> dict[str, tuple[Any, Any]]:
 
 
 def digest_config(config: Config) -> str:
-    """Return a digest of a configuration, which tells runs apart; "" for an empty one."""
-    return list_digests(config)[0]
-
-
-def list_digests(config: Config) -> list[str]:
-    """Return the digests by which checkpoints may say that they are of a configuration, today's first."""
-    return [_digest({name: value for name, value in config.items() if name not in left_out}) if config else ""
-            for left_out in LEFT_OUT]
-
-
-def _digest(entries: Config) -> str:
-    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
+    """Return a digest of a configuration, by which a checkpoint tells its run; "" for an empty one."""
+    entries = {name: value for name, value in config.items() if name not in LEFT_OUT}
+    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest() if config else ""
 
 
 def list_first_to_last(runs: Sequence[PathLike], file: str = "") -> str:

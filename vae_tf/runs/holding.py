@@ -25,14 +25,12 @@ def hold(run: pathlib.Path, wait: bool = False) -> Iterator[None]:
     Raises:
         InputError: another process holds the folder.
     """
-    made = [folder for folder in (run, *run.parents) if not folder.exists()]
-    run.mkdir(parents=True, exist_ok=True)
-    status = os.stat(run)
-    place = (status.st_dev, status.st_ino)
-    if place in _held:
-        yield
-        return
-    try:
+    with files.make_folder(run):
+        status = os.stat(run)
+        place = (status.st_dev, status.st_ino)
+        if place in _held:
+            yield
+            return
         with files.hold_lock(run / files.LOCK, wait) as held:
             if held is False:
                 raise InputError(f"{run}: another process trains in this folder; wait until it has ended, or give this "
@@ -44,7 +42,3 @@ def hold(run: pathlib.Path, wait: bool = False) -> Iterator[None]:
                 yield
             finally:
                 _held.discard(place)
-    finally:
-        for folder in made:         # only now, as the lock is a file in it
-            with contextlib.suppress(OSError):      # it is not empty
-                folder.rmdir()
