@@ -11,6 +11,7 @@ import pytest
 from commands import parse, run_evaluate, run_train
 
 from vae_tf import cli, configured, data, devices, export, training
+from vae_tf.configuration import Settings
 from vae_tf.configured import fitting
 from vae_tf.errors import InputError
 
@@ -69,6 +70,12 @@ def test_an_export_is_trained_further(folder):
     os.rename("exported/first/1", "exported/first/2")
     with pytest.raises(InputError, match="--init_from: exported/first/1 there, exported/first/2 now"):
         run_train(*FURTHER, "--steps=3")
+
+
+def test_a_default_name_is_one_that_an_export_can_have():
+    config, _ = configure(dataset="circles")
+    config = dataclasses.replace(config, dataset="tfds:shapes3d[label_shape,value_scale]")
+    assert configured.choose_name({"": config}, Settings()) == f"{config.model}_tfds:shapes3d-label_shape,value_scale"
 
 
 def test_what_cannot_be_trained_further_is_one_line(folder):

@@ -12,6 +12,8 @@ from vae_tf.errors import InputError
 from vae_tf.export import versions
 
 SHOWN = 200     # characters of a setting that an error shows
+# What takes the place of the characters of a dataset's name that the name of an export cannot have.
+INSTEAD = str.maketrans({"[": "-", "]": None, "\\": "-"})
 
 
 def choose_name(configs: Mapping[str, Configuration], settings: Settings) -> str:
@@ -21,7 +23,8 @@ def choose_name(configs: Mapping[str, Configuration], settings: Settings) -> str
         InputError: no folder can have such a name.
     """
     config = next(iter(configs.values()))
-    name = settings.name or f"{config.model}_{pathlib.Path(config.dataset).stem}"
+    suited = pathlib.Path(config.dataset).stem.translate(INSTEAD)
+    name = settings.name or f"{config.model}_{suited}"
     if name.startswith(".") or "/" in name or not name.isprintable():
         raise InputError("--name: expected a folder's name of printable characters that does not begin with a dot; got "
                          f"{name!r}")
