@@ -6,6 +6,7 @@ import pytest
 from absl import flags
 
 from vae_tf import cli, models
+from vae_tf.cli import training_request
 from vae_tf.configuration import SETTINGS, Configuration
 from vae_tf.errors import InputError
 
@@ -45,7 +46,7 @@ def test_a_configuration_does_not_change():
 def test_every_flag_is_of_the_configuration_or_of_the_settings():
     values = flags.FlagValues()
     groups = cli.define_train_flags(values)
-    fields = {field.name for field in dataclasses.fields(Configuration)} - {"options", "data_fingerprint", "keras"}
+    fields = {field.name for field in dataclasses.fields(Configuration)} - {*training_request.WITHOUT_FLAG}
     asked = [name for names in groups.values() for name in names]
     assert sorted(asked) == sorted({*fields, *SETTINGS, *models.list_options()})
     assert len(asked) == len(fields) + len(SETTINGS) + len(models.list_options())

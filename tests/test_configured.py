@@ -65,11 +65,21 @@ def test_an_export_is_trained_further(folder):
     np.testing.assert_allclose(second.encode(x, u)["mean"], mean, atol=1e-3)
     assert np.abs(anew.posterior(x, u).mean() - mean).max() > 1e-3
 
+    # A run of before configurations knew the first weights goes on, and knows them from then on.
+    path = folder / "runs/second/config.json"
+    before = json.loads(path.read_text())
+    path.write_text(json.dumps({name: entry for name, entry in before.items() if name != "init_from_weights"}))
     run_train(*FURTHER, "--steps=2", "--keep_versions=1")      # goes on, though a flag is new
     assert os.listdir("exported/second") == ["2"]
+    assert json.loads(path.read_text()) == {**before, "steps": 2}
+    assert first.card["weights_sha256"].startswith(before["init_from_weights"])
+
     os.rename("exported/first/1", "exported/first/2")
     with pytest.raises(InputError, match="--init_from: exported/first/1 there, exported/first/2 now"):
         run_train(*FURTHER, "--steps=3")
+    shutil.copytree("exported/second/2", "exported/first/1")
+    with pytest.raises(InputError, match="--init_from: exported/first/1 holds other weights than those that the run"):
+        run_train(*FURTHER[1:], "--init_from=exported/first/1", "--steps=3")
 
 
 def test_a_default_name_is_one_that_an_export_can_have():

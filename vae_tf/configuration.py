@@ -51,6 +51,7 @@ class Configuration:
         jacobian_penalty: a key of penalties.PENALTIES, or "none".
         jacobian_weight: what the penalty is multiplied with in the loss.
         jacobian_examples: the number of a batch's examples at which the penalty is computed.
+        init_from_weights: the start of the checksum of the weights in `init_from`; None if its card has none.
     """
 
     model: str
@@ -84,6 +85,7 @@ class Configuration:
     jacobian_penalty: str = dataclasses.field(default="none", metadata={ONLY_WHERE_SET: True})
     jacobian_weight: float = dataclasses.field(default=1.0, metadata={ONLY_WHERE_SET: True})
     jacobian_examples: int = dataclasses.field(default=16, metadata={ONLY_WHERE_SET: True})
+    init_from_weights: str | None = dataclasses.field(default=None, metadata={ONLY_WHERE_SET: True})
 
     def as_json(self) -> dict[str, Any]:
         """Return what config.json and an export's card hold: an entry per field and per option of the models."""

@@ -17,7 +17,8 @@ from vae_tf.configuration import SETTINGS, Configuration, Settings
 from vae_tf.errors import InputError
 
 # Fields of a configuration that no flag gives.
-OF_DATA = ("data_fingerprint", "keras", "options")
+WITHOUT_FLAG = ("data_fingerprint", "keras", "options", "init_from_weights")
+CHECKSUM = 16       # hexadecimal digits of a checksum that tell weights apart
 
 
 def read_settings(flags: FlagValues) -> Settings:
@@ -74,7 +75,7 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
     """
     check_train_flags(flags)
     given: dict[str, Any] = {field.name: flags[field.name].value for field in dataclasses.fields(Configuration)
-                             if field.name not in OF_DATA}
+                             if field.name not in WITHOUT_FLAG}
     suited = {**data.choose_settings(dataset), **_read_init_from(given)}
     if flags.epochs is not None:
         suited["steps"] = _count_steps(flags.epochs, len(dataset), flags.batch_size)
@@ -115,7 +116,7 @@ def _count_steps(epochs: float, examples: int, batch_size: int) -> int:
 
 
 def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
-    """Return what the export that --init_from names says of the model; `given` gets the export's version.
+    """Return what the export that --init_from names says of the model; `given` gets its version and weights.
 
     Raises:
         InputError: there is no such export.
@@ -124,6 +125,7 @@ def _read_init_from(given: dict[str, Any]) -> dict[str, Any]:
         return {}
     path, card = find_export("--init_from", given["init_from"], export.TRAINED_FURTHER)
     given["init_from"], recipe = str(path), card["recipe"]
+    given["init_from_weights"] = card.get("weights_sha256", "")[:CHECKSUM] or None
     if recipe["network"] not in networks.NETWORKS:
         raise InputError(f"--init_from: expected an export with a network of {', '.join(networks.NETWORKS)}; "
                          f"{given['init_from']} has {recipe['network']!r}; go on with it in Python, or name the "

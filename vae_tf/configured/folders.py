@@ -58,6 +58,11 @@ def choose_run_folder(config: Configuration, settings: Settings, name: str) -> p
             raise InputError(f"--{flag}: {error}") from None
     _check_length(run_dir, config)
     changed = _leave_out_same_data(run_dir, config, runs.compare_config(run_dir, config.as_json()))
+    was, now = changed.pop("init_from_weights", (None, None))
+    if was and now and not changed:
+        raise InputError(f"--init_from: {config.init_from} holds other weights than those that the run in {run_dir} "
+                         f"began with (checksum {was[:8]} there, {now[:8]} now); go on with those weights, or give "
+                         "this run a --name, or --restart to start over in a new folder")
     if changed:
         listed = "; ".join(f"--{name}: {_show(was)} there, {_show(now)} now" for name, (was, now) in changed.items())
         raise InputError(f"{run_dir} holds a run with another configuration ({listed}); "
