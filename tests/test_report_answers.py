@@ -141,7 +141,12 @@ def test_the_history_is_that_of_the_models_own_run(tmp_path):
     assert report.find_history(model, {"recipe": recipe, "steps": 2}) == []         # of a run without a configuration
     (run / "config.json").write_text('{"model": "vae", "seed": 0, "steps": 3}')
     assert report.find_history(model, {"recipe": recipe, "steps": 2}) == rows[:2]
-    assert report.find_history(model, {"recipe": {**recipe, "seed": 1}, "steps": 2}) == []
+    for other in ({"seed": 1}, {"learning_rate_schedule": "cosine"}):
+        assert report.find_history(model, {"recipe": {**recipe, **other}, "steps": 2}) == []
+    (run / "config.json").write_text('{"model": "vae", "seed": 0, "steps": 3, "learning_rate_schedule": "cosine"}')
+    assert report.find_history(model, {"recipe": recipe, "steps": 2}) == []
+    (run / "config.json").write_text('{"model": "vae", "optimizer": "adam", "seed": 0, "steps": 3}')
+    assert report.find_history(model, {"recipe": recipe, "steps": 2}) == rows[:2]   # of Keras' loops: no optimizer
     (run / "history.csv").write_text("step,loss\n1,x\n")
     assert report.find_history(model, {"recipe": recipe, "steps": 2}) == []
 

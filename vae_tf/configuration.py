@@ -124,6 +124,9 @@ def _make_schema() -> schemas.Schema:
 
 # What config.json and the recipe of a card hold; entries besides these are options of models.
 SCHEMA = _make_schema()
+# The values of the entries that are written only where they differ from them.
+DEFAULTS = {field.name: field.default for field in dataclasses.fields(Configuration)
+            if ONLY_WHERE_SET in field.metadata}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import runs
+from vae_tf import configuration, runs
 from vae_tf.errors import InputError
 
 FEWEST = 20             # rows of a history by which convergence is judged
@@ -26,18 +26,19 @@ def find_history(path: pathlib.Path, card: Mapping[str, Any]) -> list[dict[str, 
     """Return the history of an exported model from the folder of its run; empty if the run is not found.
 
     The run is looked for as `runs/NAME` beside the folder of exports and in the working folder. One with another
-    configuration than the model's card is not taken.
+    configuration than the model's card is not taken. The card of a model that Keras' own loops have trained lacks
+    settings that every run writes; these are not compared.
 
     Args:
         path: the folder of the model, exported/NAME/VERSION.
         card: its card.
     """
-    path, recipe = path.absolute(), card.get("recipe", {})
+    path, recipe = path.absolute(), {**configuration.DEFAULTS, **card.get("recipe", {})}
     for folder in dict.fromkeys((path.parents[1].parent / "runs", pathlib.Path("runs").absolute())):
         run = folder / path.parent.name
         try:
             config = runs.read_config(run)
-            if config and all(recipe.get(key) == value for key, value in config.items()
+            if config and all(recipe.get(key) == value for key, value in {**configuration.DEFAULTS, **config}.items()
                               if key in recipe and key not in ("steps", "dataset")):
                 return runs.read_history(run, recipe.get("steps", card["steps"]))     # it may have stopped early
         except (InputError, OSError):       # a damaged run says nothing of the model
