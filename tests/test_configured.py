@@ -54,7 +54,7 @@ def test_what_the_flags_leave_open_and_the_weights_are_those_of_the_export(folde
     np.testing.assert_allclose(model(x, u), first.reconstruct(x, u)["mean"], rtol=1e-4, atol=1e-6)
 
 
-def test_an_export_is_trained_further(folder):
+def test_an_export_is_trained_further(folder, trained):
     first, second = (export.load(f"exported/{name}") for name in ("first", "second"))
     config, dataset = configure("--init_from=exported/first")
     anew = configured.build_model(dataclasses.replace(config, init_from=None), dataset)
@@ -64,6 +64,11 @@ def test_an_export_is_trained_further(folder):
     # Adam moves no weight by more than the learning rate in a step.
     np.testing.assert_allclose(second.encode(x, u)["mean"], mean, atol=1e-3)
     assert np.abs(anew.posterior(x, u).mean() - mean).max() > 1e-3
+
+    of_first, of_second = export.list_trainings(first.card), export.list_trainings(second.card)
+    assert of_second[1:] == of_first and of_second[0]["dataset"] == str(trained / "other.npz")
+    unknown = {name: entry for name, entry in second.card.items() if name != "trained_before"}
+    assert [each["dataset"] for each in export.list_trainings(unknown)] == [of_second[0]["dataset"], ""]
 
     # A run of before configurations knew the first weights goes on, and knows them from then on.
     path = folder / "runs/second/config.json"
@@ -88,6 +93,15 @@ def test_a_default_name_is_one_that_an_export_can_have():
     assert configured.choose_name({"": config}, Settings()) == f"{config.model}_tfds:shapes3d-label_shape,value_scale"
 
 
+def test_validation_on_examples_that_the_first_weights_saw_is_a_warning(folder):
+    for seed, context in ((0, contextlib.nullcontext()), (1, pytest.warns(UserWarning, match=(
+            r"\d of the 6 examples for validation are among those that exported/first/1 was trained on")))):
+        config, whole = configure("--init_from=exported/first", "--validate_every=1", "--split=random",
+                                  f"--data_seed={seed}", dataset="one.npz")
+        with context:
+            assert len(configured.take_validation_part(config, whole)) == 6
+
+
 def test_what_cannot_be_trained_further_is_one_line(folder):
     for arguments, message in [
             (("--init_from=none",), "--init_from: expected a folder that holds an exported model.*does not exist"),
@@ -110,10 +124,11 @@ def test_what_cannot_be_trained_further_is_one_line(folder):
 
 def test_an_export_is_scored_on_other_data(folder):
     scored = ("--examples=40", "--metrics=active_units,mig", "--geometry=")
-    run_evaluate("--export=exported/second", "--dataset=one.npz", *scored)
+    run_evaluate("--export=exported/second", "--dataset=one.npz", "--split=grid", *scored)
     written = json.loads((folder / "exported/second/1/metrics.json").read_text())
     described = export.load("exported/second").card
     assert written["dataset"] == described["evaluated"]["dataset"] == "one.npz"
+    assert written["trained_on"] == 48          # by the model that this one was made from
     assert described["evaluated"]["examples"] == 40 and described["data"]["name"] == "other.npz"
     assert described["metrics"] == {name: metric["score"] for name, metric in written["metrics"].items()
                                     if "no_meaning" not in metric}       # two steps leave a model nearly dead

@@ -137,9 +137,9 @@ def recipe(whole, split, **changed):
     (numbered(), {"split": "random", "data_fingerprint": "f00"}, (None, 1),
      "100 examples of mine, which are not the data that it was trained on (--data_seed draws others)", None),
     (numbered(), {"split": ""}, (), "100 examples of mine, of which training may have seen any: the model's card does "
-     "not say what it was trained on", None),
+     "not say all that it was trained on", None),
     (numbered(), {"split": "", "dataset": "", "data_fingerprint": ""}, ("random",), "10 examples of the test part of "
-     "mine, of which training may have seen any: the model's card does not say what it was trained on", None),
+     "mine, of which training may have seen any: the model's card does not say all that it was trained on", None),
     # The content counts, not the name; and older cards have the name alone.
     (numbered(), {"split": "random", "dataset": "old"}, (),
      "10 examples of the test part of mine, none of which was trained on", 0),
@@ -157,6 +157,19 @@ def test_another_seed_of_the_split_is_counted_exactly():
     scored = held_out.take_test_part(whole, recipe(whole, "random"), "random", 1)
     trained = set(examples(whole.split("random", "train", 0)))
     assert scored.settings["trained_on"] == len(trained & set(examples(scored.dataset))) not in (0, 100)
+
+
+@pytest.mark.parametrize(("own", "earlier", "split", "trained_on"), [
+    ({}, [{}], "random", 0), ({}, [{"split": "grid"}], "random", 10), ({}, [{"data_fingerprint": "f00"}], "random", 0),
+    ({"data_fingerprint": "f00", "split": "grid"}, [{}], "random", 0),      # further on other data, scored on the first
+    ({"split": "grid"}, [{"dataset": ""}], "grid", None), ({}, [{"split": ""}], "random", None),
+    ({}, [{"data_fingerprint": "f00"}, {"split": "grid"}], "random", 10)])
+def test_what_the_first_weights_were_trained_on_counts(own, earlier, split, trained_on):
+    whole = numbered()
+    scored = held_out.take_test_part(whole, recipe(whole, **{"split": "random", **own}),
+                                     earlier=[recipe(whole, **{"split": "random", **each}) for each in earlier])
+    assert (scored.settings["split"], scored.settings["trained_on"]) == (split, trained_on)
+    assert ("may have seen any" in scored.words) == (trained_on is None)
 
 
 def test_data_are_told_apart_by_content():

@@ -114,7 +114,7 @@ def test_arrays_and_own_networks_are_scored_as_soon_as_the_data_are_named(tmp_pa
     with pytest.raises(InputError, match=r"^--dataset: the model's card does not say what it was"):
         evaluate.choose_test_part(card, cli.DataRequest())
     dataset, settings, words = evaluate.choose_test_part(card, cli.DataRequest("synthetic_linear"))
-    assert words.endswith("of which training may have seen any: the model's card does not say what it was trained on")
+    assert words.endswith("training may have seen any: the model's card does not say all that it was trained on")
     scored = evaluation.evaluate(export.load(path), dataset, ["mcc"], examples=50)
     assert 0 <= scored.results["mcc"].score <= 1 and settings["trained_on"] is None
 

@@ -4,6 +4,7 @@ import warnings
 
 from vae_tf import data, export, models
 from vae_tf.configuration import Configuration
+from vae_tf.data import held_out
 from vae_tf.models import Autoencoder
 
 
@@ -35,9 +36,13 @@ def take_validation_part(config: Configuration, whole: data.Dataset) -> data.Dat
     if not config.validate_every:
         return None
     part = whole.split(config.split, "validation", config.data_seed)
-    if not config.init_from or not models.find(config.model).conditional:
+    if not config.init_from:
         return part
-    return export.scale_as_trained(part, export.read_card(config.init_from), "init_from")
+    card = export.read_card(config.init_from, export.TRAINED_FURTHER)
+    if seen := held_out.count_trained_on(part, whole, export.list_trainings(card), config.data_seed):
+        warnings.warn(f"{seen:,} of the {len(part):,} examples for validation are among those that {config.init_from} "
+                      "was trained on, so validation_loss is lower than on new ones", stacklevel=2)
+    return export.scale_as_trained(part, card, "init_from") if models.find(config.model).conditional else part
 
 
 def build_model(config: Configuration, dataset: data.Dataset) -> Autoencoder:

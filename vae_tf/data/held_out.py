@@ -1,6 +1,6 @@
 """Choose the examples that a model is scored on, and describe how many of them were used for training."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,8 +41,8 @@ def _describe_choice(how: str) -> str:
     return "the published train part" if how == "grid" else "chosen at random"
 
 
-def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = None,
-                   data_seed: int | None = None) -> Scored:
+def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = None, data_seed: int | None = None,
+                   earlier: Sequence[Mapping[str, Any]] = ()) -> Scored:
     """Return the part of a dataset to score a model on.
 
     Args:
@@ -52,24 +52,45 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
         how: the kind of split, see Dataset.find_indices; None for that of training. Data that the model was not trained
             on need not be held out from it: None takes their published test part, or the whole.
         data_seed: the seed that gave `whole`, and that splits it; None for that of training.
+        earlier: the same entries of the trainings whose weights the model began with.
 
     Raises:
         InputError: there is no such split, or the data have too few examples for it.
     """
     seed = recipe["data_seed"] if data_seed is None else data_seed
-    known = recipe.get("data_fingerprint")
-    same = whole.fingerprint == known if known else (whole.name, seed) == (recipe["dataset"], recipe["data_seed"])
-    how = whole.choose_split(how or (same and recipe["split"]) or "grid")
+    of_these = _find_trainings(whole, [recipe, *earlier], seed)
+    how = whole.choose_split(how or next((each["split"] for each in of_these if each["split"]), "grid"))
     dataset = whole.split(how, "test", seed)
-    trained_on = None
-    if same and recipe["split"]:
-        trained = whole.find_indices("train", recipe["split"], recipe["data_seed"])
-        trained_on = int(np.isin(_find_part(dataset).indices, trained).sum())
-    settings = {"dataset": whole.name, "data_seed": seed, "split": how, "trained_on": trained_on,
-                "data_fingerprint": whole.fingerprint}
-    seen = ("of which training may have seen any: the model's card does not say what it was trained on"
-            if not recipe["dataset"] or (same and not recipe["split"]) else _describe_seen(dataset, settings, recipe))
+    trained_on = count_trained_on(dataset, whole, [recipe, *earlier], seed)
+    settings = {"dataset": whole.name, "data_seed": seed, "split": how,
+                "trained_on": trained_on if of_these else None, "data_fingerprint": whole.fingerprint}
+    seen = ("of which training may have seen any: the model's card does not say all that it was trained on"
+            if trained_on is None else _describe_seen(dataset, settings, recipe))
     return Scored(dataset, settings, f"{_describe_examples(dataset)}, {seen}")
+
+
+def count_trained_on(part: Dataset, whole: Dataset, trainings: Sequence[Mapping[str, Any]], data_seed: int
+                     ) -> int | None:
+    """Return how many examples of a part were in the training part of some training; None where that cannot be told.
+
+    Args:
+        part: the part, see Dataset.split.
+        whole: the dataset that it is a part of.
+        trainings: the recipe of each training, as `take_test_part` has it.
+        data_seed: the seed that gave `whole`.
+    """
+    of_these = _find_trainings(whole, trainings, data_seed)
+    if not all(each["dataset"] for each in trainings) or not all(each["split"] for each in of_these):
+        return None
+    trained = [whole.find_indices("train", each["split"], each["data_seed"]) for each in of_these]
+    return int(np.isin(_find_part(part).indices, np.concatenate(trained)).sum()) if trained else 0
+
+
+def _find_trainings(whole: Dataset, trainings: Sequence[Mapping[str, Any]], data_seed: int) -> list[Mapping[str, Any]]:
+    """Return those trainings that were given a part of a dataset, by its content or, in older cards, by its name."""
+    return [each for each in trainings if (
+        whole.fingerprint == each["data_fingerprint"] if each.get("data_fingerprint") else
+        (whole.name, data_seed) == (each["dataset"], each["data_seed"]))]
 
 
 def _find_part(dataset: Dataset) -> Part:

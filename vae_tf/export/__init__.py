@@ -36,6 +36,7 @@ from vae_tf.export.card import (
     describe_model,
     describe_outside,
     describe_terms,
+    list_trainings,
     read_card,
     scale_as_trained,
     update_card,
@@ -52,8 +53,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CARD", "EXTRA", "SCORED", "TRAINED_FURTHER", "WEIGHTS", "Exported", "check_prior", "describe_model",
            "describe_outside", "describe_terms", "find_existing", "find_newest", "find_suspicious", "is_address",
-           "list_versions", "load", "load_weights", "prune", "pull", "push", "read_card", "save", "scale_as_trained",
-           "update_card"]
+           "list_trainings", "list_versions", "load", "load_weights", "prune", "pull", "push", "read_card", "save",
+           "scale_as_trained", "update_card"]
 # The modules of what is imported when it is first used.
 _LATER = {"Exported": "exported", "load": "exported", "find_suspicious": "operations", "check_prior": "priors",
           "find_existing": "saving", "save": "saving", "load_weights": "weights"}

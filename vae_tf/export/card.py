@@ -29,12 +29,20 @@ PACKAGES = ("vae_tf", "tensorflow", "tensorflow-probability", "keras", "numpy")
 
 # The fields of a `metrics.Result`.
 RESULT = {"name": schemas.TEXT, "score": schemas.NUMBER, "parts": schemas.OBJECT, "meaning": schemas.TEXT}
+# The entries of a recipe that say which examples a training was given, and what they are in a card that does not say.
+TRAINING = {name: configuration.SCHEMA[name] for name in ("dataset", "data_seed", "split", "data_fingerprint")}
+UNKNOWN = {"dataset": "", "data_seed": 0, "split": "grid", "data_fingerprint": ""}
 
 
 def _is_history(value: Any) -> bool:
     """Return whether a value is an object of results."""
     return isinstance(value, dict) and all(
         schemas.find_mistake(of, RESULT, RESULT) is None and len(of) == len(RESULT) for of in value.values())
+
+
+def _is_list_of_trainings(value: Any) -> bool:
+    """Return whether a value is a list of objects that each say which examples a training was given."""
+    return isinstance(value, list) and all(schemas.find_mistake(of, TRAINING, TRAINING) is None for of in value)
 
 
 def _is_list_of_files(value: Any) -> bool:
@@ -56,6 +64,7 @@ ENTRIES: schemas.Schema = {
     "u.high": schemas.list_of(schemas.NUMBER, "finite numbers"), "limits": schemas.OBJECT, "limits.rows": schemas.SIZE,
     "limits.jacobian_rows": schemas.SIZE, "weights_sha256": schemas.TEXT, "final_terms": schemas.OBJECT,
     "history": schemas.Kind("an object of results", _is_history),
+    "trained_before": schemas.Kind("a list of what trainings were given", _is_list_of_trainings),
     "files": schemas.Kind("an object of checksums by path", _is_list_of_files), "checksum": schemas.TEXT,
 }
 REMEDY = "restore the file, or export the model again"
@@ -95,6 +104,18 @@ def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, A
     return _escape(card)
 
 
+def list_trainings(card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return which examples the weights of a model were trained on: an entry for each training, its own first.
+
+    An entry has the dataset, data_seed, split and data_fingerprint of a recipe. Its dataset is an empty text if the
+    card does not say what the training was given.
+    """
+    recipe = card["recipe"]
+    own = {name: recipe.get(name, unknown) for name, unknown in UNKNOWN.items()}
+    before = card.get("trained_before", [UNKNOWN] if recipe.get("init_from") else [])
+    return [own, *(each for each in before if each != own)]
+
+
 def _escape(value: Any) -> Any:
     """Return the value with the control characters of all its text escaped."""
     if isinstance(value, dict):
@@ -123,7 +144,7 @@ def write_text(card: Mapping[str, Any]) -> str:
 
 def describe_model(model: "Autoencoder", dataset: Dataset) -> dict[str, Any]:
     """Return what a card says of a model and of the data that it was trained on, and the versions of the packages."""
-    likelihood = model.likelihood_layer
+    likelihood, before = model.likelihood_layer, model.describe_origin().get("before")
     return {
         "model": model.name_kind(), "beta": float(model.beta), "latents": model.latents, "u_size": model.u_size,
         "likelihood": likelihood.kind,
@@ -131,6 +152,7 @@ def describe_model(model: "Autoencoder", dataset: Dataset) -> dict[str, Any]:
         "data": {"name": dataset.name, "shape": dataset.shape, "dtype": "uint8" if dataset.is_image else "float32",
                  "training_examples": len(dataset), "factors": [factor._asdict() for factor in dataset.factors]},
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        **({"trained_before": before} if before else {}),
     }
 
 

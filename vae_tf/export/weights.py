@@ -8,7 +8,7 @@ import numpy as np
 from vae_tf.configuration import Configuration
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError
-from vae_tf.export.card import TRAINED_FURTHER, WEIGHTS, read_card
+from vae_tf.export.card import TRAINED_FURTHER, WEIGHTS, list_trainings, read_card
 from vae_tf.export.checksums import check_files
 from vae_tf.models import Autoencoder
 
@@ -26,7 +26,7 @@ def compute_checksum(model: Autoencoder) -> str:
 
 
 def load_weights(model: Autoencoder, path: str | pathlib.Path, config: Configuration, dataset: Dataset) -> None:
-    """Set a freshly built model's weights to those of exported/NAME/VERSION.
+    """Set a freshly built model's weights to those of exported/NAME/VERSION, and record what these were trained on.
 
     Args:
         model: gets the weights.
@@ -59,3 +59,4 @@ def load_weights(model: Autoencoder, path: str | pathlib.Path, config: Configura
     except Exception as error:      # a damaged file may make h5py and Keras raise anything
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise InputError(f"init_from: {path / WEIGHTS} is damaged ({reason}); name another version") from None
+    model.note_origin(before=list_trainings(card))

@@ -76,8 +76,9 @@ class Trainable(keras.Model):
 
         Args:
             known: network, the name of its networks; data, what data.describe says of the examples that it was trained
-                on; dark, whether an image of them has no pixel above 1; seed, of order and noise; steps, how many were
-                made; counted, what its optimizer then said of that.
+                on; before, what export.list_trainings says of the weights that it began with; dark, whether an image of
+                the data has no pixel above 1; seed, of order and noise; steps, how many were made; counted, what its
+                optimizer then said of that.
         """
         # The dictionary is set past Keras, which would take what is in it for parts of the model.
         self.__dict__.setdefault("_origin", {}).update(known)

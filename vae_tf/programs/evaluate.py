@@ -108,7 +108,7 @@ def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
 
 def choose_test_part(card: Mapping[str, Any], asked: cli.DataRequest) -> held_out.Scored:
     """The held_out.Scored that a model's card and a cli.DataRequest lead to."""
-    recipe = {"dataset": "", "data_seed": 0, "split": "grid", **card["recipe"]}
+    recipe, *earlier = export.list_trainings(card)
     name = recipe["dataset"] if asked.dataset is None else asked.dataset
     seed = recipe["data_seed"] if asked.data_seed is None else asked.data_seed
     if not name:
@@ -123,7 +123,7 @@ def choose_test_part(card: Mapping[str, Any], asked: cli.DataRequest) -> held_ou
         extension = "" if data.is_path(name) else "if an extension has them, name it in VAE_TF_EXTENSIONS; "
         raise InputError(f"{error}; the model was trained on these data; {extension}"
                          "--dataset names the data to score it on") from None
-    return held_out.take_test_part(whole, recipe, asked.split, seed)
+    return held_out.take_test_part(whole, recipe, asked.split, seed, earlier)
 
 
 def compare(asked: cli.ScoringRequest) -> None:
@@ -164,8 +164,7 @@ def choose_test_parts(loaded: Mapping[str, export.Exported], asked: cli.DataRequ
                          + ", ".join(f"{name} of {data}" for name, data in names.items()))
     parts, chosen = {}, {}
     for name, model in loaded.items():
-        recipe = model.card["recipe"]
-        key = json.dumps([recipe.get(entry) for entry in ("dataset", "data_seed", "split", "data_fingerprint")])
+        key = json.dumps(export.list_trainings(model.card))
         if key not in parts:
             parts[key] = choose_test_part(model.card, asked)
         evaluation.check_dataset(model, parts[key].dataset)
