@@ -39,6 +39,7 @@ def explain(folder, numbers, options=OPTIONS):
     ({"examples": 90, "metrics": {"mig": {"score": 0.5, "measured": {"examples": 40}}}}, "mig: scored on fewer"),
     ({"metrics": {"mig": {"measured": {"examples": "x"}}}}, None), ({"metrics": {"mig": 3}}, None),
     ({"factors": ["a"]}, "some factors"), ({"passive_kl": 1}, "--passive_kl"), ({"metrics": 3}, "damaged"),
+    ({"samples_per_value": 100}, "another --samples_per_value"), ({"samples_per_value": None}, None),
 ])
 def test_scores_count_if_they_are_those_that_would_be_written(tmp_path, change, why):
     said = explain(tmp_path, {**WHOLE, **change})

@@ -60,6 +60,8 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
         return "its scores are of some latents or some factors alone"
     if numbers.get("passive_kl") != options.passive_kl:
         return "its scores are for another --passive_kl"
+    if numbers.get("samples_per_value") != options.samples_per_value:
+        return "its scores are for another --samples_per_value"
     if numbers["seed"] != options.seed:
         return "its scores are for another --seed"
     return None
