@@ -40,10 +40,15 @@ def explain(folder, numbers, options=OPTIONS):
     ({"metrics": {"mig": {"measured": {"examples": "x"}}}}, None), ({"metrics": {"mig": 3}}, None),
     ({"factors": ["a"]}, "some factors"), ({"passive_kl": 1}, "--passive_kl"), ({"metrics": 3}, "damaged"),
     ({"samples_per_value": 100}, "another --samples_per_value"), ({"samples_per_value": None}, None),
+    ({"quick": False}, None), ({"quick": True}, "those of --quick"),
 ])
 def test_scores_count_if_they_are_those_that_would_be_written(tmp_path, change, why):
     said = explain(tmp_path, {**WHOLE, **change})
     assert said is None if why is None else why in said
+
+
+def test_a_quick_comparison_takes_quick_scores(tmp_path):
+    assert explain(tmp_path, {**WHOLE, "quick": True}, evaluation.Options(("mig", "dto"), quick=True)) is None
 
 
 def test_a_file_of_an_older_version_is_scored_anew(tmp_path):

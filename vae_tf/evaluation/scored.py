@@ -62,6 +62,8 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
         return "its scores are for another --passive_kl"
     if numbers.get("samples_per_value") != options.samples_per_value:
         return "its scores are for another --samples_per_value"
+    if numbers.get("quick") and not options.quick:
+        return "its scores are those of --quick, which takes fewer resamples"
     if numbers["seed"] != options.seed:
         return "its scores are for another --seed"
     return None

@@ -89,7 +89,8 @@ def write_numbers(scored: evaluation.Evaluation, model: export.Exported, setting
     """Write metrics.json beside a model, and the scores that mean something into its card."""
     around = min(options.around, len(scored.codes)) if options.list_metrics_of_model() else 0
     text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
-                              samples_per_value=options.samples_per_value, geometry_examples=around, **settings)
+                              samples_per_value=options.samples_per_value, quick=options.quick,
+                              geometry_examples=around, **settings)
     files.write_text(model.path / "metrics.json", text)
     export.update_card(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
                                          if "no_meaning" not in score},
