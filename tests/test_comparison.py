@@ -68,6 +68,17 @@ def test_one_seed_twice_is_no_repetition_and_dead_models_come_first():
     assert lines[4].split()[:5] == ["B", "0", "of", "1", "-"]
 
 
+@pytest.mark.parametrize(("change", "are_others"), [
+    ({}, False), ({"seed": 1}, False), ({"data_seed": 1}, False), ({"split": "random"}, True),
+    ({"data_fingerprint": "cd"}, True), ({"data_fingerprint": None, "data_seed": 1}, True)])
+def test_models_of_other_examples_are_named(change, are_others):
+    recipe = {"data_fingerprint": "ab", "split": "grid", "data_seed": 0, "seed": 0}
+    assert evaluate.say_other_examples({"a": recipe, "b": {**recipe, **change}}) == [
+        "These models were trained on other examples than a: b."] * are_others
+    random = {**recipe, "split": "random"}
+    assert evaluate.say_other_examples({"a": random, "b": {**random, "data_seed": 1}})
+
+
 def run(main, define, *argv):
     values = absl.flags.FlagValues()
     define(values)

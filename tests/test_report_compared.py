@@ -63,8 +63,8 @@ def test_models_of_a_recipe_are_a_group_unless_columns_say_otherwise(twelve):
     by_model = report.group_models(*forge(), by=("model",))
     assert by_model.labels == ["vae", "beta_vae"] and by_model.spread == "over models that differ in beta and seed"
     assert by_model.means[0]["models"] == 6 and "beta" not in by_model.means[0]
-    assert "differ in beta and seed: tests and spreads are over models" in by_model.list_mixed()[0]
-    assert not twelve.list_mixed()
+    assert "differ in beta and seed: tests and spreads are over models" in by_model.list_limits()[0]
+    assert not twelve.list_limits()
     # Models of one group that differ in more than the seed are no repetitions of each other.
     assert not comparison.list_left_out(by_model.members, measure(forge()[0]))
     by_both = report.group_models(*forge(), by=("model", "beta"))
@@ -108,7 +108,7 @@ def test_settings_without_a_column_are_named_and_models_without_a_seed_are_no_co
     for i, recipe in enumerate(recipes.values()):
         recipe["optimizer"] = "adam" if i % 2 else "sgd"
     mixed = report.group_models(rows, recipes, by=("beta",))
-    assert mixed.spread == "over models that differ in seed and optimizer" and mixed.list_mixed()
+    assert mixed.spread == "over models that differ in seed and optimizer" and mixed.list_limits()
     for recipe in recipes.values():
         del recipe["seed"], recipe["optimizer"]
     for by in ((), ("beta",)):
@@ -204,11 +204,11 @@ def test_the_page_escapes_what_cards_say_and_does_without_what_is_missing():
     for row in rows.values():
         row.update(dict.fromkeys(("mig", "dto", "elbo")), dataset=HOSTILE)
     rows[next(iter(rows))]["examples"] = 50
-    text = report.make_comparison_page(report.group_models(rows, recipes), measure(
-        {name: {"dto": 0.5} for name in rows}), HOSTILE)
+    groups = report.group_models(rows, recipes)
+    text = report.make_comparison_page(groups, measure({name: {"dto": 0.5} for name in rows}), HOSTILE)
     found = check(text) if "<script>" in text else None
     assert found is None and "alert(1)" in text and "&lt;script&gt;" in text
-    assert "50 examples, others on up to 1,000" in text
+    assert "50 examples, others on up to 1,000" in groups.list_limits()[0] in text
 
 
 def test_files_appear_whole_and_in_a_folder_of_their_own(twelve, tmp_path, monkeypatch):

@@ -146,7 +146,7 @@ def compare(asked: cli.ScoringRequest) -> None:
     remarks = say_other_examples(recipes)
     lines = [f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
              f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here",
-             *comparison.report(groups.members, measured), *(f"  {line}" for line in (*remarks, *groups.list_mixed()))]
+             *comparison.report(groups.members, measured), *(f"  {line}" for line in (*remarks, *groups.list_limits()))]
     print("\n".join(lines))
     report.show(lambda width: report.make_compared_table(
         groups, (report.list_scores if asked.verbose else report.list_first_scores)(groups), width))
@@ -191,7 +191,12 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
 
 def say_other_examples(recipes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """A line that names the models that were not trained on the examples of the first; none if all were."""
-    chosen, first = next(iter(recipes.items()))
-    other = [name for name, recipe in recipes.items()
-             if any(recipe.get(key) != first.get(key) for key in ("data_fingerprint", "split", "data_seed"))]
+    trained_on = {}
+    for name, recipe in recipes.items():
+        fingerprint, split = recipe.get("data_fingerprint"), recipe.get("split")
+        # The seed decides random parts alone, where the card has the fingerprint, which tells the data themselves.
+        is_known = fingerprint and split and not split.startswith("random")
+        trained_on[name] = (fingerprint, split, None if is_known else recipe.get("data_seed"))
+    chosen = next(iter(recipes))
+    other = [name for name in recipes if trained_on[name] != trained_on[chosen]]
     return [f"These models were trained on other examples than {chosen}: {', '.join(other)}."] if other else []

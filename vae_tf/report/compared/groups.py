@@ -45,12 +45,17 @@ class Groups:
         """What a spread is over, in words."""
         return "over seeds" if self.differ in ((), ("seed",)) else f"over models that differ in {_list(self.differ)}"
 
-    def list_mixed(self) -> list[str]:
-        """Return a sentence that says that the models of a group differ in more than the seed, if they do."""
-        if self.spread == "over seeds":
-            return []
-        return [f"The models of a group differ in {_list(self.differ)}: tests and spreads are over models, not over "
-                "seeds of one recipe."]
+    def list_limits(self) -> list[str]:
+        """Return a sentence for each way in which the models of a group, or their scores, are not alike."""
+        found = []
+        if self.spread != "over seeds":
+            found.append(f"The models of a group differ in {_list(self.differ)}: tests and spreads are over models, "
+                         "not over seeds of one recipe.")
+        counts = {row["examples"] for row in self.rows if row.get("examples")}
+        if len(counts) > 1:
+            found.append(f"Some models were scored on {min(counts):,} examples, others on up to {max(counts):,}: "
+                         "mutual information is overestimated with fewer.")
+        return found
 
 
 def check_columns(by: Sequence[str]) -> None:

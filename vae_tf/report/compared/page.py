@@ -74,11 +74,7 @@ def _list_remarks(groups: Groups, measured: Mapping[str, comparison.Measured]) -
     """List what limits a comparison."""
     found = [f"Left out of the answers: {make_printable(line)}"
              for line in comparison.list_left_out(groups.members, dict(measured))]
-    found += groups.list_mixed()
-    counts = {row["examples"] for row in groups.rows if row.get("examples")}
-    if len(counts) > 1:
-        found.append(f"Some models were scored on {min(counts):,} examples, others on up to {max(counts):,}: mutual "
-                     "information is overestimated with fewer.")
+    found += groups.list_limits()
     alone = sum(row["models"] == 1 for row in groups.means)
     if alone:
         found.append(f"{_count(alone, 'group')} {'has' if alone == 1 else 'have'} one model alone, so no spread: train "
