@@ -115,6 +115,18 @@ def test_settings_without_a_column_are_named_and_models_without_a_seed_are_no_co
         assert [row["models"] for row in report.group_models(rows, recipes, by).means] == [3, 3]
 
 
+@pytest.mark.parametrize("by", [(), ("beta",)])
+def test_models_that_stopped_early_are_seeds_of_one_recipe(by):
+    rows, recipes = forge(models=("vae",))
+    for i, name in enumerate(rows):
+        recipes[name]["steps"], rows[name]["steps"] = 100, 10 * i
+    stopped = report.group_models(rows, recipes, by)
+    assert stopped.spread == "over seeds" and [row["models"] for row in stopped.means] == [3, 3]
+    if by:
+        recipes["exported/vae-1-0"]["steps"] = 200
+        assert "differ in seed and steps" in report.group_models(rows, recipes, by).list_limits()[0]
+
+
 def test_scores_that_mean_nothing_for_some_models_say_of_how_many_they_are():
     rows, recipes = forge(models=("vae",), betas=(1.0,))
     rows["exported/vae-1-0"]["mig"] = None

@@ -87,15 +87,21 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, Mapping[str, Any
         members.setdefault(label, {})[name] = (None if recipes[name].get("seed") is None else
                                                json.dumps(recipes[name], sort_keys=True))
     labelled = [{"group": label, **rows[name]} for label, names in members.items() for name in _leave_out_copies(names)]
-    same = [name for name in SETTINGS if all(len({json.dumps(rows[each].get(name)) for each in names}) == 1
-                                             for names in members.values()) and name not in by]
+    same = [name for name in SETTINGS if name not in by and not _varies(name, rows, members)]
     # A seed that every group shares, because it has one model, is no setting of the group.
     shared = [*by, *(name for name in same if name != "seed")]
-    # Recipes hold settings that have no column, such as the optimizer's.
-    others = dict.fromkeys(name for recipe in recipes.values() for name in recipe if name not in SETTINGS)
-    differ = tuple(name for name in SETTINGS if name not in (*same, *by)) + tuple(name for name in others if any(
-        len({json.dumps(recipes[each].get(name), sort_keys=True) for each in names}) > 1 for names in members.values()))
+    # Recipes hold settings that have no column, such as the optimizer's, and the steps before an early end.
+    others = dict.fromkeys(name for recipe in recipes.values() for name in recipe
+                           if name not in by and (name == "steps" or name not in SETTINGS))
+    differ = (*(name for name in SETTINGS if name not in (*same, *by, *others)),
+              *(name for name in others if _varies(name, recipes, members)))
     return Groups(members, labelled, summarise(labelled, ("group", *shared)), differ)
+
+
+def _varies(name: str, entries: Mapping[str, Mapping[str, Any]], members: Members) -> bool:
+    """Return whether the models of some group have several values of an entry."""
+    return any(len({json.dumps(entries[each].get(name), sort_keys=True) for each in names}) > 1
+               for names in members.values())
 
 
 def _leave_out_copies(names: Mapping[str, Any]) -> list[str]:
