@@ -68,6 +68,13 @@ def test_one_seed_twice_is_no_repetition_and_dead_models_come_first():
     assert lines[4].split()[:5] == ["B", "0", "of", "1", "-"]
 
 
+@pytest.mark.parametrize(("model", "given", "beta"), [("beta_vae", None, 4.0), ("beta_vae", 4.0, 4.0),
+                                                      ("beta_vae", 0.0, 0.0), ("vae", None, None)])
+def test_the_default_beta_and_the_same_beta_from_a_flag_are_one_recipe(model, given, beta):
+    card = {"model": model, "beta": 4.0 if given is None else given, "recipe": {"model": model, "beta": given}}
+    assert evaluate.read_recipe(card) == {"model": model, "beta": beta} and card["recipe"]["beta"] == given
+
+
 @pytest.mark.parametrize(("change", "are_others"), [
     ({}, False), ({"seed": 1}, False), ({"data_seed": 1}, False), ({"split": "random"}, True),
     ({"data_fingerprint": "cd"}, True), ({"data_fingerprint": None, "data_seed": 1}, True)])

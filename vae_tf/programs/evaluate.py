@@ -132,7 +132,7 @@ def compare(asked: cli.ScoringRequest) -> None:
     tables and one page."""
     report.check_columns(asked.group_by)
     loaded = {name: load_model("--compare", name, asked.trust_export) for name in cli.find_exports(asked.compare)}
-    recipes = {name: model.card["recipe"] for name, model in loaded.items()}
+    recipes = {name: read_recipe(model.card) for name, model in loaded.items()}
     parts = choose_test_parts(loaded, asked.data)
     check_results(asked.comparison_dir, *(asked.comparison_dir / name for name in report.COMPARISON_FILES),
                   name="comparison_dir")
@@ -155,6 +155,14 @@ def compare(asked: cli.ScoringRequest) -> None:
     print(f"  page       {asked.comparison_dir}/comparison.html, for a browser\n"
           f"  tables     {asked.comparison_dir}/comparison.csv, .md and .tex; models.csv has a row for each model "
           "except copies")
+
+
+def read_recipe(card: Mapping[str, Any]) -> dict[str, Any]:
+    """The recipe in a model's card, with the beta of the model where its training left beta to the model's default."""
+    recipe = dict(card["recipe"])
+    if recipe.get("beta") is None and models.find_declared(card).default_beta is not None:
+        recipe["beta"] = card["beta"]
+    return recipe
 
 
 def choose_test_parts(loaded: Mapping[str, export.Exported], asked: cli.DataRequest) -> dict[str, held_out.Scored]:
