@@ -34,6 +34,7 @@ def forge(models=("vae", "beta_vae"), betas=(1.0, 4.0), seeds=3):
                               "latents": 2, "examples": 1_000, "elbo": -100 * beta - seed, "mig": score,
                               "mig_low": score - 0.1, "mig_high": score + 0.1, "mig_chance": 0.02, "dto": 1 - score,
                               "dto_standard_error": 0.01, "active_latents": 2.0}
+                recipes[name]["optimizer"] = "adam"
     return rows, recipes
 
 
@@ -113,6 +114,19 @@ def test_settings_without_a_column_are_named_and_models_without_a_seed_are_no_co
         del recipe["seed"], recipe["optimizer"]
     for by in ((), ("beta",)):
         assert [row["models"] for row in report.group_models(rows, recipes, by).means] == [3, 3]
+
+
+@pytest.mark.parametrize("by", [(), ("model",)])
+def test_models_of_which_not_all_is_known_are_copies_if_their_weights_are_equal(by):
+    rows, recipes = forge(models=("vae",), betas=(1.0,))
+    for recipe in recipes.values():
+        recipe["seed"] = 0
+        del recipe["optimizer"]
+    groups = report.group_models(rows, recipes, by, dict(zip(rows, ["ab", "cd", "ab"], strict=True)))
+    assert [row["export"] for row in groups.rows] == ["exported/vae-1-0/1", "exported/vae-1-1/1"]
+    assert comparison.list_left_out(groups.members, measure(rows)) == [
+        "exported/vae-1-2: the recipe and seed of exported/vae-1-0, or its weights, so no repetition."]
+    assert "may differ in more than the seed" in groups.list_limits()[0]
 
 
 @pytest.mark.parametrize("by", [(), ("beta",)])

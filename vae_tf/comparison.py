@@ -53,6 +53,29 @@ def group_by_recipe(recipes: Mapping[str, dict]) -> dict[str, dict[str, Any]]:
     return groups
 
 
+def is_whole(recipe: Mapping[str, Any]) -> bool:
+    """Return whether a recipe says all of how its model was trained; that of `model.export` lacks the optimizer."""
+    return {"optimizer", "seed"} <= recipe.keys()
+
+
+def find_copies(recipes: Mapping[str, dict], weights: Mapping[str, str]) -> dict[str, str]:
+    """Return {model's name: the name of the first model that it is a copy of, its own if it is none}.
+
+    A copy has the weights of another model, or its recipe and seed where the recipe is whole.
+
+    Args:
+        recipes: {name: recipe of the model's card}.
+        weights: {name: checksum of the model's weights}, where it is known.
+    """
+    first: dict[str, str] = {}
+    found = {}
+    for name, recipe in recipes.items():
+        keys = ([weights[name]] if name in weights else []) + [json.dumps(recipe, sort_keys=True)] * is_whole(recipe)
+        found[name] = next((first[key] for key in keys if key in first), name)
+        first = {**dict.fromkeys(keys, found[name]), **first}
+    return found
+
+
 def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, seed: int = 0, fitted: bool = False,
             progress: Callable[[int, int], None] | None = None) -> dict[str, Measured]:
     """Measure how far the decoder columns of several export.Exported are from orthogonal, around the same examples.
@@ -174,7 +197,8 @@ def _sort_out(groups: dict[str, dict[str, Any]], measured: dict[str, Measured],
         first: dict[Any, str] = {}
         for name, seed in seeds.items():
             if seed is not None and seed in first:
-                left_out.setdefault(f"the recipe and seed of {first[seed]}, so no repetition.", []).append(name)
+                why_copy = f"the recipe and seed of {first[seed]}, or its weights, so no repetition."
+                left_out.setdefault(why_copy, []).append(name)
                 continue
             first[seed] = name
             why = measured[name].left_out

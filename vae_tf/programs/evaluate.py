@@ -137,8 +137,10 @@ def compare(asked: cli.ScoringRequest) -> None:
     check_results(asked.comparison_dir, *(asked.comparison_dir / name for name in report.COMPARISON_FILES),
                   name="comparison_dir")
     score_missing(loaded, parts, asked.options)
-    groups = report.group_models(dict(zip(loaded, report.results_frame([model.path for model in loaded.values()]),
-                                          strict=True)), recipes, asked.group_by)
+    rows = report.results_frame([model.path for model in loaded.values()])
+    groups = report.group_models(dict(zip(loaded, rows, strict=True)), recipes, asked.group_by,
+                                 {name: model.card["weights_sha256"] for name, model in loaded.items()
+                                  if "weights_sha256" in model.card})
     dataset, _, part = next(iter(parts.values()))
     fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
     measured = comparison.measure(loaded, dataset, examples=asked.options.around, seed=asked.options.seed,

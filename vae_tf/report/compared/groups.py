@@ -16,7 +16,7 @@ from vae_tf.report.rows import GROUPS, find_group
 FIRST = ("elbo", "reconstruction", "kl", *HEADLINES, "dto", "column_cosine", "active_latents", "passive_latents")
 
 Row = dict[str, Any]
-Members = dict[str, dict[str, Any]]     # {label: {name of a model: what tells it from repetitions}}
+Members = dict[str, dict[str, str]]     # {label: {name of a model: the first model that it is a copy of}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,16 +24,17 @@ class Groups:
     """Models in groups.
 
     members: the models of each group.
-    rows: a row for each model as of `results_frame`, with the label of its group as `group`, but for models with the
-        recipe and seed of one before them.
+    rows: a row for each model as of `results_frame`, with the label of its group as `group`, but for copies.
     means: a row for each group as of `summarise`, with the settings that all its models share.
     differ: the settings that differ within some group, which the spread is over.
+    unsaid: whether a group has several models, and the card of one does not say all of how it was trained.
     """
 
     members: Members
     rows: list[Row]
     means: list[Row]
     differ: tuple[str, ...]
+    unsaid: bool
 
     @property
     def labels(self) -> list[str]:
@@ -51,6 +52,9 @@ class Groups:
         if self.spread != "over seeds":
             found.append(f"The models of a group differ in {_list(self.differ)}: tests and spreads are over models, "
                          "not over seeds of one recipe.")
+        if self.unsaid:
+            found.append("Some cards do not say all of how their models were trained, such as the optimizer: the "
+                         "models of a group may differ in more than the seed.")
         counts = {row["examples"] for row in self.rows if row.get("examples")}
         if len(counts) > 1:
             found.append(f"Some models were scored on {min(counts):,} examples, others on up to {max(counts):,}: "
@@ -66,13 +70,15 @@ def check_columns(by: Sequence[str]) -> None:
             raise InputError(f"--group_by: expected names of export, {', '.join(SETTINGS)}, or of scores; got {name!r}")
 
 
-def group_models(rows: Mapping[str, Row], recipes: Mapping[str, Mapping[str, Any]], by: Sequence[str] = ()) -> Groups:
+def group_models(rows: Mapping[str, Row], recipes: Mapping[str, dict[str, Any]], by: Sequence[str] = (),
+                 weights: Mapping[str, str] | None = None) -> Groups:
     """Put models into groups.
 
     Args:
         rows: {name: row of `results_frame`}.
         recipes: {name: recipe of the model's card}.
         by: the columns whose values make a group; empty for the recipe without its seed.
+        weights: {name: checksum of the model's weights}, where it is known.
 
     Raises:
         InputError: a column that no model has.
@@ -80,13 +86,15 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, Mapping[str, Any
     for name in by:
         if not any(name in row for row in rows.values()):
             raise InputError(f"--group_by: expected names of columns; no model has {name!r}")
-    members = comparison.group_by_recipe({name: dict(recipe) for name, recipe in recipes.items()}) if not by else {}
+    copies = comparison.find_copies(recipes, weights or {})
+    members: Members = {label: {name: copies[name] for name in names} for label, names in
+                        comparison.group_by_recipe(recipes).items()} if not by else {}
     for name, row in rows.items() if by else ():
         label = " ".join(str(row.get(column)) if column == "model" else f"{column}={_shorten(row.get(column))}"
                          for column in by)
-        members.setdefault(label, {})[name] = (None if recipes[name].get("seed") is None else
-                                               json.dumps(recipes[name], sort_keys=True))
-    labelled = [{"group": label, **rows[name]} for label, names in members.items() for name in _leave_out_copies(names)]
+        members.setdefault(label, {})[name] = copies[name]
+    kept = {label: _leave_out_copies(names) for label, names in members.items()}
+    labelled = [{"group": label, **rows[name]} for label, names in kept.items() for name in names]
     same = [name for name in SETTINGS if name not in by and not _varies(name, rows, members)]
     # A seed that every group shares, because it has one model, is no setting of the group.
     shared = [*by, *(name for name in same if name != "seed")]
@@ -95,7 +103,8 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, Mapping[str, Any
                            if name not in by and (name == "steps" or name not in SETTINGS))
     differ = (*(name for name in SETTINGS if name not in (*same, *by, *others)),
               *(name for name in others if _varies(name, recipes, members)))
-    return Groups(members, labelled, summarise(labelled, ("group", *shared)), differ)
+    unsaid = any(not comparison.is_whole(recipes[name]) for names in kept.values() if len(names) > 1 for name in names)
+    return Groups(members, labelled, summarise(labelled, ("group", *shared)), differ, unsaid)
 
 
 def _varies(name: str, entries: Mapping[str, Mapping[str, Any]], members: Members) -> bool:
@@ -104,12 +113,11 @@ def _varies(name: str, entries: Mapping[str, Mapping[str, Any]], members: Member
                for names in members.values())
 
 
-def _leave_out_copies(names: Mapping[str, Any]) -> list[str]:
-    """Return the first model of each recipe and seed; another one is no repetition, and would narrow the spread."""
+def _leave_out_copies(names: Mapping[str, str]) -> list[str]:
+    """Return the models of a group without copies of others there, which are no repetitions and narrow the spread."""
     first: dict[str, str] = {}
-    for name, told in names.items():
-        # Models of Keras' own loops may not say their seed.
-        first.setdefault(name if told is None else json.dumps(told), name)
+    for name, original in names.items():
+        first.setdefault(original, name)
     return list(first.values())
 
 
