@@ -1,5 +1,7 @@
 """The errors that a program prints as one line, and functions that make text from outside safe to print."""
 
+from collections.abc import Sequence
+
 
 class InputError(ValueError):
     """Raised for mistakes that the user can fix: one line with the argument, what was expected, what came, the choices.
@@ -27,6 +29,11 @@ def make_printable(text: object) -> str:
     r"""Return the text with its control characters escaped, because a terminal would obey them; ESC becomes \x1b."""
     return "".join(character if character.isprintable() else character.encode("unicode_escape").decode()
                    for character in str(text))
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return names as a sentence has them: a, b and c."""
+    return " and ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
 
 
 def shorten(text: str, longest: int = 1_500) -> str:

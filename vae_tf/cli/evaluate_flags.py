@@ -1,12 +1,11 @@
 """The definitions of evaluate.py's flags."""
 
-from collections.abc import Sequence
-
 from absl import flags
 
 from vae_tf import evaluation, metrics
 from vae_tf.cli.data_flags import define_data_flags
 from vae_tf.cli.groups import FlagGroups
+from vae_tf.errors import join_names
 
 # The largest numbers of examples that --quick uses: for --metrics, and for --geometry and --theory.
 QUICK_EXAMPLES = 1_000
@@ -48,7 +47,7 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.start("Evaluation")
     group.add_list("metrics", "default",
                    "Metrics to compute, comma-separated, from " + ", ".join(metrics.list_names("metrics"))
-                   + ". The word default stands for all but " + _enumerate(_list_slow("metrics")) + ", which take "
+                   + ". The word default stands for all but " + join_names(_list_slow("metrics")) + ", which take "
                    "minutes; the word all stands for all of them. With a model, names of --geometry and --theory "
                    "may stand here, too.")
     group.add_integer("examples", 10_000, "Number of examples, drawn from the test part, from which a metric is "
@@ -66,7 +65,7 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.add_list("factors", None, "Names of the factors that every metric is to look at, comma-separated, such as "
                    "scale,orientation,x,y; all by default.")
     per_value = [name for name, metric in metrics.METRICS.items() if "samples_per_value" in metric.options]
-    group.add_integer("samples_per_value", None, "Number of samples of z that " + _enumerate(per_value) + " take "
+    group.add_integer("samples_per_value", None, "Number of samples of z that " + join_names(per_value) + " take "
                       "for each value of the factor that has most values; 10,000 samples in all by "
                       "default.", lower_bound=1, upper_bound=MOST_SAMPLES)
     group.add_float("passive_kl", metrics.PASSIVE_KL, "A latent is passive at an example if KL(q(z_j|x) || p(z_j)) is "
@@ -76,7 +75,7 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.add_memory_limit()
     group.add_list("geometry", ",".join(metrics.list_default_names("geometry")),
                    "Metrics of the decoder around posterior means, comma-separated, from "
-                   + ", ".join(metrics.list_names("geometry")) + "; " + _enumerate(_list_slow("geometry")) + " take "
+                   + ", ".join(metrics.list_names("geometry")) + "; " + join_names(_list_slow("geometry")) + " take "
                    "minutes.")
     group.add_list("theory", ",".join(metrics.list_default_names("theory")), "Comparisons of the model with closed "
                    "forms around posterior means, comma-separated, from " + ", ".join(metrics.list_names("theory")) +
@@ -90,8 +89,3 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
 def _list_slow(group: str) -> list[str]:
     """Return the names of a group's metrics that take minutes."""
     return [name for name in metrics.list_names(group) if name not in metrics.list_default_names(group)]
-
-
-def _enumerate(names: Sequence[str]) -> str:
-    """Return the names in words: a, b and c."""
-    return " and ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)

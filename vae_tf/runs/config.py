@@ -11,8 +11,8 @@ from vae_tf import configuration, files, schemas
 PathLike = str | pathlib.Path
 Config = Mapping[str, Any]      # a configuration as JSON has it
 
-# The entries that may change while a run stays the same: its length, the name of data that are known by content, and what
-# a run of an earlier version does not know of the weights that it began with.
+# The entries that may change while a run stays the same: its length, the name of data that are known by content, and
+# what a run of an earlier version does not know of the weights that it began with.
 LEFT_OUT = ("steps", "dataset", "init_from_weights")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vae_tf import comparison, metrics
-from vae_tf.errors import InputError, make_printable
+from vae_tf.errors import InputError, join_names, make_printable
 from vae_tf.metrics import bound
 from vae_tf.report.answers import HEADLINES
 from vae_tf.report.frame import NOT_SCORES, OVER_X, SETTINGS, summarise
@@ -44,14 +44,15 @@ class Groups:
     @property
     def spread(self) -> str:
         """What a spread is over, in words."""
-        return "over seeds" if self.differ in ((), ("seed",)) else f"over models that differ in {_list(self.differ)}"
+        alike = self.differ in ((), ("seed",))
+        return "over seeds" if alike else f"over models that differ in {join_names(self.differ)}"
 
     def list_limits(self) -> list[str]:
         """Return a sentence for each way in which the models of a group, or their scores, are not alike."""
         found = []
         if self.spread != "over seeds":
-            found.append(f"The models of a group differ in {_list(self.differ)}: tests and spreads are over models, "
-                         "not over seeds of one recipe.")
+            found.append(f"The models of a group differ in {join_names(self.differ)}: tests and spreads are over "
+                         "models, not over seeds of one recipe.")
         if self.unsaid:
             found.append("Some cards do not say all of how their models were trained, such as the optimizer: the "
                          "models of a group may differ in more than the seed.")
@@ -167,7 +168,3 @@ def list_series(groups: Groups, setting: str) -> dict[str, list[Row]]:
 
 def _shorten(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _list(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), *names[-1:]] if len(names) > 1 else names)
