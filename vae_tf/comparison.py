@@ -225,10 +225,10 @@ def _shorten(value: float) -> str:
 def answer(one: str, models: dict[str, Measured], other: str, others: dict[str, Measured], pairs: int = 1) -> str:
     """Say in a sentence whether the columns of one recipe are more orthogonal than those of another.
 
-    The difference of means over seeds is held against all ways to deal the models out to the two recipes, an exact
-    permutation test: it asks nothing of the distribution, and with few seeds says that they are too few. Its p is
-    multiplied by the number of pairs that are compared (Bonferroni). DtO grows with the number of columns, so where
-    that differs the mean |cosine| between active columns is compared instead.
+    The difference of means over seeds is held against the ways to deal the models out to the two recipes: all of them,
+    or RESAMPLES where there are more. This permutation test asks nothing of the distribution, and with few seeds says
+    that they are too few. Its p is multiplied by the number of pairs that are compared (Bonferroni). DtO grows with the
+    number of columns, so where that differs the mean |cosine| between active columns is compared instead.
 
     Args:
         one, other: labels of the recipes.
