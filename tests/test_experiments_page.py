@@ -135,8 +135,13 @@ def test_the_page_and_its_figures_are_the_same_bytes_again(places):
     assert sorted(first) == ["results.md", "some_table-1.svg", "some_table-2.svg", "some_table-3.svg"]
     for path in folder.rglob("*.*"):
         path.unlink()
-    (folder / "results" / "old.svg").write_text("of a table that is no more")
+    places[2].write_text(f"{page.OWN} ![](results/old.svg)")
+    old, own = (folder / "results" / name for name in ("old.svg", "own.svg"))
+    old.write_text("of a table that is no more")
+    own.write_text("of somebody who drew it")
     written(places)
+    assert not old.exists() and own.read_text() == "of somebody who drew it"
+    own.unlink()
     assert first == {path.name: path.read_bytes() for path in folder.rglob("*.*")}
     drawn = first["some_table-2.svg"].decode()
     assert "DtO" in drawn and "printed in the paper" in drawn and "<dc:date>" not in drawn
@@ -168,3 +173,12 @@ def test_a_page_of_no_folder_is_refused_and_the_old_one_is_kept(places):
     with pytest.raises(InputError, match=r"^results: expected a folder of results, .*; got no$"):
         page.write("no", places[2])
     assert places[2].read_text() == text and drawn == list(places[2].with_suffix("").iterdir()) != []
+
+
+def test_a_page_of_somebody_elses_is_refused_and_kept(places):
+    table(places[0], CELLS)
+    places[2].parent.mkdir(exist_ok=True)
+    places[2].write_text("my own page")
+    with pytest.raises(InputError, match=r"^page: expected nothing at .*results.md, or a page that .* wrote; got anot"):
+        written(places, [result(1, 0, 0.2)])
+    assert places[2].read_text() == "my own page" and not places[2].with_suffix("").exists()

@@ -27,9 +27,10 @@ from vae_tf.experiments.summaries import (
 PAGE = pathlib.Path("docs/results.md")
 VERDICTS = INSIDE, ORDER, NEITHER, ALONE
 COMMAND = "python -m vae_tf.experiments"
+OWN = "This page and its figures are generated from"       # on every page that is written here
 INTRODUCTION = f"""# Results
 
-What the five papers print, beside what this code measures. This page and its figures are generated from
+What the five papers print, beside what this code measures. {OWN}
 [`vae_tf/experiments/tables/`](../vae_tf/experiments/tables) and [`results/`](../results), a file for each run, by
 `{COMMAND} --page`. Nothing on it was typed in.
 """
@@ -68,22 +69,38 @@ def write(folder: str | pathlib.Path = "results", path: str | pathlib.Path = PAG
         also: tables that come after those of the papers, by what is typed to run them, such as the path of a file.
 
     Raises:
-        InputError: there is no such folder. The page and its figures are left as they are.
+        InputError: there is no such folder, or somebody else's page is at the path. All files are left as they are.
     """
     if not pathlib.Path(folder).is_dir():
         raise InputError(f"results: expected a folder of results, which experiments write; got {folder}")
-    path, found = pathlib.Path(path), results.read_all(folder)
+    path = pathlib.Path(path)
+    before, found = list_figures(path), results.read_all(folder)
     typed = {**{name: tables.load(name) for name in tables.list_names()}, **(also or {})}
     summaries = [Summary(table, found) for table in typed.values()]
     drawn = {summary.table.name: figures.draw(summary, path.with_suffix("")) for summary in summaries}
-    for old in set(path.with_suffix("").glob("*.svg")) - {file for pictures in drawn.values() for _, file in pictures}:
-        old.unlink()
     text = "\n".join([INTRODUCTION, write_overview(summaries), RULE,
                       *(write_section(summary, drawn[summary.table.name], name)
                         for name, summary in zip(typed, summaries, strict=True)),
                       write_machines(summaries)])
     files.write_text(path, text)
+    for old in before - {file for pictures in drawn.values() for _, file in pictures}:
+        old.unlink(missing_ok=True)
     return path
+
+
+def list_figures(path: pathlib.Path) -> set[pathlib.Path]:
+    """Return the figures that a page of `write` shows; none if there is no page.
+
+    Raises:
+        InputError: the page is somebody else's.
+    """
+    if not path.exists():
+        return set()
+    text = path.read_text("utf-8", "replace")
+    if OWN not in text:
+        raise InputError(f"page: expected nothing at {path}, or a page that `{COMMAND} --page` wrote; got another "
+                         "file; move it, or use another folder")
+    return {path.with_suffix("") / name for name in re.findall(rf"\]\({re.escape(path.stem)}/([^/)]+\.svg)\)", text)}
 
 
 def write_overview(summaries: Sequence[Summary]) -> str:
