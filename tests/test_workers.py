@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import psutil
 import pytest
 
@@ -38,6 +39,12 @@ def die_at_first(folder, i):
 def test_what_a_process_died_of_is_tried_again_and_then_given_up(tmp_path):
     found = dict(workers.run(die_at_first, [(tmp_path, i) for i in range(12)], 2))
     assert found == {i: None if i == 7 else 10 * i for i in range(12)}
+
+
+def test_processes_get_copies_of_arrays_where_no_files_can_be_shared(monkeypatch):
+    monkeypatch.setenv("JOBLIB_TEMP_FOLDER", os.devnull)        # in which there is room for nothing
+    array = np.ones(2**18)
+    assert dict(workers.run(np.sum, [(array,), (array, 0)], 2)) == {0: 2**18, 1: 2**18}
 
 
 def test_one_job_computes_in_this_process():

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -22,33 +23,37 @@ SECONDS = 0.5               # time between two checks that the parent process is
 PR_SET_PDEATHSIG = 1        # of Linux' prctl
 # joblib's resource tracker removes what a process that was killed has left, and warns of it, unless Python is told not.
 QUIET = "ignore:resource_tracker"
+SHARED = "1M"               # size from which an array is a file that the processes share, in /dev/shm or $TMPDIR
 
 
 def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Iterator[tuple[int, Any]]:
     """Give (i, function(*work[i])) for each piece of work, in any order; None in place of what a process died of.
 
     When a process dies, as by the hand of a system without memory, all that is left is tried again. When one dies
-    again, what was being computed then is tried piece by piece. No process outlives an exception here.
+    again, what was being computed then is tried piece by piece. No process outlives an exception here. Where the arrays
+    cannot be written to files that the processes share, as on a full disk, each process gets copies.
 
     Args:
         function: what is called in the processes.
         work: the arguments of each call.
         jobs: the number of processes; 1 computes in this one.
     """
-    left, died = dict(enumerate(work)), False
+    left, died, shared = dict(enumerate(work)), False, True
     while left:
         try:
-            for i, result in _start(function, left, jobs):
+            for i, result in _start(function, left, jobs, shared):
                 del left[i]
                 yield i, result
         except TerminatedWorkerError:
             for i in list(left)[:2 * jobs] if died else ():
-                yield i, _try_alone(function, i, left.pop(i))
+                yield i, _try_alone(function, i, left.pop(i), shared)
             died = True
-        except BaseException:
+        except BaseException as error:
             if jobs > 1:
                 get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
-            raise
+            if not (shared and isinstance(error, pickle.PicklingError)):
+                raise
+            shared = False
 
 
 @contextlib.contextmanager
@@ -76,14 +81,15 @@ def warm_up(function: Callable[[], Any], jobs: int) -> Iterator[None]:
         raise
 
 
-def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int) -> Iterator[tuple[int, Any]]:
+def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int,
+           shared: bool = True) -> Iterator[tuple[int, Any]]:
     """Start to compute pieces of work, two for each process at a time; gives (i, result) in any order."""
     # One piece at a time, so that few are suspected when a process dies. The processes take over which signals are
     # blocked: Ctrl-C reaches all processes of a terminal, and must not be theirs before `prepare`.
     if QUIET not in sys.warnoptions:
         sys.warnoptions.append(QUIET)       # processes that are started get this process' options
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs",
-                               initializer=prepare)
+                               max_nbytes=SHARED if shared else None, initializer=prepare)
     with _block_interrupts() if jobs > 1 else contextlib.nullcontext():
         return parallel(joblib.delayed(_call)(function, i, arguments) for i, arguments in tuple(work.items()))
 
@@ -105,10 +111,10 @@ def _call(function: Callable[..., Any], i: int, arguments: tuple) -> tuple[int, 
     return i, function(*arguments)
 
 
-def _try_alone(function: Callable[..., Any], i: int, arguments: tuple) -> Any:
+def _try_alone(function: Callable[..., Any], i: int, arguments: tuple, shared: bool) -> Any:
     """Return the result of a piece of work in a process that does nothing else; None if it dies."""
     try:
-        (_, result), = _start(function, {i: arguments}, 2)
+        (_, result), = _start(function, {i: arguments}, 2, shared)
     except TerminatedWorkerError:
         return None
     return result
