@@ -25,6 +25,15 @@ finally:
 """
 
 
+def test_a_tilde_in_a_path_is_the_home_folder(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    values = flags.FlagValues()
+    cli.define_evaluate_flags(values)
+    values(["", "--codes=~/a.npz", "--compare=~/b*,c", "--data_dir=~nosuch/d"])
+    assert (values.codes, values.compare, values.data_dir) == ("/home/me/a.npz", ["/home/me/b*", "c"], "~nosuch/d")
+    assert (values.export, values.dataset) == ("exported", None)
+
+
 def test_of_steps_and_epochs_the_last_counts(tmp_path):
     (tmp_path / "a.flags").write_text("--epochs=2\n")
     dataset = data.load("synthetic_linear")

@@ -8,7 +8,7 @@ from PIL import Image
 
 from vae_tf import data, extensions
 from vae_tf.data import __main__ as program
-from vae_tf.data import archives, drawing, findings, listing, verifying
+from vae_tf.data import archives, catalogue, drawing, findings, listing, verifying
 from vae_tf.errors import InputError
 
 
@@ -37,6 +37,15 @@ def grid(counts, **more):
     factors = [data.Factor(f"f{k}", size, "ordinal") for k, size in enumerate(sizes)]
     return data.from_arrays("mine", np.random.default_rng(0).random((len(values), 3), np.float32), values, factors,
                             **more)
+
+
+def test_a_tilde_is_the_home_folder_for_the_list_and_for_what_is_loaded(monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "mnist" / "3.0.1").mkdir(parents=True)
+    (tmp_path / "mnist" / "3.0.1" / "dataset_info.json").write_text("{}")
+    assert listing.find_prepared("mnist", "~") == tmp_path / "mnist" / "3.0.1"
+    assert catalogue.find_builder("fashion_mnist", "~/there").data_path.is_relative_to(tmp_path / "there")
+    assert listing.find_prepared("mnist", "~nosuch/there") is None
 
 
 def test_the_list_has_every_dataset_and_says_where_it_is(run, tmp_path):

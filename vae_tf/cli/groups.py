@@ -1,5 +1,7 @@
 """Define flags under headings; each flag is checked as it is parsed."""
 
+import functools
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,6 +11,20 @@ from vae_tf import checks
 from vae_tf.checks import LARGEST_FLOAT, LARGEST_INTEGER, SMALLEST_FLOAT
 from vae_tf.errors import InputError
 from vae_tf.options import Option
+
+
+class PathParser(flags.ArgumentParser):
+    """Parses a path; ~ is the home folder, which a shell does not put in its place in --flag=~/folder."""
+
+    def parse(self, argument: str) -> str:
+        return os.path.expanduser(str(super().parse(argument)))
+
+
+class PathsParser(flags.ListParser):
+    """Parses comma-separated paths as `PathParser` does."""
+
+    def parse(self, argument: str | list[str]) -> list[str]:
+        return [os.path.expanduser(path) for path in super().parse(argument)]
 
 
 class FlagGroups:
@@ -63,12 +79,12 @@ class FlagGroups:
 
     def add_path(self, name: str, default: str | None, text: str) -> None:
         """Define a flag that takes text that a file's name may hold."""
-        self._define(flags.DEFINE_string, name, default, text)
+        self._define(functools.partial(flags.DEFINE, PathParser()), name, default, text)
         self._check_paths(name)
 
     def add_paths(self, name: str, default: str | None, text: str) -> None:
         """Define a flag that takes comma-separated texts that files' names may hold."""
-        self._define(flags.DEFINE_list, name, default, text)
+        self._define(functools.partial(flags.DEFINE, PathsParser()), name, default, text)
         self._check_paths(name)
 
     def add_memory_limit(self) -> None:

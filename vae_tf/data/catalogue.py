@@ -46,7 +46,8 @@ def load_mnist_digits(data_dir: str | None = None) -> Integers:
 
 def _read(name: str, split: str, data_dir: str | None) -> dict[str, Any]:
     """Return the arrays of a split, by name; whoever changes them copies them first."""
-    folders = (folder and os.path.abspath(folder) for folder in (data_dir, os.environ.get("TFDS_DATA_DIR")))
+    folders = (folder and os.path.abspath(os.path.expanduser(folder))
+               for folder in (data_dir, os.environ.get("TFDS_DATA_DIR")))
     return _read_once(name, split, *folders)
 
 
@@ -64,7 +65,7 @@ def find_builder(name: str, data_dir: str | None) -> Any:
     from vae_tf.data import tfds_builders  # noqa: F401 (registers builders, and needs that import)
 
     try:
-        return tfds.builder(name, data_dir=data_dir)
+        return tfds.builder(name, data_dir=data_dir and os.path.expanduser(data_dir))
     except Exception as error:          # TFDS has no common class for an unknown name, configuration or version
         raise InputError(f"dataset: TensorFlow Datasets knows no {name} ({type(error).__name__})") from error
 

@@ -24,8 +24,8 @@ def list_datasets(data_dir: str | None = None) -> list[str]:
 
 def find_prepared(builder: str, data_dir: str | None = None) -> pathlib.Path | None:
     """Return the folder where TensorFlow Datasets has prepared a builder's data; None if it has not."""
-    root = pathlib.Path(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets").expanduser()
-    versions = sorted(path.parent for path in root.glob(f"{builder}/*/dataset_info.json"))
+    root = os.path.expanduser(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
+    versions = sorted(path.parent for path in pathlib.Path(root).glob(f"{builder}/*/dataset_info.json"))
     return versions[-1] if versions else None
 
 

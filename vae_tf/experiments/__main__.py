@@ -8,6 +8,7 @@ if __name__ == "__main__":
     console.start()     # before the slow imports
 
 import argparse
+import os
 import sys
 
 from vae_tf import console, extensions
@@ -35,14 +36,17 @@ def make_parser() -> argparse.ArgumentParser:
                       "whose workers share this folder; by default a cluster is started on this machine.")
     made.add_argument("--score_only", action="store_true", help="Train nothing: score the longest trained models that "
                       "there are of each cell, with all of their seeds.")
-    made.add_argument("--results", default="results", help="Folder for results, one JSON file per run. [results]")
+    made.add_argument("--results", type=os.path.expanduser, default="results",
+                      help="Folder for results, one JSON file per run. [results]")
     made.add_argument("--page", action="store_true", help="Write docs/results.md and its figures from the results; "
                       "after the tables of NAME are run, if any is given.")
-    made.add_argument("--run_root", default="runs", help="Folder for histories and checkpoints. [runs]")
-    made.add_argument("--export_root", default="exported", help="Folder for trained models. [exported]")
-    made.add_argument("--adopt", action="append", default=[], metavar="FOLDER", help="A folder with runs/ and "
-                      "exported/ of train.py: what equals a wanted run is taken from there, and nothing there is "
-                      "changed. May be given several times.")
+    made.add_argument("--run_root", type=os.path.expanduser, default="runs",
+                      help="Folder for histories and checkpoints. [runs]")
+    made.add_argument("--export_root", type=os.path.expanduser, default="exported",
+                      help="Folder for trained models. [exported]")
+    made.add_argument("--adopt", action="append", type=os.path.expanduser, default=[], metavar="FOLDER",
+                      help="A folder with runs/ and exported/ of train.py: what equals a wanted run is taken from "
+                      "there, and nothing there is changed. May be given several times.")
     return made
 
 
