@@ -123,15 +123,16 @@ def test_replicas_that_start_over_can_go_on_under_their_new_name(folder, capsys)
 def test_a_finished_run_is_exported_without_its_history_and_as_asked(folder, capsys):
     images = np.random.default_rng(0).integers(2, 256, (40, 8, 8, 1), np.uint8)
     np.savez("images.npz", images=images)
-    base = ("--model=vae", "--dataset=images.npz", "--network=linear", "--latents=2", "--steps=2", "--name=a")
+    base = ("--model=vae", "--dataset=images.npz", "--network=linear", "--latents=2", "--steps=2", "--name=a b")
     run_train(*base)
-    (folder / "runs/a/history.csv").unlink()
+    (folder / "runs/a b/history.csv").unlink()
     run_train(*base)
-    assert "exported/a/1 (was there already): its terms are not known" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "exported/a b/1 (was there already): its terms are not known" in said and "='exported/a b/1'\n" in said
     run_train(*base, "--accept_dark")
-    assert not export.read_card("exported/a/2")["refuses_dark_batches"]
+    assert not export.read_card("exported/a b/2")["refuses_dark_batches"]
     run_train(*base, "--accept_dark", "--keep_versions=1")
-    assert [path.name for path in (folder / "exported/a").iterdir()] == ["2"]
+    assert [path.name for path in (folder / "exported/a b").iterdir()] == ["2"]
 
 
 def test_a_run_that_stops_early_exports_its_best_weights(folder, capsys, monkeypatch):

@@ -1,6 +1,7 @@
 """Train a variational autoencoder and export it: `vae-tf train --model=ivae`."""
 
 import pathlib
+import shlex
 import time
 import warnings
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ def main(flags: FlagValues) -> None:
     histories = configured.fit(list(configs.values()), built, dataset, run_dirs, settings, strategy, validation)
     if not all(map(has_ended, histories, run_dirs, configs.values())):
         again = ("The same command" if not settings.restart else
-                 f"The same command without --restart and with --name={name} as its only --name")
+                 f"The same command without --restart and with --name={shlex.quote(name)} as its only --name")
         print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. {again} goes on from there.")
         console.end_by_request()
         return
@@ -54,9 +55,9 @@ def main(flags: FlagValues) -> None:
         path = finish(list(configs.values()), built, dataset, histories, names, settings)
         if config.steps:
             print(f"  history    {runs.list_first_to_last(run_dirs, '/history.csv')}, "
-                  f"or: tensorboard --logdir={settings.run_root}")
+                  f"or: tensorboard --logdir={shlex.quote(settings.run_root)}")
         print(f"Next, see what it {'learned' if config.steps else 'is'}:\n"
-              f"  {console.name_command('evaluate')} --export={path}")
+              f"  {console.name_command('evaluate')} --export={shlex.quote(path.as_posix())}")
     console.end_by_request()        # which came with the last steps
 
 

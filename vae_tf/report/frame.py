@@ -3,6 +3,7 @@
 import json
 import math
 import pathlib
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -83,7 +84,8 @@ def _average(group: Sequence[dict[str, Any]], by: set[str]) -> dict[str, Any]:
 
 def _read_scores(folder: pathlib.Path) -> dict[str, float | None]:
     """Return the scores of metrics.json, with their intervals and chance levels, by the names of columns."""
-    path, remedy = folder / "metrics.json", f"{console.name_command('evaluate')} --export={folder} scores the model"
+    path, command = folder / "metrics.json", f"{console.name_command('evaluate')} --export="
+    remedy = f"{command}{shlex.quote(folder.as_posix())} scores the model"
     try:
         numbers = schemas.read_json(path, SCHEMA, SCHEMA, remedy)
     except FileNotFoundError:
