@@ -10,6 +10,7 @@ from cases import NEEDS_MNIST
 from commands import QUICK, run_evaluate, run_program, run_train
 
 from vae_tf.errors import InputError
+from vae_tf.programs import codes
 
 
 @pytest.fixture
@@ -102,3 +103,9 @@ def test_warnings_are_one_line(tmp_path):
     assert done.returncode == 0
     said = [line for line in done.stderr.splitlines() if not line.startswith("scoring: ")]      # of a slow machine
     assert said == ["evaluate.py: warning: mig leaves out the constant factors [1]"]
+
+
+def test_a_file_of_results_whose_name_is_too_long_is_refused_before_hours_of_work(tmp_path):
+    codes.check_results(tmp_path, tmp_path / ("n" * 242 + ".metrics.json"))
+    with pytest.raises(InputError, match=r"^results: expected names of files and folders of at most 255 bytes; got"):
+        codes.check_results(tmp_path, tmp_path / ("n" * 243 + ".metrics.json"))

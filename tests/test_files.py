@@ -31,10 +31,15 @@ def test_links_that_were_planted_are_not_followed(tmp_path, monkeypatch):
     files.write_whole(path, lambda file: file.write(b"new"))
     assert victim.read_text() == "mine" and path.read_text() == "new" and not path.is_symlink()
     monkeypatch.setattr("secrets.token_hex", lambda size: "guessed")
-    (tmp_path / ".metrics.json.guessed").symlink_to(victim)
+    (tmp_path / ".writing.guessed").symlink_to(victim)
     with pytest.raises(OSError, match=r"metrics.json could not be written: File exists"):
         files.write_whole(path, lambda file: file.write(b"newer"))
     assert victim.read_text() == "mine" and path.read_text() == "new"
+
+
+def test_a_file_may_have_the_longest_name_that_there_is(tmp_path):
+    files.write_text(tmp_path / ("n" * 255), "text")
+    assert os.listdir(tmp_path) == ["n" * 255]
 
 
 def test_a_folder_that_is_written_aside_appears_only_when_it_is_renamed(tmp_path):

@@ -84,8 +84,9 @@ def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
     Raises:
         OSError: the file could not be written; the message names it.
     """
-    # The name is unpredictable and is opened only if no file has it, so that no planted link is followed.
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    # The name is unpredictable and is opened only if no file has it, so that no planted link is followed. It does not
+    # hold that of the file, which may be as long as names can be.
+    aside = path.with_name(f".writing.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(path) and is_device(os.lstat(path).st_mode):     # such as /dev/null, for all programs

@@ -4,7 +4,7 @@ import pathlib
 import time
 from collections.abc import Sequence
 
-from vae_tf import cli, evaluation, files, report
+from vae_tf import checks, cli, evaluation, files, report
 from vae_tf.errors import InputError
 
 
@@ -55,6 +55,7 @@ def check_results(folder: pathlib.Path, *paths: pathlib.Path, name: str = "resul
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
     for path in paths:
+        checks.check_path(name, path)
         if path.is_dir():
             raise InputError(f"{name}: expected a file or nothing at {path}; got a folder")
 
