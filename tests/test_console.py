@@ -60,3 +60,9 @@ def test_ctrl_c_amid_imports_ends_the_process_without_a_word():
                            "os.kill(os.getpid(), 2)\nprint('never')"], cwd=ROOT, capture_output=True, text=True,
                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("room", ["data", "experiments", "metrics"])
+def test_a_module_that_is_run_has_safe_streams_before_its_slow_imports(room):
+    text = (ROOT / "vae_tf" / room / "__main__.py").read_text()
+    assert text.index("\n    console.start()") < text.index("\nimport ")

@@ -1,5 +1,9 @@
 """Print what all metrics declare: `vae-tf metrics`; --page=FILE writes it into the tables of a page."""
 
+if __name__ == "__main__":
+    from vae_tf import console
+    console.start()     # before the slow imports
+
 import pathlib
 
 from vae_tf import console, files
