@@ -133,6 +133,7 @@ def test_a_metric_reads_a_path_in_a_result(read, evaluate, value):
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 99}', '{"schema": 1, "metrics": {}}', "\x00",
                                   json.dumps({"schema": 1, **a_result(seed="0")}), "[" * 99_999,
                                   json.dumps({"schema": 1, **a_result(metrics={"dto": 3})}),
+                                  json.dumps({"schema": 1, **a_result(versions={"numpy": ["2"]})}),
                                   json.dumps({"schema": 1, **a_result(epochs=1e999)})])
 def test_a_damaged_result_is_a_warning_that_names_it(tmp_path, capsys, text):
     good = results.write(tmp_path, a_result())

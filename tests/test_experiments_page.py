@@ -96,6 +96,13 @@ def test_the_terminal_names_an_entry_that_results_lack_and_says_which_claims_hol
         "does not hold: All are below 1. DtO: Data, one: 0.70; Data, two: 0.50; Data, three: 2.00"]
 
 
+def test_what_a_table_costs_is_told_by_what_its_results_say_of_seconds(places):
+    made = table(places[0], CELLS[:1], more="")
+    found = result(1, 0, 0.2)
+    found["seconds"] = {"training": 3600.0, "scoring": None}
+    assert listing.describe_cost(made, [found]) == "3.0 hours of one process on a machine"
+
+
 def test_a_table_of_ones_own_comes_after_those_of_the_papers(places, tmp_path):
     table(places[0], CELLS[:1], more="")
     own = tmp_path / "own.toml"

@@ -41,7 +41,8 @@ def list_mistakes() -> list[str]:
 def describe_cost(table: tables.Table, found: Sequence[results.Result]) -> str:
     """Say what a table costs at its full length, in hours of one process, judged by the seconds in its results."""
     if table.measure:
-        seconds = [result["seconds"]["scoring"] for result in results.find_of_experiment(found, table.name)]
+        there = results.find_of_experiment(found, table.name)
+        seconds = [each for each in (result["seconds"].get("scoring") for result in there) if each]
         return f"{format_clock(seconds[0])} on {name_machines(table, found)}" if seconds else "its cost is not known"
     known, unknown = 0.0, 0
     for cell in table.cells:
@@ -62,8 +63,8 @@ def estimate_seconds(table: tables.Table, cell: tables.Cell, found: Sequence[res
     recipe = recipes.read(cell.recipe, cell.flags)
     ratio = {result["seed"]: (recipe.epochs / result["epochs"] if recipe.epochs else recipe.steps / result["steps"]
                               if recipe.steps else 1) for result in of}
-    return statistics.mean(result["seconds"]["training"] / result["seconds"]["replicas"] * ratio[result["seed"]]
-                           + result["seconds"]["scoring"] for result in of)
+    return statistics.mean(seconds["training"] / (seconds.get("replicas") or 1) * ratio[result["seed"]]
+                           + (seconds.get("scoring") or 0) for result in of for seconds in [result["seconds"]])
 
 
 def name_machines(table: tables.Table, found: Sequence[results.Result]) -> str:

@@ -86,9 +86,9 @@ def estimate_seconds(task: Any, found: Iterable[results.Result]) -> tuple[float 
     flags = recipes.read(task.recipe, task.flags).flags if task.recipe else None
     seconds = [{**result["seconds"], "steps": result["steps"]} for result in found
                if flags and result.get("flags") == flags]
-    training = [each["training"] / each["steps"] / each["replicas"] for each in seconds
-                if each["training"] and each["steps"]]
-    scoring = [each["scoring"] for each in seconds if each["scoring"]]
+    training = [each["training"] / each["steps"] / (each.get("replicas") or 1) for each in seconds
+                if each.get("training") and each["steps"]]
+    scoring = [each["scoring"] for each in seconds if each.get("scoring")]
     return (statistics.median(training) * len(task.seeds) if training else None,
             statistics.median(scoring) if scoring else None)
 

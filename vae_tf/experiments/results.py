@@ -42,7 +42,8 @@ _SECONDS = {"seconds.training": schemas.or_null(schemas.NUMBER), "seconds.replic
             "seconds.scoring": schemas.or_null(schemas.NUMBER)}
 # What a result must hold, and what it may hold besides, by dotted name.
 REQUIRED: schemas.Schema = {
-    "schema": schemas.WHOLE, "numerics": schemas.WHOLE, "machine": schemas.TEXT, "versions": schemas.OBJECT,
+    "schema": schemas.WHOLE, "numerics": schemas.WHOLE, "machine": schemas.TEXT, "versions": schemas.Kind(
+        "an object of texts", lambda value: isinstance(value, dict) and all(map(schemas.TEXT.holds, value.values()))),
     "metrics": schemas.Kind("an object of objects", lambda value: isinstance(value, dict) and all(
         isinstance(of, dict) for of in value.values())), "seconds": schemas.OBJECT}
 OF_RUN: schemas.Schema = {
