@@ -7,8 +7,9 @@ import pytest
 from commands import run_train
 from PIL import Image
 
-from vae_tf import data
+from vae_tf import data, memory
 from vae_tf.data import __main__ as program
+from vae_tf.data import tables
 from vae_tf.errors import InputError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 4, 6, 3), np.uint8)
@@ -166,6 +167,19 @@ def test_other_published_parts_are_other_data(tmp_path):
     for name, share in (("a", 0.2), ("b", 0.6)):
         whole.train_test_split(test_size=share, shuffle=False).save_to_disk(str(tmp_path / name))
     assert data.load(str(tmp_path / "a")).fingerprint != data.load(str(tmp_path / "b")).fingerprint
+
+
+def test_long_texts_of_a_small_parquet_table_take_no_more_memory_than_they_need(tmp_path):
+    path, long = tmp_path / "metadata.parquet", "x" * 10_000 + " "
+    write_table(path, file_name=[f"{k}.png" for k in range(300)], note=[long] * 300)
+    assert len({id(cell) for cell in tables.read(path)[0]["note"]}) == 1
+    write_table(path, file_name=[f"{k}.png" for k in range(300)], note=[f"{long}{k}" for k in range(300)])
+    memory.set_limit(2**20)
+    try:
+        with pytest.raises(InputError, match=r"a table of 300 rows takes about 2.9 MiB of memory, more than the 1.0"):
+            tables.read(path)
+    finally:
+        memory.set_limit(None)
 
 
 def test_a_missing_value_of_a_parquet_table_is_named(folder):

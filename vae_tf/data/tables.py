@@ -107,23 +107,36 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]], set[s
     pa = extras.import_extra("pyarrow", "data", f"dataset: {path}")
     parquet = extras.import_extra("pyarrow.parquet", "data", f"dataset: {path}")
     try:
-        with parquet.ParquetFile(io.BytesIO(files.read_bytes(path, LARGEST))) as file:
-            size = max(file.metadata.num_rows, 0) * len(file.schema_arrow.names) * OF_A_CELL
+        content = io.BytesIO(files.read_bytes(path, LARGEST))
+        schema = parquet.read_schema(content)
+        texts = [field.name for field in schema if _is_text(pa, field.type)]
+        with parquet.ParquetFile(content, read_dictionary=texts) as file:     # so that equal texts are one
+            groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
+            size = (max(file.metadata.num_rows, 0) * len(schema.names) * OF_A_CELL
+                    + sum(max(group.total_byte_size, 0) for group in groups))
             memory.check_fits("dataset", size, f"{path}: a table of {file.metadata.num_rows:,} rows",
                               "leave out columns or rows")
-            for field in file.schema_arrow:
+            for field in schema:
                 if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                     raise InputError(f"dataset: {path}: expected numbers or texts in column {field.name}; got "
                                      f"{field.type}")
-            texts = {field.name.strip() for field in file.schema_arrow if _is_text(pa, field.type)}
             table = file.read(use_threads=False)
-            columns = [["" if cell is None else str(cell) for cell in column.to_pylist()] for column in table.columns]
+            columns = [[cell for chunk in column.chunks for cell in _list_cells(pa, chunk)] for column in table.columns]
     except InputError:
         raise
     except Exception as error:      # a torn file may make pyarrow raise anything
         reason = getattr(error, "strerror", None) or "it is damaged, or no Parquet file"
         raise InputError(f"dataset: {path} is not a readable table ({reason})") from None
-    return list(table.column_names), [list(row) for row in itertools.zip_longest(*columns, fillvalue="")], texts
+    rows = [list(row) for row in itertools.zip_longest(*columns, fillvalue="")]
+    return list(table.column_names), rows, {name.strip() for name in texts}
+
+
+def _list_cells(pa: Any, chunk: Any) -> list[str]:
+    """Return cells of a column as texts without spaces around them; equal cells of a dictionary are one object."""
+    if pa.types.is_dictionary(chunk.type):
+        known = _list_cells(pa, chunk.dictionary)
+        return ["" if index is None else known[index] for index in chunk.indices.to_pylist()]
+    return ["" if cell is None else str(cell).strip() for cell in chunk.to_pylist()]
 
 
 def _is_text(pa: Any, kind: Any) -> bool:
