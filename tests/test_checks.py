@@ -142,3 +142,10 @@ def test_sense_passes_whatever_library_its_type_is_of():
     assert checks.check_whole("n", np.int64(3), 3, 3) == 3
     assert checks.check_number("x", np.float32(0.5), above=0) == 0.5 and checks.check_number("x", 0, low=0) == 0
     assert checks.check_choice("x", "a", {"a": 1}) == "a"
+
+
+def test_a_path_that_the_file_system_cannot_name_is_one_line(monkeypatch):
+    monkeypatch.setattr("os.fsencode", lambda text: text.encode("ascii"))       # as where LC_ALL=C alone counts
+    assert checks.check_path("codes", "d.npz") == "d.npz"
+    with pytest.raises(InputError, match=r"^codes: expected letters of the encoding .*; got 'dé.npz'; PYTHONUTF8=1"):
+        checks.check_path("codes", "dé.npz")

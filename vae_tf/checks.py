@@ -3,7 +3,9 @@
 import inspect
 import math
 import numbers
+import os
 import pathlib
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -84,6 +86,11 @@ def check_path(name: str, value: Any) -> Any:
         raise InputError(f"{name}: expected a name or path; got an empty one")
     if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in text):
         raise InputError(f"{name}: expected a name or path in UTF-8, without null characters; got {text!r}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise InputError(f"{name}: expected letters of the encoding {sys.getfilesystemencoding()}, which files' names "
+                         f"have here; got {text!r}; PYTHONUTF8=1 sets UTF-8") from None
     if any(len(part.encode()) > LONGEST_NAME for part in text.split("/")):
         raise InputError(f"{name}: expected names of files and folders of at most {LONGEST_NAME} bytes; got "
                          f"{describe(text)}")
