@@ -182,6 +182,14 @@ def test_an_export_is_made_anew_where_the_newest_version_is_damaged(folder):
     assert export.find_existing(folder, model, CARD) is None
 
 
+def test_an_export_is_found_whatever_spaces_its_data_are_named_by(folder):
+    card = {**CARD, "recipe": {"dataset": "/a\u3000b\u00a0c.npz", "network": "\x1b"}}
+    export.update_card(folder / "2", **card)
+    assert export.read_card(folder / "2")["recipe"] == {"dataset": "/a\u3000b\u00a0c.npz", "network": r"\x1b"}
+    card["recipe"]["network"] = r"\x1b"
+    assert export.find_existing(folder, build(*CASE, seed=2), card) == folder / "2"
+
+
 def test_weights_to_go_on_from_are_read_back_whole(folder):
     loaded = export.load(folder)
     x = dataset(CASE[2]).images_at(np.arange(4))

@@ -1,5 +1,6 @@
 """The errors that a program prints as one line, and functions that make text from outside safe to print."""
 
+import unicodedata
 from collections.abc import Sequence
 
 
@@ -26,9 +27,12 @@ class DataError(RuntimeError):
 
 
 def make_printable(text: object) -> str:
-    r"""Return the text with its control characters escaped, because a terminal would obey them; ESC becomes \x1b."""
-    return "".join(character if character.isprintable() else character.encode("unicode_escape").decode()
-                   for character in str(text))
+    r"""Return the text with its control characters escaped, because a terminal would obey them; ESC becomes \x1b.
+
+    Spaces of all kinds stay: no terminal obeys them, and paths may have them.
+    """
+    return "".join(character if character.isprintable() or unicodedata.category(character) == "Zs"
+                   else character.encode("unicode_escape").decode() for character in str(text))
 
 
 def join_names(names: Sequence[str]) -> str:
