@@ -161,8 +161,14 @@ def test_another_seed_of_the_split_is_counted_exactly():
 
 @pytest.mark.parametrize(("own", "earlier", "split", "trained_on"), [
     ({}, [{}], "random", 0), ({}, [{"split": "grid"}], "random", 10), ({}, [{"data_fingerprint": "f00"}], "random", 0),
-    ({"data_fingerprint": "f00", "split": "grid"}, [{}], "random", 0),      # further on other data, scored on the first
+    # Further on other data, scored on the first, by the seed that split these.
+    ({"data_fingerprint": "f00", "split": "grid"}, [{"data_seed": 3}], "random", 0),
     ({"split": "grid"}, [{"dataset": ""}], "grid", None), ({}, [{"split": ""}], "random", None),
+    # Of an earlier model that saw several sets of examples, the card has the last; older cards have names alone.
+    ({}, [{"dataset": "b", "data_fingerprint": "f00", "split": ""}], "random", None),
+    ({}, [{"data_fingerprint": "", "data_seed": 3}], "random", None),
+    ({}, [{"data_fingerprint": "", "dataset": "there/mine"}], "random", None),
+    ({}, [{"data_fingerprint": ""}], "random", 0),
     ({}, [{"data_fingerprint": "f00"}, {"split": "grid"}], "random", 10)])
 def test_what_the_first_weights_were_trained_on_counts(own, earlier, split, trained_on):
     whole = numbered()

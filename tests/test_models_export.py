@@ -78,6 +78,10 @@ def test_a_model_that_saw_two_parts_claims_neither():
     assert model.describe_origin()["data"]["split"] == "random"
     model.fit(whole.split("random", "train", 1), steps_per_epoch=1, verbose=0)
     assert model.describe_origin()["data"]["split"] == ""
+    model = build(*VAE)
+    model.note_steps(2)                                                 # of a loop that does not say what it was given
+    model.note_data(data.describe(whole.split("random", "train")), 0)
+    assert model.describe_origin()["data"]["split"] == ""
 
 
 def test_images_of_any_origin_are_exported(tmp_path):

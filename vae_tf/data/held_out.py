@@ -48,10 +48,11 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
     Args:
         whole: the data.Dataset.
         recipe: the recipe in the card: dataset, data_seed, split, and data_fingerprint unless the card is older. A
-            dataset or a split that is an empty text is not known.
+            dataset or a split that is an empty text is not known. The training may then have seen any data.
         how: the kind of split, see Dataset.find_indices; None for that of training. Data that the model was not trained
             on need not be held out from it: None takes their published test part, or the whole.
-        data_seed: the seed that gave `whole`, and that splits it; None for that of training.
+        data_seed: the seed that gave `whole`, and that splits it; None if the recipe's gave it, and the training on
+            these data says which one splits it.
         earlier: the same entries of the trainings whose weights the model began with.
 
     Raises:
@@ -59,7 +60,9 @@ def take_test_part(whole: Dataset, recipe: Mapping[str, Any], how: str | None = 
     """
     seed = recipe["data_seed"] if data_seed is None else data_seed
     of_these = _find_trainings(whole, [recipe, *earlier], seed)
-    how = whole.choose_split(how or next((each["split"] for each in of_these if each["split"]), "grid"))
+    chosen = next((each for each in of_these if each["split"]), {**recipe, "split": "grid"})
+    how = whole.choose_split(how or chosen["split"])
+    seed = chosen["data_seed"] if data_seed is None else data_seed
     dataset = whole.split(how, "test", seed)
     trained_on = count_trained_on(dataset, whole, [recipe, *earlier], seed)
     settings = {"dataset": whole.name, "data_seed": seed, "split": how,
@@ -80,7 +83,10 @@ def count_trained_on(part: Dataset, whole: Dataset, trainings: Sequence[Mapping[
         data_seed: the seed that gave `whole`.
     """
     of_these = _find_trainings(whole, trainings, data_seed)
-    if not all(each["dataset"] for each in trainings) or not all(each["split"] for each in of_these):
+    # A split is not known, either, of a model that has seen several sets of examples, of which the recipe has the last.
+    # Without a fingerprint, data of another name or seed may be the same.
+    if not all(each["dataset"] and each["split"] and (each.get("data_fingerprint") or each in of_these)
+               for each in trainings):
         return None
     trained = [whole.find_indices("train", each["split"], each["data_seed"]) for each in of_these]
     return int(np.isin(_find_part(part).indices, np.concatenate(trained)).sum()) if trained else 0

@@ -101,7 +101,7 @@ class Trainable(keras.Model):
     def note_data(self, described: Mapping[str, Any], seed: int) -> None:
         """Record what a training sees: what data.describe says of its examples, and the seed of order and noise."""
         before = self.describe_origin()
-        earlier = before.get("data", described) if before["steps"] else described
+        earlier = before.get("data") if before["steps"] else described
         # Of a model that has seen two sets of examples, nobody can tell which of them it has not seen.
         self.note_origin(data=dict(described) if earlier == described else {**described, "split": ""}, seed=seed)
 

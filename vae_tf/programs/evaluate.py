@@ -124,7 +124,7 @@ def choose_test_part(card: Mapping[str, Any], asked: cli.DataRequest) -> held_ou
         extension = "" if data.is_path(name) else "if an extension has them, name it in VAE_TF_EXTENSIONS; "
         raise InputError(f"{error}; the model was trained on these data; {extension}"
                          "--dataset names the data to score it on") from None
-    return held_out.take_test_part(whole, recipe, asked.split, seed, earlier)
+    return held_out.take_test_part(whole, recipe, asked.split, asked.data_seed, earlier)
 
 
 def compare(asked: cli.ScoringRequest) -> None:
