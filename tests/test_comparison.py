@@ -79,9 +79,14 @@ def test_the_default_beta_and_the_same_beta_from_a_flag_are_one_recipe(model, gi
     ({}, False), ({"seed": 1}, False), ({"data_seed": 1}, False), ({"split": "random"}, True),
     ({"data_fingerprint": "cd"}, True), ({"data_fingerprint": None, "data_seed": 1}, True)])
 def test_models_of_other_examples_are_named(change, are_others):
-    recipe = {"data_fingerprint": "ab", "split": "grid", "data_seed": 0, "seed": 0}
-    assert evaluate.say_other_examples({"a": recipe, "b": {**recipe, **change}}) == [
-        "These models were trained on other examples than a: b."] * are_others
+    def say(**cards):
+        return evaluate.say_other_examples({name: export.list_trainings(card) for name, card in cards.items()})
+
+    recipe = {"dataset": "d", "data_fingerprint": "ab", "split": "grid", "data_seed": 0, "seed": 0}
+    card, other = {"recipe": recipe}, {**recipe, **change}
+    assert say(a=card, b={"recipe": other}) == [
+        "What is said of training here is about a; these models were trained on other examples: b."] * are_others
+    assert bool(say(a=card, b={**card, "trained_before": [other]})) == are_others
     random = {**recipe, "split": "random"}
     assert evaluate.say_other_examples({"a": random, "b": {**random, "data_seed": 1}})
 

@@ -145,7 +145,7 @@ def compare(asked: cli.ScoringRequest) -> None:
     fitted = bool(asked.geometry) and all("local_decoders" in metrics.METRICS[name].needs for name in asked.geometry)
     measured = comparison.measure(loaded, dataset, examples=asked.options.around, seed=asked.options.seed,
                                   fitted=fitted, progress=report.Progress())
-    remarks = say_other_examples(recipes)
+    remarks = say_other_examples({name: export.list_trainings(model.card) for name, model in loaded.items()})
     lines = [f"Decoder columns around {min(asked.options.around, len(dataset)):,} {part}; "
              f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here",
              *comparison.report(groups.members, measured), *(f"  {line}" for line in (*remarks, *groups.list_limits()))]
@@ -199,14 +199,16 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
         evaluation.forget(model.path / evaluation.FILE)
 
 
-def say_other_examples(recipes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def say_other_examples(trainings: Mapping[str, list[dict[str, Any]]]) -> list[str]:
     """A line that names the models that were not trained on the examples of the first; none if all were."""
-    trained_on = {}
-    for name, recipe in recipes.items():
-        fingerprint, split = recipe.get("data_fingerprint"), recipe.get("split")
-        # The seed decides random parts alone, where the card has the fingerprint, which tells the data themselves.
-        is_known = fingerprint and split and not split.startswith("random")
-        trained_on[name] = (fingerprint, split, None if is_known else recipe.get("data_seed"))
-    chosen = next(iter(recipes))
-    other = [name for name in recipes if trained_on[name] != trained_on[chosen]]
-    return [f"These models were trained on other examples than {chosen}: {', '.join(other)}."] if other else []
+    trained_on: dict[str, set[Any]] = {name: set() for name in trainings}
+    for name, listed in trainings.items():
+        for each in listed:
+            fingerprint, split = each["data_fingerprint"], each["split"]
+            # The seed decides random parts alone, where the card has the fingerprint, which tells the data themselves.
+            is_known = fingerprint and split and not split.startswith("random")
+            trained_on[name].add((fingerprint or each["dataset"], split, None if is_known else each["data_seed"]))
+    chosen = next(iter(trainings))
+    other = [name for name in trainings if trained_on[name] != trained_on[chosen]]
+    return [f"What is said of training here is about {chosen}; these models were trained on other examples: "
+            f"{', '.join(other)}."] if other else []
