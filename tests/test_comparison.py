@@ -30,6 +30,15 @@ def test_recipes_are_groups_and_seeds_are_not():
     assert comparison.group_by_recipe({"a0": recipes["a0"]}) == {"vae": {"a0": 0}}
 
 
+@pytest.mark.parametrize("entry", comparison.LATER)
+def test_models_of_before_an_entry_are_in_the_group_of_those_since(entry):
+    known = {"a": {"model": "vae", "seed": 0, entry: 3}, "b": {"model": "vae", "seed": 1, entry: 4},
+             "c": {"model": "ae", "seed": 0, entry: 3}}
+    assert comparison.leave_out_unsaid(known) == known
+    named = comparison.leave_out_unsaid({**known, "old": {"model": "vae", "seed": 2}})
+    assert comparison.group_by_recipe(named) == {"vae": {"a": 0, "b": 1, "old": 2}, f"ae {entry}=3": {"c": 0}}
+
+
 def test_p_is_that_of_a_loop_over_all_ways_to_deal_the_models_out():
     one, other = [0.1, 0.35, 0.2, 0.15, 0.3], [0.33, 0.6, 0.4, 0.55, 0.25]
     pooled, observed = np.array(one + other), np.mean(one) - np.mean(other)
@@ -88,7 +97,7 @@ def test_models_of_other_examples_are_named(change, are_others):
         "What is said of training here is about a; these models were trained on other examples: b."] * are_others
     assert bool(say(a=card, b={**card, "trained_before": [other]})) == are_others
     random = {**recipe, "split": "random"}
-    assert evaluate.say_other_examples({"a": random, "b": {**random, "data_seed": 1}})
+    assert say(a={"recipe": random}, b={"recipe": {**random, "data_seed": 1}})
 
 
 def run(main, define, *argv):

@@ -114,7 +114,7 @@ def test_arrays_and_own_networks_are_scored_as_soon_as_the_data_are_named(tmp_pa
     model.fit(whole.images_at(np.arange(100)), batch_size=10, verbose=0)
     path = model.export(tmp_path / "own")
     card = export.read_card(path, export.SCORED)
-    assert (card["recipe"]["network"], card["recipe"]["weights"]) == ("own networks", 12 + 16 + 27 + 1)
+    assert (card["recipe"]["network"], card["recipe"]["parameters"]) == ("own networks", 12 + 16 + 27 + 1)
     assert card["likelihood_variance"] == pytest.approx(0.5, rel=0.1)
     with pytest.raises(InputError, match=r"^--dataset: the model's card does not say what it was"):
         evaluate.choose_test_part(card, cli.DataRequest())

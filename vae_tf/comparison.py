@@ -21,6 +21,9 @@ VERDICT_EXAMPLES = 1_000        # least number of examples that tells which late
 LEVEL = 0.05                    # a p-value below this is an answer
 RESAMPLES = 9_999               # number of permutations that a test draws if there are too many to try all
 
+# The entries that recipes of earlier versions lack, so that nobody can tell whether such a model differs there.
+LATER = ("parameters", "init_from_weights")
+
 # Distances from orthogonality, 0 if the columns are orthogonal; the last is relative to the other models.
 MEASURES = (*orthogonality.DISTANCES, metrics.od_score.__name__)
 
@@ -32,6 +35,15 @@ class Measured(NamedTuple):
     active: int
     scores: dict
     left_out: str | None = None
+
+
+def leave_out_unsaid(recipes: Mapping[str, dict]) -> dict[str, dict]:
+    """Return recipes without those entries of LATER that some recipe lacks which is equal but for them and the seed."""
+    common = {name: json.dumps({key: value for key, value in recipe.items() if key not in (*LATER, "seed")},
+                               sort_keys=True) for name, recipe in recipes.items()}
+    lacking = {(common[name], key) for name, recipe in recipes.items() for key in LATER if key not in recipe}
+    return {name: {key: value for key, value in recipe.items() if (common[name], key) not in lacking}
+            for name, recipe in recipes.items()}
 
 
 def group_by_recipe(recipes: Mapping[str, dict]) -> dict[str, dict[str, Any]]:

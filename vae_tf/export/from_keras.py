@@ -53,9 +53,9 @@ def _describe_recipe(model: Autoencoder, known: dict[str, Any]) -> dict[str, Any
     # A learned variance is no setting; the card has it beside the recipe.
     variance = {} if likelihood.kind == "gaussian_learned" else {
         "likelihood_variance": float(f"{math.exp(float(likelihood.log_variance)):.7g}")}
-    # The number of weights tells networks apart that are not built by name.
+    # The number of parameters tells networks apart that are not built by name.
     return {"model": model.name_kind(), "network": origin.get("network", OWN),
-            "weights": model.count_params(), "latents": model.latents, "likelihood": likelihood.kind, **variance,
+            "parameters": model.count_params(), "latents": model.latents, "likelihood": likelihood.kind, **variance,
             "beta": float(model.beta), "steps": origin["steps"], "dataset": known["dataset"], "split": known["split"],
             "data_seed": known["data_seed"], "data_fingerprint": known["fingerprint"], **seed,
             **{option.name: getattr(model, option.name) for option in model.options}}

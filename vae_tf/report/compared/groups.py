@@ -88,6 +88,7 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, dict[str, Any]],
         if not any(name in row for row in rows.values()):
             raise InputError(f"--group_by: expected names of columns; no model has {name!r}")
     copies = comparison.find_copies(recipes, weights or {})
+    recipes = comparison.leave_out_unsaid(recipes)
     members: Members = {label: {name: copies[name] for name in names} for label, names in
                         comparison.group_by_recipe(recipes).items()} if not by else {}
     for name, row in rows.items() if by else ():
