@@ -18,7 +18,7 @@ DATASET = data.dataset.from_arrays("mine", np.zeros((60, 3), np.float32), np.zer
 SETTINGS = {"dataset": "mine", "data_seed": 0, "split": "grid", "trained_on": None,
             "data_fingerprint": "ab12"}
 WHOLE = {**SETTINGS, "examples": 60, "seed": 0, "geometry_examples": 60, "latents": [0, 1], "factors": ["a", "b"],
-         "passive_kl": 0.01,
+         "passive_kl": 0.01, "samples_per_value": None, "quick": False,
          "metrics": {"mig": {"score": 0.5, "measured": {"examples": 60}}}, "skipped": {"dto": "no decoder"},
          "versions": {"vae_tf": importlib.metadata.version("vae_tf")}}
 OPTIONS = evaluation.Options(("mig", "dto"), examples=100)
@@ -31,7 +31,8 @@ def explain(folder, numbers, options=OPTIONS):
 
 @pytest.mark.parametrize(("change", "why"), [
     ({}, None), ({"examples": 59}, "59 examples, and 60 are asked for"), ({"examples": 90}, None),
-    ({"dataset": "other"}, "of other data"), ({"data_fingerprint": "cd34"}, "of other data"),
+    ({"dataset": "other", "trained_on": 9}, "of other data"), ({"trained_on": 9}, "says otherwise how many"),
+    ({"data_fingerprint": "cd34"}, "of other data"),
     ({"geometry_examples": 20}, "fewer than the 60 examples"), ({"seed": 3}, "another --seed"),
     ({"skipped": {"dto": str(computing.KILLED.result)}}, "lack dto"), ({"metrics": {}}, "lack mig"),
     ({"latents": [1]}, "some latents"), ({"versions": {"vae_tf": "0.0.1"}}, "another version of vae_tf"),
@@ -39,8 +40,7 @@ def explain(folder, numbers, options=OPTIONS):
     ({"examples": 90, "metrics": {"mig": {"score": 0.5, "measured": {"examples": 40}}}}, "mig: scored on fewer"),
     ({"metrics": {"mig": {"measured": {"examples": "x"}}}}, None), ({"metrics": {"mig": 3}}, None),
     ({"factors": ["a"]}, "some factors"), ({"passive_kl": 1}, "--passive_kl"), ({"metrics": 3}, "damaged"),
-    ({"samples_per_value": 100}, "another --samples_per_value"), ({"samples_per_value": None}, None),
-    ({"quick": False}, None), ({"quick": True}, "those of --quick"),
+    ({"samples_per_value": 100}, "another --samples_per_value"), ({"quick": True}, "those of --quick"),
 ])
 def test_scores_count_if_they_are_those_that_would_be_written(tmp_path, change, why):
     said = explain(tmp_path, {**WHOLE, **change})
@@ -51,9 +51,9 @@ def test_a_quick_comparison_takes_quick_scores(tmp_path):
     assert explain(tmp_path, {**WHOLE, "quick": True}, evaluation.Options(("mig", "dto"), quick=True)) is None
 
 
-def test_a_file_of_an_older_version_is_scored_anew(tmp_path):
-    assert "older version" in explain(tmp_path, {name: value for name, value in WHOLE.items()
-                                                 if name != "data_fingerprint"})
+@pytest.mark.parametrize("entry", ["data_fingerprint", "samples_per_value", "quick"])
+def test_a_file_of_an_older_version_is_scored_anew(tmp_path, entry):
+    assert "older version" in explain(tmp_path, {name: value for name, value in WHOLE.items() if name != entry})
 
 
 def test_a_model_without_scores_is_scored(tmp_path):

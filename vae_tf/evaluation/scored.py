@@ -39,9 +39,12 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
     # What failed for lack of memory may not fail again.
     told = {*numbers["metrics"], *(name for name, why in numbers["skipped"].items() if why != str(KILLED.result))}
     lacking = [name for name in options.names or () if name not in told]
-    if not settings.keys() <= numbers.keys():
+    if not {*settings, "samples_per_value", "quick"} <= numbers.keys():
         return "its metrics.json is of an older version, which does not say all of what was scored"
-    if any(numbers[name] != value for name, value in settings.items()):
+    differ = [name for name, value in settings.items() if numbers[name] != value]
+    if differ == ["trained_on"]:
+        return "its metrics.json says otherwise how many of the examples were trained on"
+    if differ:
         return "its scores are of other data"
     if numbers.get("versions", {}).get("vae_tf") != importlib.metadata.version("vae_tf"):
         return "its scores are of another version of vae_tf"
@@ -60,9 +63,9 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
         return "its scores are of some latents or some factors alone"
     if numbers.get("passive_kl") != options.passive_kl:
         return "its scores are for another --passive_kl"
-    if numbers.get("samples_per_value") != options.samples_per_value:
+    if numbers["samples_per_value"] != options.samples_per_value:
         return "its scores are for another --samples_per_value"
-    if numbers.get("quick") and not options.quick:
+    if numbers["quick"] and not options.quick:
         return "its scores are those of --quick, which takes fewer resamples"
     if numbers["seed"] != options.seed:
         return "its scores are for another --seed"
