@@ -147,6 +147,10 @@ def test_the_history_is_that_of_the_models_own_run(tmp_path):
     assert report.find_history(model, {"recipe": recipe, "steps": 2}) == []
     (run / "config.json").write_text('{"model": "vae", "optimizer": "adam", "seed": 0, "steps": 3}')
     assert report.find_history(model, {"recipe": recipe, "steps": 2}) == rows[:2]   # of Keras' loops: no optimizer
+    # Card and configuration of older versions do not say which weights a run began with.
+    (run / "config.json").write_text('{"model": "vae", "seed": 0, "steps": 3, "init_from_weights": "ab"}')
+    for weights, found in (({}, rows[:2]), ({"init_from_weights": "ab"}, rows[:2]), ({"init_from_weights": "cd"}, [])):
+        assert report.find_history(model, {"recipe": {**recipe, **weights}, "steps": 2}) == found
     (run / "history.csv").write_text("step,loss\n1,x\n")
     assert report.find_history(model, {"recipe": recipe, "steps": 2}) == []
 

@@ -124,9 +124,10 @@ def _make_schema() -> schemas.Schema:
 
 # What config.json and the recipe of a card hold; entries besides these are options of models.
 SCHEMA = _make_schema()
-# The values of the entries that are written only where they differ from them.
+# The values of the entries that are written only where they differ from them. The weights of `init_from` have no such
+# value: without the entry, they are not known.
 DEFAULTS = {field.name: field.default for field in dataclasses.fields(Configuration)
-            if ONLY_WHERE_SET in field.metadata}
+            if ONLY_WHERE_SET in field.metadata and field.name != "init_from_weights"}
 
 
 @dataclasses.dataclass(frozen=True)
