@@ -12,8 +12,9 @@ from vae_tf.errors import InputError
 from vae_tf.export import versions
 
 SHOWN = 200     # characters of a setting that an error shows
-# What takes the place of the characters of a dataset's name that the name of an export cannot have.
-INSTEAD = str.maketrans({"[": "-", "]": None, "\\": "-"})
+# What takes the place of the characters of a dataset's name that the name of an export cannot have, or that --compare
+# would take for the end of a name.
+INSTEAD = str.maketrans({"[": "-", "]": None, "\\": "-", ",": "-"})
 
 
 def choose_name(configs: Mapping[str, Configuration], settings: Settings) -> str:
