@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import shutil
+import warnings
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_a_default_name_is_one_that_an_export_can_have():
 
 
 def test_validation_on_examples_that_the_first_weights_saw_is_a_warning(folder):
-    for seed, context in ((0, contextlib.nullcontext()), (1, pytest.warns(UserWarning, match=(
+    for seed, context in ((0, warnings.catch_warnings(action="error")), (1, pytest.warns(UserWarning, match=(
             r"\d of the 6 examples for validation are among those that exported/first/1 was trained on")))):
         config, whole = configure("--init_from=exported/first", "--validate_every=1", "--split=random",
                                   f"--data_seed={seed}", dataset="one.npz")
