@@ -32,11 +32,14 @@ def test_recipes_are_groups_and_seeds_are_not():
 
 @pytest.mark.parametrize("entry", comparison.LATER)
 def test_models_of_before_an_entry_are_in_the_group_of_those_since(entry):
-    known = {"a": {"model": "vae", "seed": 0, entry: 3}, "b": {"model": "vae", "seed": 1, entry: 4},
-             "c": {"model": "ae", "seed": 0, entry: 3}}
+    known = {"a": {"model": "vae", "seed": 0, entry: 3}, "b": {"model": "vae", "seed": 1, entry: 3},
+             "c": {"model": "ae", "seed": 0, entry: 4}}
+    old, other = {"old": {"model": "vae", "seed": 2}}, {"d": {"model": "vae", "seed": 0, entry: 4}}
     assert comparison.leave_out_unsaid(known) == known
-    named = comparison.leave_out_unsaid({**known, "old": {"model": "vae", "seed": 2}})
-    assert comparison.group_by_recipe(named) == {"vae": {"a": 0, "b": 1, "old": 2}, f"ae {entry}=3": {"c": 0}}
+    named = comparison.leave_out_unsaid({**known, **old})
+    assert comparison.group_by_recipe(named) == {"vae": {"a": 0, "b": 1, "old": 2}, f"ae {entry}=4": {"c": 0}}
+    # Nobody knows of which of two groups the old one is.
+    assert comparison.leave_out_unsaid({**known, **old, **other}) == {**known, **old, **other}
 
 
 def test_p_is_that_of_a_loop_over_all_ways_to_deal_the_models_out():
@@ -94,7 +97,8 @@ def test_models_of_other_examples_are_named(change, are_others):
     recipe = {"dataset": "d", "data_fingerprint": "ab", "split": "grid", "data_seed": 0, "seed": 0}
     card, other = {"recipe": recipe}, {**recipe, **change}
     assert say(a=card, b={"recipe": other}) == [
-        "What is said of training here is about a; these models were trained on other examples: b."] * are_others
+        "What is said of training here is about a; these models were, or may have been, trained on other examples: "
+        "b."] * are_others
     assert bool(say(a=card, b={**card, "trained_before": [other]})) == are_others
     random = {**recipe, "split": "random"}
     assert say(a={"recipe": random}, b={"recipe": {**random, "data_seed": 1}})

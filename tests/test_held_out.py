@@ -164,8 +164,8 @@ def test_another_seed_of_the_split_is_counted_exactly():
     # Further on other data, scored on the first, by the seed that split these.
     ({"data_fingerprint": "f00", "split": "grid"}, [{"data_seed": 3}], "random", 0),
     ({"split": "grid"}, [{"dataset": ""}], "grid", None), ({}, [{"split": ""}], "random", None),
-    # Of an earlier model that saw several sets of examples, the card has the last; older cards have names alone.
-    ({}, [{"dataset": "b", "data_fingerprint": "f00", "split": ""}], "random", None),
+    ({}, [{"dataset": "b", "data_fingerprint": "f00", "split": ""}], "random", 0),      # on the whole of other data
+    # Older cards have names alone.
     ({}, [{"data_fingerprint": "", "data_seed": 3}], "random", None),
     ({}, [{"data_fingerprint": "", "dataset": "there/mine"}], "random", None),
     ({}, [{"data_fingerprint": ""}], "random", 0),

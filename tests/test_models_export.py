@@ -69,19 +69,26 @@ def test_both_loops_and_replicas_note_the_same_data():
     assert all(each["data"] == data.describe(ds) == trained(VAE).describe_origin()["data"] for each in noted)
 
 
-def test_a_model_that_saw_two_parts_claims_neither():
+def test_a_model_says_of_all_parts_that_it_saw(tmp_path):
     whole = data.load("synthetic_linear")
     model = trained(VAE, whole.split("random", "test"), steps_per_epoch=1)
     assert model.describe_origin()["data"]["split"] == ""               # the test part is no training part
     model = trained(VAE, whole.split("random", "train"), steps_per_epoch=1)
     model.fit(whole.split("random", "train"), steps_per_epoch=1, verbose=0)
     assert model.describe_origin()["data"]["split"] == "random"
-    model.fit(whole.split("random", "train", 1), steps_per_epoch=1, verbose=0)
-    assert model.describe_origin()["data"]["split"] == ""
+    assert "before" not in model.describe_origin()
+    seen = [{"dataset": whole.name, "data_seed": seed, "split": "random", "data_fingerprint": whole.fingerprint}
+            for seed in (0, 1)]
+    for seed, before in (1, seen[:1]), (0, seen[::-1]):
+        model.fit(whole.split("random", "train", seed), steps_per_epoch=1, verbose=0)
+        origin = model.describe_origin()
+        assert origin["before"] == before and (origin["data"]["split"], origin["data"]["data_seed"]) == ("random", seed)
+    card = export.read_card(model.export(tmp_path / "both"))
+    assert sorted(each["data_seed"] for each in export.list_trainings(card)) == [0, 1]
     model = build(*VAE)
     model.note_steps(2)                                                 # of a loop that does not say what it was given
     model.note_data(data.describe(whole.split("random", "train")), 0)
-    assert model.describe_origin()["data"]["split"] == ""
+    assert model.describe_origin()["before"] == [{"dataset": "", "data_seed": 0, "split": "", "data_fingerprint": ""}]
 
 
 def test_images_of_any_origin_are_exported(tmp_path):

@@ -38,10 +38,18 @@ class Measured(NamedTuple):
 
 
 def leave_out_unsaid(recipes: Mapping[str, dict]) -> dict[str, dict]:
-    """Return recipes without those entries of LATER that some recipe lacks which is equal but for them and the seed."""
+    """Return recipes without those entries of LATER that tell nothing but who has them.
+
+    These are entries that some of the recipes lack which are equal but for them and the seed, and that are the same in
+    all others of these.
+    """
     common = {name: json.dumps({key: value for key, value in recipe.items() if key not in (*LATER, "seed")},
                                sort_keys=True) for name, recipe in recipes.items()}
-    lacking = {(common[name], key) for name, recipe in recipes.items() for key in LATER if key not in recipe}
+    found: dict[tuple[str, str], set[Any]] = {}
+    for name, recipe in recipes.items():
+        for key in LATER:
+            found.setdefault((common[name], key), set()).add(recipe.get(key))
+    lacking = {place for place, values in found.items() if None in values and len(values) == 2}
     return {name: {key: value for key, value in recipe.items() if (common[name], key) not in lacking}
             for name, recipe in recipes.items()}
 

@@ -83,10 +83,9 @@ def count_trained_on(part: Dataset, whole: Dataset, trainings: Sequence[Mapping[
         data_seed: the seed that gave `whole`.
     """
     of_these = _find_trainings(whole, trainings, data_seed)
-    # A split is not known, either, of a model that has seen several sets of examples, of which the recipe has the last.
     # Without a fingerprint, data of another name or seed may be the same.
-    if not all(each["dataset"] and each["split"] and (each.get("data_fingerprint") or each in of_these)
-               for each in trainings):
+    if not all(each["dataset"] and (each.get("data_fingerprint") or each in of_these) for each in trainings) or not all(
+            each["split"] for each in of_these):
         return None
     trained = [whole.find_indices("train", each["split"], each["data_seed"]) for each in of_these]
     return int(np.isin(_find_part(part).indices, np.concatenate(trained)).sum()) if trained else 0

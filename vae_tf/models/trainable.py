@@ -99,11 +99,17 @@ class Trainable(keras.Model):
         return {**known, "steps": steps + counted - known.get("counted", 0), "counted": counted}
 
     def note_data(self, described: Mapping[str, Any], seed: int) -> None:
-        """Record what a training sees: what data.describe says of its examples, and the seed of order and noise."""
-        before = self.describe_origin()
-        earlier = before.get("data") if before["steps"] else described
-        # Of a model that has seen two sets of examples, nobody can tell which of them it has not seen.
-        self.note_origin(data=dict(described) if earlier == described else {**described, "split": ""}, seed=seed)
+        """Record what a training sees: what data.describe says of its examples, and the seed of order and noise.
+
+        What earlier trainings saw is kept; an empty text stands for what is not known of it.
+        """
+        origin = self.describe_origin()
+        earlier = origin.get("data", {}) if origin["steps"] else described
+        if earlier != described:
+            seen = {"dataset": earlier.get("dataset", ""), "data_seed": earlier.get("data_seed", 0),
+                    "split": earlier.get("split", ""), "data_fingerprint": earlier.get("fingerprint", "")}
+            self.note_origin(before=[seen, *(each for each in origin.get("before", []) if each != seen)])
+        self.note_origin(data=dict(described), seed=seed)
 
     def export(self, filepath: str, format: str = "tf_saved_model", *, data: Any = None) -> Any:
         """Write the model as train.py does: the next version of a folder, with the signatures that servers offer.

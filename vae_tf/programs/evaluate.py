@@ -200,7 +200,7 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
 
 
 def say_other_examples(trainings: Mapping[str, list[dict[str, Any]]]) -> list[str]:
-    """A line that names the models that were not trained on the examples of the first; none if all were."""
+    """A line that names the models of which it is not known that they were trained on the examples of the first."""
     trained_on: dict[str, set[Any]] = {name: set() for name in trainings}
     for name, listed in trainings.items():
         for each in listed:
@@ -210,5 +210,5 @@ def say_other_examples(trainings: Mapping[str, list[dict[str, Any]]]) -> list[st
             trained_on[name].add((fingerprint or each["dataset"], split, None if is_known else each["data_seed"]))
     chosen = next(iter(trainings))
     other = [name for name in trainings if trained_on[name] != trained_on[chosen]]
-    return [f"What is said of training here is about {chosen}; these models were trained on other examples: "
-            f"{', '.join(other)}."] if other else []
+    return [f"What is said of training here is about {chosen}; these models were, or may have been, trained on other "
+            f"examples: {', '.join(other)}."] if other else []
