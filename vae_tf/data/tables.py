@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -108,14 +109,14 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]], set[s
     parquet = extras.import_extra("pyarrow.parquet", "data", f"dataset: {path}")
     try:
         content = io.BytesIO(files.read_bytes(path, LARGEST))
-        schema = parquet.read_schema(content)
+        metadata = parquet.read_metadata(content)
+        schema = metadata.schema.to_arrow_schema()
         texts = [field.name for field in schema if _is_text(pa, field.type)]
-        with parquet.ParquetFile(content, read_dictionary=texts) as file:     # so that equal texts are one
-            groups = map(file.metadata.row_group, range(file.metadata.num_row_groups))
-            size = (max(file.metadata.num_rows, 0) * len(schema.names) * OF_A_CELL
-                    + sum(max(group.total_byte_size, 0) for group in groups))
-            memory.check_fits("dataset", size, f"{path}: a table of {file.metadata.num_rows:,} rows",
-                              "leave out columns or rows")
+        packed = _find_packed(metadata) & {*texts}      # pyarrow makes no dictionaries of these
+        with parquet.ParquetFile(content, read_dictionary={*texts} - packed) as file:    # so that equal texts are one
+            for size in itertools.accumulate(_list_sizes(file, packed)):
+                memory.check_fits("dataset", size, f"{path}: a table of {metadata.num_rows:,} rows",
+                                  "leave out columns or rows")
             for field in schema:
                 if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
                     raise InputError(f"dataset: {path}: expected numbers or texts in column {field.name}; got "
@@ -129,6 +130,22 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]], set[s
         raise InputError(f"dataset: {path} is not a readable table ({reason})") from None
     rows = [list(row) for row in itertools.zip_longest(*columns, fillvalue="")]
     return list(table.column_names), rows, {name.strip() for name in texts}
+
+
+def _find_packed(metadata: Any) -> set[str]:
+    """Return the columns of a Parquet file whose cells, or their lengths, are encoded as differences (DELTA_...)."""
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    return {column.path_in_schema for group in groups for column in map(group.column, range(group.num_columns))
+            if any(encoding.startswith("DELTA_") for encoding in column.encodings)}
+
+
+def _list_sizes(file: Any, packed: set[str]) -> Iterator[int]:
+    """Yield the bytes of memory that a table takes: what the file states, then the packed texts of some rows each."""
+    metadata = file.metadata
+    yield (max(metadata.num_rows, 0) * metadata.num_columns * OF_A_CELL
+           + sum(max(metadata.row_group(k).total_byte_size, 0) for k in range(metadata.num_row_groups)))
+    if packed:
+        yield from (batch.nbytes for batch in file.iter_batches(1_000, columns=sorted(packed), use_threads=False))
 
 
 def _list_cells(pa: Any, chunk: Any) -> list[str]:
