@@ -106,6 +106,8 @@ def test_unreadable_npz(tmp_path):
             data.load(tmp_path / path)
     with pytest.raises(InputError, match=r"expected one of dsprites, .*got 'cifar'"):
         data.load("cifar")
+    with pytest.raises(InputError, match=r"^dataset: expected a name or path in UTF-8, .*; got '.*0.npz'"):
+        data.load("\x000.npz")
 
 
 @pytest.mark.parametrize("beyond", [1 + 1e-7, 1.0019, -0.0019])

@@ -41,6 +41,7 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     if not is_path(str(name)):
         raise InputError(f"dataset: expected one of {', '.join(DATASETS)}, or the path of an .npz file or of a folder "
                          f"of images, or {builders.PREFIX}NAME; got {name!r}")
+    checks.check_path("dataset", name)
     if str(name).endswith(".npz"):
         return arrays.read_dataset(name)
     return (hugging_face if hugging_face.is_saved(str(name)) else folders).read_dataset(str(name))
