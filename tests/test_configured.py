@@ -90,8 +90,10 @@ def test_an_export_is_trained_further(folder, trained):
 
 def test_a_default_name_is_one_that_an_export_can_have():
     config, _ = configure(dataset="circles")
-    config = dataclasses.replace(config, dataset="tfds:shapes3d[label_shape,value_scale]")
-    assert configured.choose_name({"": config}, Settings()) == f"{config.model}_tfds:shapes3d-label_shape-value_scale"
+    for dataset, suited in (("tfds:shapes3d[label_shape,value_scale]", "tfds:shapes3d-label_shape-value_scale"),
+                            ("a/データ\u3000セット.npz", "データ-セット")):
+        config = dataclasses.replace(config, dataset=dataset)
+        assert configured.choose_name({"": config}, Settings()) == f"{config.model}_{suited}"
 
 
 def test_validation_on_examples_that_the_first_weights_saw_is_a_warning(folder):

@@ -24,8 +24,8 @@ def choose_name(configs: Mapping[str, Configuration], settings: Settings) -> str
         InputError: no folder can have such a name.
     """
     config = next(iter(configs.values()))
-    suited = pathlib.Path(config.dataset).stem.translate(INSTEAD)
-    name = settings.name or f"{config.model}_{suited}"
+    printable = "".join(each if each.isprintable() else "-" for each in pathlib.Path(config.dataset).stem)
+    name = settings.name or f"{config.model}_{printable.translate(INSTEAD)}"
     if name.startswith(".") or "/" in name or not name.isprintable():
         raise InputError("--name: expected a folder's name of printable characters that does not begin with a dot; got "
                          f"{name!r}")
