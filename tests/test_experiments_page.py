@@ -6,6 +6,7 @@ import pytest
 from page_cases import CELLS, entries, result, table, written
 
 from vae_tf.errors import InputError
+from vae_tf.experiments import __main__ as program
 from vae_tf.experiments import listing, page, recipes, results, summaries, tables
 from vae_tf.experiments.summaries import Summary
 
@@ -182,10 +183,16 @@ def test_a_page_of_no_folder_is_refused_and_the_old_one_is_kept(places):
     assert places[2].read_text() == text and drawn == list(places[2].with_suffix("").iterdir()) != []
 
 
-def test_a_page_of_somebody_elses_is_refused_and_kept(places):
+def test_a_page_of_somebody_elses_is_refused_and_kept(places, monkeypatch):
     table(places[0], CELLS)
     places[2].parent.mkdir(exist_ok=True)
     places[2].write_text("my own page")
     with pytest.raises(InputError, match=r"^page: expected nothing at .*results.md, or a page that .* wrote; got anot"):
         written(places, [result(1, 0, 0.2)])
     assert places[2].read_text() == "my own page" and not places[2].with_suffix("").exists()
+
+    monkeypatch.setattr(page, "PAGE", places[2])
+    monkeypatch.setattr(program, "run", lambda *_: pytest.fail("a table is run before the page is looked at"))
+    monkeypatch.setattr("sys.argv", ["experiments", tables.list_names()[0], "--page"])
+    with pytest.raises(SystemExit):
+        program.main()

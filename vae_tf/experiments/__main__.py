@@ -91,9 +91,11 @@ def main() -> None:
         if not asked.names and not asked.page:
             print("\n".join(listing.list_tables(results.read_all(asked.results))))
         chosen = [tables.load(name) for name in asked.names]        # a mistake in any is told before the first is run
-        done = [run(table, asked) for table in chosen]
         if asked.page:
             from vae_tf.experiments import page  # Matplotlib takes a second
+            page.list_figures(page.PAGE)        # one of somebody else's is told before the first run, too
+        done = [run(table, asked) for table in chosen]
+        if asked.page:
             own = {name: table for name, table in zip(asked.names, chosen, strict=True)
                    if table.name not in tables.list_names()}
             print(f"Written: {page.write(asked.results, also=own)}")

@@ -99,7 +99,7 @@ def list_figures(path: pathlib.Path) -> set[pathlib.Path]:
     text = path.read_text("utf-8", "replace")
     if OWN not in text:
         raise InputError(f"page: expected nothing at {path}, or a page that `{COMMAND} --page` wrote; got another "
-                         "file; move it, or use another folder")
+                         "file; move it, or run this in another folder")
     return {path.with_suffix("") / name for name in re.findall(rf"\]\({re.escape(path.stem)}/([^/)]+\.svg)\)", text)}
 
 
