@@ -156,7 +156,8 @@ def test_the_programs(hub, exported, tmp_path, monkeypatch, capsys):
 
     sent = call(push.main, exported, "me/model", "--licence=mit")
     assert sent == f"Sent to hf://me/model@{hub.commits['me/model'][0][0]}\n"
-    assert call(pull.main, "me/model", "--folder=mine") == "Fetched to mine/1\n"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert call(pull.main, "me/model", "--folder=~/mine") == f"Fetched to {tmp_path}/mine/1\n"
     with pytest.raises(SystemExit) as caught:
         call(pull.main, "me/none")
     assert caught.value.code == 2

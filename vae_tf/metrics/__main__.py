@@ -4,6 +4,7 @@ if __name__ == "__main__":
     from vae_tf import console
     console.start()     # before the slow imports
 
+import os
 import pathlib
 
 from vae_tf import console, files
@@ -16,7 +17,8 @@ LARGEST = 2**24         # bytes of a page
 def main() -> None:
     """Print the tables, or write them into a page."""
     parser = console.Parser(__doc__)
-    parser.add_argument("--page", type=pathlib.Path, metavar="FILE", help="The page whose tables are written anew.")
+    parser.add_argument("--page", type=lambda text: pathlib.Path(os.path.expanduser(text)), metavar="FILE",
+                        help="The page whose tables are written anew.")
     file = parser.parse_args().page
     if file is None:
         print("\n\n".join(f"{title}\n{table()}" for title, table in page.TABLES.items()))

@@ -4,6 +4,8 @@ It becomes the next version of exported/NAME, unless a version there has the sam
 Needs pip install 'vae_tf[hub]'.
 """
 
+import os
+
 from vae_tf import console
 from vae_tf.errors import InputError
 
@@ -12,7 +14,8 @@ def main() -> None:
     """Fetch the model that the arguments name."""
     parser = console.Parser(__doc__)
     parser.add_argument("repository", help="OWNER/NAME or OWNER/NAME@REVISION, with or without hf:// before it.")
-    parser.add_argument("--folder", help="The folder whose next version it becomes; by default exported/NAME.")
+    parser.add_argument("--folder", type=os.path.expanduser,
+                        help="The folder whose next version it becomes; by default exported/NAME.")
     asked = parser.parse_args()
     from vae_tf import export
 
