@@ -32,6 +32,7 @@ def test_a_tilde_in_a_path_is_the_home_folder(monkeypatch):
     values(["", "--codes=~/a.npz", "--compare=~/b*,c", "--data_dir=~nosuch/d"])
     assert (values.codes, values.compare, values.data_dir) == ("/home/me/a.npz", ["/home/me/b*", "c"], "~nosuch/d")
     assert (values.export, values.dataset) == ("exported", None)
+    assert {"--codes=/home/me/a.npz", "--compare=/home/me/b*,c"} <= {*values.flags_into_string().splitlines()}
 
 
 def test_of_steps_and_epochs_the_last_counts(tmp_path):

@@ -79,12 +79,14 @@ class FlagGroups:
 
     def add_path(self, name: str, default: str | None, text: str) -> None:
         """Define a flag that takes text that a file's name may hold."""
-        self._define(functools.partial(flags.DEFINE, PathParser()), name, default, text)
+        self._define(functools.partial(flags.DEFINE, PathParser()), name, default, text,
+                     serializer=flags.ArgumentSerializer())
         self._check_paths(name)
 
     def add_paths(self, name: str, default: str | None, text: str) -> None:
         """Define a flag that takes comma-separated texts that files' names may hold."""
-        self._define(functools.partial(flags.DEFINE, PathsParser()), name, default, text)
+        self._define(functools.partial(flags.DEFINE, PathsParser()), name, default, text,
+                     serializer=flags.CsvListSerializer(","))
         self._check_paths(name)
 
     def add_memory_limit(self) -> None:
