@@ -7,10 +7,10 @@ import rounding
 import tensorflow as tf
 from cases import build, dataset
 
-from vae_tf import distributions, replicas, runs, train_step, training
+from vae_tf import distributions, networks, replicas, runs, train_step, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
-from vae_tf.models import VAE
+from vae_tf.models import VAE, BetaTCVAE
 
 DENSE = [(name, "mlp_synthetic" if name in ("vae", "ivae") else "linear", (3,), "gaussian", {}) for name in
          ("vae", "full_covariance_vae", "beta_tcvae", "ivae", "ae", "dip_vae_i", "annealed_vae")]
@@ -148,6 +148,30 @@ def test_networks_that_differ_in_more_than_weights_are_refused(own):
     train([make(), make()], [0, 1])
     with pytest.raises(InputError, match=r"models: expected models that differ in weights and beta alone"):
         train([make(), make(**own)], [0, 1])
+
+
+def make_parts():
+    encoder, decoder = networks.build("linear", (3,), 2, (2, 2))
+    return {"encoder": encoder, "decoder": decoder, "likelihood": distributions.Likelihood("gaussian")}
+
+
+class Weighted(VAE):
+    """A VAE with an argument that is no declared option, and with a seed of its own."""
+
+    def __init__(self, encoder, decoder, likelihood, strength, seed=0):
+        super().__init__(encoder, decoder, likelihood)
+        self.strength, self.seed = strength, seed
+
+
+@pytest.mark.parametrize("make", [
+    lambda value, **seed: Weighted(strength=value, **seed, **make_parts()),
+    lambda value, **seed: Weighted(strength=[keras.layers.Dense(2), np.full(2, value)], **seed, **make_parts()),
+    lambda value, seed: BetaTCVAE(examples=value, beta=seed, **make_parts())])
+def test_models_that_differ_in_an_argument_are_refused(make):
+    """Beta, networks, layers and how weights begin are no such argument."""
+    replicas.Stacked([make(5, seed=0), make(5, seed=1)], keras.optimizers.Adam(), [0, 1])
+    with pytest.raises(InputError, match=r"models: expected models that differ in weights and beta alone"):
+        replicas.Stacked([make(5, seed=0), make(6, seed=0)], keras.optimizers.Adam(), [0, 1])
 
 
 def test_regularizers_are_a_term_of_each_replica_s_loss():

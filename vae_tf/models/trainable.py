@@ -1,15 +1,18 @@
 """What every loop needs of a model: an objective, the noise that it takes, and the updates of a step."""
 
 import inspect
+import types
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from vae_tf import distributions
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import Update
+from vae_tf.options import Option
 from vae_tf.typing import Network, Optimizer, Tensor
 
 
@@ -21,6 +24,7 @@ def scale_to_unit_range(x: Tensor) -> Tensor:
 class Trainable(keras.Model):
     """A Keras model with an objective of its own, and with a record of where its weights come from."""
 
+    options: ClassVar[tuple[Option, ...]]
     encoder: Network
     decoder: Network
     likelihood_layer: distributions.Likelihood
@@ -53,6 +57,17 @@ class Trainable(keras.Model):
         """Return the names of the arguments of __init__."""
         parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
         return [each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+
+    def list_settings(self) -> dict[str, Any]:
+        """Return what the graph of a step takes for constants, by name.
+
+        These are beta, the options, the other arguments of __init__ and the penalty on the Jacobian. Arrays come as
+        lists of their numbers. None stands for networks, layers and variables, which a graph reads whenever it runs.
+        """
+        names = ("beta", *(option.name for option in self.options), *self._list_arguments())
+        settings = {name: keras.tree.map_structure(_copy_setting, getattr(self, name, None)) for name in names
+                    if name != "likelihood"}        # a method; the argument of this name is a layer
+        return {**settings, "jacobian_penalty": vars(self).get("_penalty")}
 
     def compute_terms(self, x: Tensor, u: Tensor = None, *, noise: Tensor, beta: Tensor = None,
                       training: bool = False) -> dict[str, Tensor]:
@@ -140,3 +155,10 @@ def count_batches(optimizer: keras.optimizers.Optimizer) -> Any:
     A LossScaleOptimizer leaves the count to others, because it passes over batches whose gradients overflow.
     """
     return optimizer._iterations        # `iterations` counts updates
+
+
+def _copy_setting(part: Any) -> Any:
+    """Return a part of a setting as `Trainable.list_settings` has it, which can be compared by ==."""
+    if isinstance(part, keras.Layer | keras.Variable | tf.Variable | types.MethodType):
+        return None
+    return np.asarray(part).tolist() if hasattr(part, "__array__") and not tf.is_symbolic_tensor(part) else part

@@ -28,7 +28,8 @@ class Stacked(Program):
         self.models = list(models)
         self.optimizer = optimizer
         self.seeds = list(seeds)
-        if len({_describe_kind(model) for model in models}) > 1:
+        kinds = [_describe_kind(model) for model in models]
+        if any(kind != kinds[0] for kind in kinds):
             raise InputError("models: expected models that differ in weights and beta alone; got "
                              + ", ".join(type(model).__name__ for model in models) + " of different make")
         if any(variable.constraint is not None for model in models for variable in model.variables):
@@ -132,8 +133,8 @@ def _describe_kind(model: Autoencoder) -> tuple[Any, ...]:
     """Return what models must share to be trained as one."""
     likelihood = model.likelihood_layer
     variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
-    options = tuple(getattr(model, option.name) for option in model.options)
-    return (type(model), likelihood.kind, variance, model.penalty, options, _describe_layers(model),
+    settings = {name: value for name, value in model.list_settings().items() if name != "beta"}
+    return (type(model), likelihood.kind, variance, _leave_out_own(settings), _describe_layers(model),
             tuple((tuple(variable.shape), _describe_regularizer(variable.regularizer)) for variable in model.variables))
 
 
@@ -153,7 +154,7 @@ def _describe_layers(network: Any) -> tuple[Any, ...]:
 
 
 def _leave_out_own(config: Any) -> Any:
-    """Return a layer's settings, and those of layers in it, without its name and how its weights begin."""
+    """Return the settings of a model or a layer, and of layers in it, without names and how weights begin."""
     if isinstance(config, list | tuple):
         return [_leave_out_own(each) for each in config]
     if not isinstance(config, dict):
