@@ -327,8 +327,15 @@ def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
     assert elbos["float32"].mean() > -200           # 784 log 2 = 543 nats below 0 before training
 
 
-def test_a_callback_that_sets_beta_is_told_that_it_has_no_effect(tmp_path):
-    model = build("beta_vae", "linear", (3,), "gaussian", {"beta": 2.0})
-    warm_up = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs: setattr(model, "beta", 2.0 + epoch))
-    with pytest.raises(InputError, match=r"^beta: expected 2 as long as training\.fit runs; got 3, from a callback"):
-        fit(model, 20, tmp_path, callbacks=[warm_up])
+def test_a_callback_that_sets_what_the_graph_does_not_see_is_told_so():
+    """Changes stay, and the error names beta before options, and the penalty last."""
+    model = small(name="dip_vae_i")
+    loops = loop.Loop(Single(model, keras.optimizers.Adam(), 0), dataset((3,)), tf.distribute.get_strategy(), [None],
+                      loop.Schedule(steps=20, batch_size=8))
+    for change, message in (
+            (lambda: model.penalise_jacobian("l1", 2.0), "jacobian_penalty: expected None as .*; got Penalty.*one"),
+            (lambda: setattr(model, "lambda_od", 3), "lambda_od: expected 10.0 as .*; got 3, .* takes another one"),
+            (lambda: setattr(model, "beta", 2), "beta: expected 1.0 as .*; got 2, .*, and warmup_steps raises beta")):
+        setting = keras.callbacks.LambdaCallback(on_epoch_begin=lambda epoch, logs, change=change: change())
+        with pytest.raises(InputError, match=f"^{message}$"):
+            loops.run([setting])

@@ -47,8 +47,8 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         NonFiniteError: the loss or a weight became NaN or infinite.
         DataError: examples could not be read.
         InputError: the run is past `steps` already, the batch cannot be shared out, the optimizer must be made under
-            the strategy, another process trains in `run_dir`, or what is there is damaged, of another run or of another
-            optimizer.
+            the strategy, another process trains in `run_dir`, what is there is damaged, of another run or of another
+            optimizer, or a callback sets a beta, an option or a penalty of the model.
     """
     strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
     with strategy.scope(), _hold([run_dir], strategy):

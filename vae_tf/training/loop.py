@@ -135,7 +135,6 @@ class Loop:
         memory.check_fits("batch_size", 4 * len(program.models) * schedule.batch_size * math.prod(dataset.shape),
                           "a batch", "ask for smaller batches")
         self.program, self.schedule = program, schedule
-        self.betas = [model.beta for model in program.models]
         self.folders = [pathlib.Path(run_dir) for run_dir in run_dirs if run_dir]
         self.step = 0
         self.histories: list[list[dict[str, Any]]] = [[] for _ in run_dirs]
@@ -161,6 +160,7 @@ class Loop:
         self.progress = Progress(schedule.steps, len(program.models), quiet=not chief)
         for run, config in zip(self.written, configs or (), strict=False):
             runs.write_config(run, config)
+        self.settings = [model.list_settings() for model in program.models]
 
     def run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> list[list[dict[str, Any]]]:
         """Train to the end of the schedule, or until the process is asked to stop; returns the histories."""
@@ -173,7 +173,7 @@ class Loop:
                     row_end = self.schedule.find_row_end(self.step)
                     if self.row.seconds == 0:
                         told.on_epoch_begin(len(self.histories[0]))
-                    self._check_betas()
+                    self._check_settings()
                     done, terms, totals = self._advance(min(pace, row_end - self.step,
                                                             self.schedule.count_until_images(self.step)))
                     stop.worth_saving = True
@@ -201,12 +201,14 @@ class Loop:
         self.progress.end()
         return self.histories
 
-    def _check_betas(self) -> None:
-        """Raise InputError if a callback has set another beta, which the graph of the steps would not see."""
-        for before, model in zip(self.betas, self.program.models, strict=True):
-            if model.beta != before:
-                raise InputError(f"beta: expected {before:g} as long as training.fit runs; got {model.beta:g}, from a "
-                                 "callback; warmup_steps raises beta, and Keras' own fit takes another one")
+    def _check_settings(self) -> None:
+        """Raise InputError if a callback has set a beta, an option or a penalty, which the graph would not see."""
+        for before, model in zip(self.settings, self.program.models, strict=True):
+            for name, value in model.list_settings().items():
+                if value != before[name]:
+                    raise InputError(f"{name}: expected {checks.describe(before[name])} as long as training.fit runs; "
+                                     f"got {checks.describe(value)}, from a callback; Keras' own fit takes another one"
+                                     + ", and warmup_steps raises beta" * (name == "beta"))
 
     def _have_all_stopped(self) -> bool:
         """Return whether early stopping has ended the training of every replica."""
