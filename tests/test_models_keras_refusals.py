@@ -7,7 +7,7 @@ import tensorflow as tf
 from cases import build, dataset
 from keras_cases import DENSE, U, X, compiled
 
-from vae_tf import distributions, models, training
+from vae_tf import data, distributions, models, training
 from vae_tf.errors import InputError
 
 IMAGES = np.zeros((8, 16, 16, 1), np.uint8)
@@ -26,6 +26,18 @@ def test_a_model_that_is_all_frozen_or_was_frozen_after_compile_is_refused():
         model.fit(X)
     with pytest.raises(InputError, match=r"^trainable: expected some layers that can be trained; got"):
         training.fit(model, dataset((3,)), keras.optimizers.Adam(), steps=1, batch_size=8, seed=0)
+
+
+def test_datasets_of_vectors_outside_of_0_to_1_are_refused_under_a_bernoulli_likelihood():
+    model, beyond = compiled(("vae", "linear", (3,), "bernoulli", {})), dataset((3,))
+    within = data.from_arrays("within", np.eye(3, dtype=np.float32))
+    model._accept(within, None, 2, {})
+    for x, more in ((beyond, {}), (within, {"validation_data": beyond})):
+        with pytest.raises(InputError, match=r"^x: expected uint8 images, or floats in \[0, 1\]; got -"):
+            model.fit(x, **more)
+    for x, more in ((beyond, {}), (within, {"validation": beyond})):
+        with pytest.raises(InputError, match=r"^dataset: expected uint8 images, or floats in \[0, 1\]; got -"):
+            training.fit(model, x, keras.optimizers.Adam(), steps=1, batch_size=2, **more)
 
 
 def test_float_images_outside_of_0_to_1_are_refused_in_streams_that_can_be_read_again():

@@ -13,6 +13,7 @@ from vae_tf.typing import Tensor
 
 BATCH_SIZE = 32     # Keras' own default
 ROUNDING = 1e-5     # how far rounding may take float images beyond [0, 1]
+LOOKED_AT = 500     # of how many examples of a data.Dataset the numbers are checked
 
 
 class KerasInputs(Trainable):
@@ -60,6 +61,7 @@ class KerasInputs(Trainable):
                              f"{type(y).__name__}; give x alone")
         if hasattr(x, "images_at"):
             size = checks.check_whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
+            self.check_examples("x", x)
             return self._read(x, size, options if shuffle else None), None, None
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
@@ -69,6 +71,16 @@ class KerasInputs(Trainable):
                 for batch in x.take(1):     # floats beyond [0, 1] would train to minus infinity
                     self._check_inputs(batch)
         return x, y, batch_size
+
+    def check_examples(self, name: str, dataset: Any) -> None:
+        """Raise InputError for a data.Dataset of float vectors that a Bernoulli likelihood cannot take.
+
+        The numbers of up to 500 examples are checked. Those in [0, 1] are taken.
+        """
+        if self.likelihood_layer.kind == "bernoulli" and not dataset.is_image:
+            size = len(dataset)
+            indices = np.linspace(0, size, min(size, LOOKED_AT), endpoint=False, dtype=int)
+            self._check_values(name, dataset.images_at(indices))
 
     def _read(self, dataset: Any, batch_size: int, options: dict[str, Any] | None) -> Any:
         """Return the batches of a data.Dataset: shuffled and without end if there are options of `fit`, else in order.
@@ -129,7 +141,7 @@ class KerasInputs(Trainable):
         if not (isinstance(part, np.ndarray) or hasattr(part, "numpy")) or part.dtype == np.uint8 or 0 in part.shape:
             return      # a tensor of a graph has no numbers yet
         low, high = (float(end(part)) for end in (np.min, np.max))
-        bounded = name == "x" and self.likelihood_layer.kind == "bernoulli"
+        bounded = name != "u" and self.likelihood_layer.kind == "bernoulli"
         if not np.isfinite([low, high]).all() or (bounded and (low < -ROUNDING or high > 1 + ROUNDING)):
             raise InputError(f"{name}: expected {'uint8 images, or floats in [0, 1]' if bounded else 'finite floats'}; "
                              f"got {low:g} to {high:g}")

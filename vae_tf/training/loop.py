@@ -270,6 +270,7 @@ def _check_data(model: models.Autoencoder, dataset: data.Dataset) -> None:
         raise InputError(f"dataset: expected examples of shape {wanted[0]}"
                          + (f" with u of size {model.u_size}" if model.u_size else "")
                          + f"; got {len(dataset):,} of shape {dataset.shape} with u of size {dataset.u_size}")
+    model.check_examples("dataset", dataset)
 
 
 def _make_agreement(strategy: tf.distribute.Strategy, chief: bool) -> Callable[[bool, float], tuple[bool, float]]:
