@@ -4,10 +4,12 @@ import pytest
 import tensorflow as tf
 import tensorflow_probability as tfp
 from cases import build, dataset
+from tensorflow.python.framework.ops import gradient_registry
 
 from vae_tf import export, jacobians, networks
 from vae_tf.errors import InputError
-from vae_tf.metrics import dto
+from vae_tf.metrics import derivatives, dto
+from vae_tf.penalties import compute_penalty
 
 tfd = tfp.distributions
 
@@ -56,6 +58,31 @@ def test_every_network_against_the_tape_and_differences(network):
     for mode in (None, "forward", "reverse"):
         np.testing.assert_allclose(jacobians.jacobian(f, z, mode=mode) / scale, tape / scale, atol=1e-13)
     np.testing.assert_allclose(tape / scale, by_differences(f, z) / scale, atol=1e-8)
+
+
+@pytest.mark.parametrize(("gradient", "layer"), [
+    ("ResizeBilinearGrad", lambda x: tf.image.resize(x, (4, 4))), ("SoftsignGrad", tf.nn.softsign)])
+def test_decoders_that_permit_no_forward_mode(gradient, layer):
+    """J was that of the path around the layer alone, or there was an error of TensorFlow's."""
+    z, W = codes(dtype="float32"), codes(4, dtype="float32")
+
+    def f(z):
+        return layer(tf.reshape(tf.tanh(z @ tf.transpose(W)), (-1, 2, 2, 1))) + tf.reduce_sum(z, 1)[:, None, None, None]
+
+    J, called = by_tape(f, z), tf.function(f)
+    np.testing.assert_allclose(J, by_differences(f, z, 1e-2), atol=1e-3)
+    np.testing.assert_allclose(jacobians.jacobian(f, z), J, rtol=1e-5)
+    np.testing.assert_allclose(jacobians.gram(called, z), np.swapaxes(J, 1, 2) @ J, rtol=1e-5)
+    for call in (lambda: jacobians.jacobian(called, z, mode="forward"), lambda: compute_penalty("l1", f, z, z),
+                 lambda: derivatives.compile_curvatures(called, 1.0, 3)):
+        with pytest.raises(InputError, match=f"^decoder: expected [^\n]* the gradient {gradient}, [^\n]*$"):
+            call()
+
+
+def test_all_gradients_that_tensorflow_takes_as_constant_are_known():
+    constant = {name for name in gradient_registry.list() if gradient_registry.lookup(name) is None}
+    assert {name for name in constant if name.endswith(("Grad", "Gradient"))} - {"StopGradient", "TensorArrayGrad"} == \
+        jacobians.TAKEN_AS_CONSTANT
 
 
 def test_float32_is_float64_rounded():

@@ -1,6 +1,9 @@
 """Jacobians of decoders, J = d Dec(z) / dz, and their Gram matrices J^T J.
 
 Forward mode costs about d decoder passes whatever n is, and reverse mode costs about n; the cheaper one is the default.
+Forward mode differentiates the decoder's gradient, and TensorFlow cannot differentiate that of a few operations, such
+as bilinear resizing and softsign: for a decoder with one of them, reverse mode is the default.
+
 A decoder is any function of z [B, d] that treats each row alone. It may return a tensor [B, ...], a distribution with
 batch shape [B] (`models.Autoencoder.likelihood`), or the dict of an exported `decode` (`export.Exported.decoder`).
 
@@ -11,6 +14,7 @@ An eager call is traced anew each time.
 import contextlib
 import contextvars
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
@@ -31,6 +35,12 @@ Mode = Annotated[str, arguments.Choice(MODES)] | None
 # Examples whose Jacobians `gram` holds at a time: with d = 10 and n = 3 x 64 x 64 they take 16 MB.
 CHUNK = 32
 
+# Gradients of outputs that reverse mode computes at a time: all n of them would not fit into memory for images.
+GRADIENTS = 32
+
+# Gradients of operations that TensorFlow declares to be not differentiable, and takes to be constant without a word.
+TAKEN_AS_CONSTANT = {"ResizeBilinearGrad", "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVarsGradient",
+                     "FakeQuantWithMinMaxVarsPerChannelGradient", "SparseAddGrad"}
 
 _STACKED = contextvars.ContextVar("_STACKED", default=True)
 
@@ -59,17 +69,19 @@ def jacobian(f: Decoder, z: Rows, *, output: Output = "mean", mode: Mode = None)
         z: latents, floats [B, d]; d must be known when the call is traced.
         output: which parameter of p(x|z) is differentiated: "mean", in data units, or "natural", the natural parameter
             of an exponential family: the logits of a Bernoulli, or the mean of a Gaussian (up to its variance).
-        mode: "forward" (d tangents), "reverse" (n gradients), or None, which takes forward mode when d <= n.
+        mode: "forward" (d tangents), "reverse" (n gradients), or None, which takes forward mode when d <= n and the
+            decoder permits it.
 
     Returns:
         J [B, n, d] in the dtype of the decoder's output, in data units per latent unit.
 
     Raises:
-        InputError: z is not floats [B, d], f does not return floats [B, ...], there is no such output or mode, or f
-            returns another distribution than these two where the natural parameter is asked for.
+        InputError: z is not floats [B, d], f does not return floats [B, ...], there is no such output or mode, f
+            returns another distribution than these two where the natural parameter is asked for, or f has an operation
+            that permits no forward mode where that is asked for.
     """
-    z, f, forward = _prepare(f, z, output, mode)
-    return _compute_jacobian(f, z, forward)
+    z, f, mode = _prepare(f, z, output, mode)
+    return _compute_jacobian(f, z, mode)
 
 
 @arguments.check_arguments
@@ -83,21 +95,21 @@ def gram(f: Decoder, z: Annotated[tf.Tensor, Tensors("B d", empty=True)], *, out
         f: the decoder, as described at the top of this module.
         z: latents, floats [B, d]; d must be known when the call is traced. B may be 0.
         output: "mean" or "natural"; `jacobian` describes both.
-        mode: "forward", "reverse", or None for the cheaper one.
+        mode: "forward", "reverse", or None for the cheaper one; `jacobian` describes them.
         chunk: the number of examples whose Jacobians are in memory at a time.
 
     Returns:
         float64 [B, d, d], in squared data units per squared latent unit.
 
     Raises:
-        InputError: z is not floats [B, d], there is no such output or mode, or chunk is below 1.
+        InputError: what `jacobian` refuses, or chunk is below 1.
     """
-    z, f, forward = _prepare(f, z, output, mode)
+    z, f, mode = _prepare(f, z, output, mode)
     d = z.shape[1]
     chunk = chunk if z.shape[0] is None else max(1, min(chunk, z.shape[0]))
 
     def gram_of(rows: tf.Tensor) -> tf.Tensor:
-        J = tf.cast(_compute_jacobian(f, rows, forward), tf.float64)
+        J = tf.cast(_compute_jacobian(f, rows, mode), tf.float64)
         return tf.linalg.matmul(J, J, transpose_a=True)
 
     def all_chunks(z: tf.Tensor) -> tf.Tensor:
@@ -112,8 +124,11 @@ def gram(f: Decoder, z: Annotated[tf.Tensor, Tensors("B d", empty=True)], *, out
 
 
 def _prepare(f: Decoder, z: tf.Tensor, output: str, mode: str | None) -> tuple[tf.Tensor, Callable[[tf.Tensor],
-             tf.Tensor], bool]:
-    """Return z, the decoder as a function to [B, n], and whether mode is forward; refuse numbers that are none."""
+             tf.Tensor], str | None]:
+    """Return z, the decoder as a function to [B, n], and the mode, None for forward mode where f permits it.
+
+    Numbers that are none are refused.
+    """
     if tf.executing_eagerly() and not bool(tf.reduce_all(tf.math.is_finite(z))):
         raise InputError("z: expected finite numbers; got NaN or infinity")
 
@@ -128,9 +143,9 @@ def _prepare(f: Decoder, z: tf.Tensor, output: str, mode: str | None) -> tuple[t
         n = _decode_zeros(flat, z).shape[1]
     elif mode is None:              # the graph that is traced to find n is never run
         n = tf.function(flat).get_concrete_function(tf.TensorSpec((1, z.shape[1]), z.dtype)).output_shapes[1]
-    if mode is None:
-        mode = "forward" if z.shape[1] <= n else "reverse"
-    return z, flat, mode == "forward"
+    if mode is None and z.shape[1] > n:
+        mode = "reverse"
+    return z, flat, mode
 
 
 def _decode_zeros(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
@@ -161,13 +176,17 @@ def _take_natural_parameter(decoded: tfd.Distribution) -> tf.Tensor:
                      f'"natural"; got {type(of_entries).__name__}; with output="mean" it may return any other')
 
 
-def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, forward: bool) -> tf.Tensor:
-    if forward:
-        return tf.transpose(_compute_tangents(f, z), [1, 2, 0])
-    with tf.GradientTape() as tape:
+def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, mode: str | None) -> tf.Tensor:
+    if mode != "reverse":
+        try:
+            return tf.transpose(_compute_tangents(f, z), [1, 2, 0])
+        except InputError:
+            if mode == "forward":
+                raise
+    with tf.GradientTape(persistent=True) as tape:
         tape.watch(z)
         x = f(z)
-    return tf.cast(tape.batch_jacobian(x, z), x.dtype)
+    return tf.cast(tape.batch_jacobian(x, z, parallel_iterations=GRADIENTS), x.dtype)
 
 
 def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
@@ -175,20 +194,66 @@ def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.T
 
     The decoder runs once, and its linearisation on d tangents. `tf.autodiff.ForwardAccumulator` would make a function
     of TensorFlow's for each operation, all of which `tf.vectorized_map` has to trace and to rewrite.
+
+    Raises:
+        InputError: TensorFlow cannot differentiate J^T u.
     """
     zero = tf.UnconnectedGradients.ZERO
-    with tf.GradientTape(persistent=True) as outer:
-        with tf.GradientTape() as inner:
+
+    def differentiate() -> tf.Tensor:
+        u = tf.zeros_like(x)
+        with tf.GradientTape(persistent=True) as outer:
+            outer.watch(u)
+            pulled = inner.gradient(x, z, output_gradients=u, unconnected_gradients=zero)
+        check_differentiable(pulled)
+
+        def column(direction: tf.Tensor) -> tf.Tensor:
+            return outer.gradient(pulled, u, output_gradients=direction, unconnected_gradients=zero)
+
+        basis = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)          # [d, B, d]
+        if _STACKED.get():
+            return tf.vectorized_map(column, basis)
+        return tf.stack([column(basis[j]) for j in range(z.shape[1])])
+
+    with refuse_missing_gradients():
+        with tf.GradientTape(persistent=True) as inner:     # of a loaded f, it then keeps what second derivatives take
             inner.watch(z)
             x = f(z)
-        u = tf.zeros_like(x)
-        outer.watch(u)
-        pulled = inner.gradient(x, z, output_gradients=u, unconnected_gradients=zero)
+        # An eager call makes a graph, too, because a graph says what operations J^T u has.
+        return (tf.function(differentiate, autograph=False).get_concrete_function() if tf.executing_eagerly()
+                else differentiate)()
 
-    def column(direction: tf.Tensor) -> tf.Tensor:
-        return outer.gradient(pulled, u, output_gradients=direction, unconnected_gradients=zero)
 
-    basis = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)          # [d, B, d]
-    if _STACKED.get():
-        return tf.vectorized_map(column, basis)
-    return tf.stack([column(basis[j]) for j in range(z.shape[1])])
+def check_differentiable(gradient: tf.Tensor) -> None:
+    """Raise InputError if TensorFlow would silently take a part of a gradient, a tensor of a graph, as constant."""
+    operations, waiting = {}, [gradient.op]
+    while waiting:
+        operation = waiting.pop()
+        if operation.name not in operations:
+            operations[operation.name] = operation
+            waiting += [each.op for each in operation.inputs]
+    library = {each.signature.name: each.node_def for each in gradient.graph.as_graph_def().library.function}
+    nodes = [operation.node_def for operation in operations.values()]
+    for node in nodes:      # with those of the functions that they call
+        if node.op in TAKEN_AS_CONSTANT:
+            raise _explain(node.op)
+        for value in node.attr.values():
+            for function in (value.func, *value.list.func):
+                nodes += library.pop(function.name, ())
+
+
+@contextlib.contextmanager
+def refuse_missing_gradients() -> Iterator[None]:
+    """While entered, turn TensorFlow's error about an operation that has no gradient into an InputError."""
+    try:
+        yield
+    except LookupError as error:
+        if found := re.search(r"(?:registry has no entry for:|\(op type:) (\w+)", str(error)):
+            raise _explain(found[1]) from None
+        raise
+
+
+def _explain(operation: str) -> InputError:
+    return InputError("decoder: expected operations whose gradients TensorFlow can differentiate; got one with the "
+                      f'gradient {operation}, which it cannot; Jacobians of mode="reverse" and the penalty "hessian" '
+                      "do without")

@@ -98,7 +98,8 @@ def compute_penalty(kind: Any, f: jacobians.Decoder, z: Rows, noise: Rows) -> tf
         noise: float32 [B, d], see `measure_curvature`.
 
     Raises:
-        InputError: there is no such penalty, or a function that returns something else.
+        InputError: there is no such penalty, a function that returns something else, or a decoder that permits no
+            forward mode.
     """
     check_kind(kind)
     if kind == "hessian":

@@ -53,6 +53,9 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
         decoder: a function of z, as `vae_tf.jacobians` takes it.
         noise_variance: s^2 of a Gaussian likelihood, None for a Bernoulli.
         d: latents.
+
+    Raises:
+        InputError: TensorFlow cannot differentiate the gradient of one of the decoder's operations.
     """
     def flat(z: tf.Tensor) -> tf.Tensor:
         return tf.reshape(jacobians.take_output(decoder(z), "natural"), [tf.shape(z)[0], -1])
@@ -68,9 +71,12 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
                 total = tf.reduce_sum(data * output - tf.math.softplus(output) if noise_variance is None
                                       else -tf.square(data - output) / (2 * noise_variance))
             gradient = tape.gradient(total, many)
+            jacobians.check_differentiable(gradient)
         columns, H = (tangents.jvp(each, unconnected_gradients=tf.UnconnectedGradients.ZERO)
                       for each in (output, gradient))
         J = tf.transpose(tf.reshape(columns, [-1, d, tf.shape(x)[1]]), [0, 2, 1])
         return output[::d], J, tf.reshape(H, [-1, d, d])
 
-    return graphs.trace(program, [decoder], input_signature=[tf.TensorSpec((None, d)), tf.TensorSpec((None, None))])
+    with jacobians.refuse_missing_gradients():
+        return graphs.trace(program, [decoder]).get_concrete_function(tf.TensorSpec((None, d)),
+                                                                      tf.TensorSpec((None, None)))
