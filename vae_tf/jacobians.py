@@ -186,7 +186,10 @@ def _compute_jacobian(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor, mode: s
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(z)
         x = f(z)
-    return tf.cast(tape.batch_jacobian(x, z, parallel_iterations=GRADIENTS), x.dtype)
+    # Where B is not known, TensorFlow may fail if no outputs remain, or if there are fewer than are computed at a time.
+    n = x.shape[1]
+    parallel = next(count for count in range(GRADIENTS, 1, -1) if n % count) if n > GRADIENTS else None
+    return tf.cast(tape.batch_jacobian(x, z, parallel_iterations=parallel), x.dtype)
 
 
 def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.Tensor:
