@@ -166,6 +166,9 @@ class Weighted(VAE):
 @pytest.mark.parametrize("make", [
     lambda value, **seed: Weighted(strength=value, **seed, **make_parts()),
     lambda value, **seed: Weighted(strength=[keras.layers.Dense(2), np.full(2, value)], **seed, **make_parts()),
+    lambda value, seed: Weighted(strength=[np.array([value, np.nan]), keras.initializers.GlorotUniform(seed)],
+                                 **make_parts()),
+    lambda value, seed: Weighted(strength=[keras.regularizers.L2(value), np.random.default_rng(seed)], **make_parts()),
     lambda value, seed: BetaTCVAE(examples=value, beta=seed, **make_parts())])
 def test_models_that_differ_in_an_argument_are_refused(make):
     """Beta, networks, layers and how weights begin are no such argument."""

@@ -158,7 +158,15 @@ def count_batches(optimizer: keras.optimizers.Optimizer) -> Any:
 
 
 def _copy_setting(part: Any) -> Any:
-    """Return a part of a setting as `Trainable.list_settings` has it, which can be compared by ==."""
+    """Return a part of a setting as `Trainable.list_settings` has it, which can be compared by ==.
+
+    NaN equals itself. Objects that cannot be compared are told apart by their type alone.
+    """
     if isinstance(part, keras.Layer | keras.Variable | tf.Variable | types.MethodType):
         return None
-    return np.asarray(part).tolist() if hasattr(part, "__array__") and not tf.is_symbolic_tensor(part) else part
+    if hasattr(part, "get_config") and not isinstance(part, type):
+        return {"kind": type(part), **part.get_config()}
+    if isinstance(part, float) or (hasattr(part, "__array__") and not tf.is_symbolic_tensor(part)):
+        numbers = np.asarray(part)
+        return str(numbers.tolist()) if numbers.dtype.kind == "f" and np.isnan(numbers).any() else numbers.tolist()
+    return type(part) if type(part).__eq__ is object.__eq__ else part
