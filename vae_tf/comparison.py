@@ -38,10 +38,11 @@ class Measured(NamedTuple):
 
 
 def leave_out_unsaid(recipes: Mapping[str, dict]) -> dict[str, dict]:
-    """Return recipes without those entries of LATER that tell nothing but who has them.
+    """Return recipes without the entries of LATER that would tell old cards from new ones alone.
 
-    These are entries that some of the recipes lack which are equal but for them and the seed, and that are the same in
-    all others of these.
+    Recipes are compared that are equal apart from LATER and the seed. An entry is left out of all of them if some lack
+    it and the others agree on its value. If the others do not agree, nobody knows of which the old ones are, and the
+    entry stays.
     """
     common = {name: json.dumps({key: value for key, value in recipe.items() if key not in (*LATER, "seed")},
                                sort_keys=True) for name, recipe in recipes.items()}
