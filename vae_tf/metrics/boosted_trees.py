@@ -22,7 +22,7 @@ class Round(NamedTuple):
     Examples whose bin of a latent is larger than a threshold go to the second child. A node that is not split has its
     largest bin for a threshold, so that all go to the first.
 
-    levels: for each level, the latents and the thresholds of the splits, [S, nodes]; a tree for each of S scores.
+    levels: for each level, the latents and the thresholds of the splits, [nodes, S]; a tree for each of S scores.
     steps: [S, 2^DEPTH], what the leaves add to the scores.
     """
 
@@ -54,33 +54,34 @@ class BoostedTrees:
         """
         self.classes, labels = np.unique(v, return_inverse=True)
         several, latents = len(self.classes) > 2, z.shape[1]
-        targets = (np.eye(len(self.classes))[labels].T if several else labels[np.newaxis]).astype(np.float32)
-        shares = targets.mean(1, keepdims=True)
+        targets = (np.eye(len(self.classes))[labels] if several else labels[:, np.newaxis]).astype(np.float32)
+        shares = targets.mean(0)
         self._start = np.log(shares) if several else np.log(shares / (1 - shares))
         self._edges = [_find_edges(values) for values in z.T]
         self._rounds: list[Round] = []
         binned = self._put_into_bins(z)
         members = _list_members(binned)
-        scores, gain = np.repeat(self._start, len(z), 1), np.zeros(latents)
-        rate = RATE * (len(scores) - 1) / len(scores) if several else RATE
+        counts = _accumulate(_add_up(members, np.ones((len(z), 1), np.float32), 1))
+        scores, gain = np.tile(self._start, (len(z), 1)), np.zeros(latents)
+        rate = RATE * (len(self._start) - 1) / len(self._start) if several else RATE
         random = np.random.default_rng(seed)
         for _ in range(ROUNDS):
             residuals = targets - _find_shares(scores)
-            grown, nodes = _grow(binned, members, residuals, rate, random.permutation(latents), gain)
-            scores += np.take_along_axis(grown.steps, nodes, 1)
+            grown, leaves = _grow(binned, members, counts, residuals, rate, random.permutation(latents), gain)
+            scores += grown.steps.take(leaves)
             self._rounds.append(grown)
         self.importance = gain / gain.sum() if gain.any() else gain
 
     def predict(self, z: Floats) -> Integers:
         """Return the most likely class [N] of codes z [N, d]."""
         binned = self._put_into_bins(z)
-        scores = np.repeat(self._start, len(z), 1)
+        scores = np.tile(self._start, (len(z), 1))
         for grown in self._rounds:
-            nodes: Integers = np.zeros(scores.shape, np.uint8)
+            nodes: Integers = np.zeros(scores.T.shape, np.uint8)
             for latents, thresholds in grown.levels:
                 nodes = _descend(binned, nodes, latents, thresholds)
-            scores += np.take_along_axis(grown.steps, nodes, 1)
-        return self.classes[scores.argmax(0) if len(scores) > 1 else (scores[0] > 0).astype(int)]
+            scores += grown.steps.take(_number_leaves(nodes))
+        return self.classes[scores.argmax(1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)]
 
     def score(self, z: Floats, v: Integers) -> float:
         """Return the share of codes z [N, d] whose class [N] is predicted."""
@@ -100,67 +101,84 @@ def _find_edges(values: Floats) -> Floats:
     return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="midpoint"))
 
 
-def _list_members(binned: Integers) -> "scipy.sparse.csr_array":
-    """Return [d BINS, N]: 1 where an example is in a bin of a latent."""
+def _list_members(binned: Integers) -> "scipy.sparse.csc_array":
+    """Return [d BINS, N]: 1 where an example is in a bin of a latent.
+
+    A product with it goes from example to example, so that the values of one are read once for all latents.
+    """
     latents, examples = binned.shape
-    rows = (binned + BINS * np.arange(latents)[:, np.newaxis]).ravel()
-    return scipy.sparse.csr_array((np.ones(rows.size, np.float32), (rows, np.tile(np.arange(examples), latents))),
+    rows = (binned + BINS * np.arange(latents)[:, np.newaxis]).T.ravel()
+    return scipy.sparse.csc_array((np.ones(rows.size, np.float32), rows, latents * np.arange(examples + 1)),
                                   shape=(latents * BINS, examples))
 
 
 def _find_shares(scores: Floats) -> Floats:
-    """Return the probabilities [S, N] of scores: of each class, or of the second of two if there is one score."""
-    if len(scores) == 1:
+    """Return the probabilities [N, S] of scores: of each class, or of the second of two if there is one score."""
+    if scores.shape[1] == 1:
         return 1 / (1 + np.exp(-scores))
-    shares = np.exp(scores - scores.max(0))
-    return shares / shares.sum(0)
+    shares = np.exp(scores - scores.max(1, keepdims=True))
+    return shares / shares.sum(1, keepdims=True)
 
 
-def _grow(binned: Integers, members: "scipy.sparse.csr_array", residuals: Floats, rate: float, order: Integers,
-          gain: Floats) -> tuple[Round, Integers]:
-    """Return trees that fit residuals [S, N], and the leaf [S, N] of each example; gains are added to gain [d]."""
-    trees, examples = residuals.shape
-    summed = residuals[:, np.newaxis]
+def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, residuals: Floats, rate: float,
+          order: Integers, gain: Floats) -> tuple[Round, Integers]:
+    """Return trees that fit residuals [N, S], and the place in their steps [N, S] of the leaf of each example.
+
+    Args:
+        binned, members: the bins [d, N] of examples, and the same as a matrix, see `_list_members`.
+        counts: how many examples are in the bins up to each, [d, BINS, 1, 1].
+        residuals, rate: what the trees fit, and the share of it that they add.
+        order: of the latents, which decides between equal gains.
+        gain: [d], to which the gains of the splits are added.
+    """
     levels: list[tuple[Integers, Integers]] = []
-    nodes: Integers = np.zeros(residuals.shape, np.uint8)
-    sums, counts = _add_up(members, summed), _add_up(members, np.ones((1, 1, examples), np.float32))
+    nodes: Integers = np.zeros(residuals.T.shape, np.uint8)     # [S, N], as whole rows of bins are compared
+    sums = _accumulate(_add_up(members, residuals, 1))
     for level in range(DEPTH):
         if level:       # the histograms of second children are what those of the first leave of their parents'
-            first = nodes[:, np.newaxis] == 2 * np.arange(2 ** (level - 1), dtype=np.uint8)[:, np.newaxis]
-            sums, counts = (_interleave(found, parents - found) for parents, found in (
-                (sums, _add_up(members, first * summed)),
-                (counts, _add_up(members, first.astype(np.float32)))))
+            across, parents = nodes.T.copy(), 2 ** (level - 1)
+            first = np.concatenate([across == 2 * m for m in range(parents)], 1).astype(np.float32)
+            inside = (first.reshape(len(first), parents, -1) * residuals[:, np.newaxis]).reshape(first.shape)
+            sums, counts = (_add_second(total, _accumulate(_add_up(members, values, parents)))
+                            for total, values in ((sums, inside), (counts, first)))
         latents, thresholds, gains = _split(sums, counts, order)
         np.add.at(gain, latents, gains)
         levels.append((latents, thresholds))
         nodes = _descend(binned, nodes, latents, thresholds)
     # The step of a leaf is one of Newton's: the sum of the residuals r over that of abs(r) (1 - abs(r)).
-    leaves = (nodes + 2**DEPTH * np.arange(trees)[:, np.newaxis]).ravel()
-    up, down = (np.bincount(leaves, values.ravel(), 2**DEPTH * trees).reshape(trees, -1)
-                for values in (residuals, abs(residuals) * (1 - abs(residuals))))
+    leaves, sizes = _number_leaves(nodes), abs(residuals)
+    up, down = (np.bincount(leaves.ravel(), values.ravel(), 2**DEPTH * len(nodes)).reshape(len(nodes), -1)
+                for values in (residuals, sizes * (1 - sizes)))
     steps = rate * np.divide(up, down, out=np.zeros(up.shape), where=down > SMALLEST)
-    return Round(levels, steps.astype(np.float32)), nodes
+    return Round(levels, steps.astype(np.float32)), leaves
 
 
-def _add_up(members: "scipy.sparse.csr_array", values: Floats) -> Floats:
-    """Return the sums of values [S, nodes, N] in each bin of each latent: [d, BINS, S, nodes]."""
-    columns = np.ascontiguousarray(values.reshape(-1, values.shape[-1]).T)
-    return (members @ columns).reshape(-1, BINS, *values.shape[:2])
+def _number_leaves(nodes: Integers) -> Integers:
+    """Return the place [N, S] in the steps [S, 2^DEPTH] of the leaves [S, N] of examples."""
+    return nodes.T.copy() + 2**DEPTH * np.arange(len(nodes))
 
 
-def _interleave(first: Floats, second: Floats) -> Floats:
-    """Return [..., 2 n] of first and second children [..., n]."""
-    return np.stack([first, second], -1).reshape(*first.shape[:-1], -1)
+def _add_up(members: "scipy.sparse.csc_array", values: Floats, nodes: int) -> Floats:
+    """Return the sums of values [N, nodes S] in each bin of each latent: [d, BINS, nodes, S]."""
+    return (members @ values).reshape(-1, BINS, nodes, values.shape[1] // nodes)
+
+
+def _add_second(parents: Floats, first: Floats) -> Floats:
+    """Return the sums of first and second children [..., 2 n, S], from those of parents and first children [..., n, S].
+    """
+    both = np.empty((*first.shape[:3], 2, first.shape[3]), np.float32)
+    both[..., 0, :] = first
+    np.subtract(parents, first, out=both[..., 1, :])
+    return both.reshape(*first.shape[:2], -1, first.shape[3])
 
 
 def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Integers, Floats]:
-    """Return the latent, the threshold and the gain [S, nodes] of the best split of each node.
+    """Return the latent, the threshold and the gain [nodes, S] of the best split of each node.
 
     Args:
-        sums, counts: of residuals and of examples, [d, BINS, S, nodes]; counts may have S = 1.
+        sums, counts: of residuals and of examples in the bins up to each, [d, BINS, nodes, S]; counts may have S = 1.
         order: of the latents, which decides between equal gains.
     """
-    sums, counts = _accumulate(sums), _accumulate(counts)
     number = counts[:1, -1:]
     # What a split takes from the squared error is n1 n2 / n (mean1 - mean2)^2. Of centred residuals, whose sum is 0,
     # that is n / (n1 n2) sum1^2.
@@ -181,25 +199,24 @@ def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Int
 
 
 def _accumulate(values: Floats) -> Floats:
-    """Return the sums of values [d, BINS, ...] over the bins up to each.
+    """Return the sums of values [d, BINS, ...] over the bins up to each, in the place of the values.
 
     np.cumsum goes from bin to bin for each of the last indices. Where these are many, it is faster to add up whole rows
     of them.
     """
     if values[0, 0].size < LONG:
-        return np.cumsum(values, 1)
-    blocks = values.reshape(len(values), -1, BLOCK, *values.shape[2:]).copy()
+        return np.cumsum(values, 1, out=values)
+    blocks = values.reshape(len(values), -1, BLOCK, *values.shape[2:])
     for i in range(1, BLOCK):
         blocks[:, :, i] += blocks[:, :, i - 1]
     for i in range(1, blocks.shape[1]):
         blocks[:, i] += blocks[:, i - 1, -1:]
-    return blocks.reshape(values.shape)
+    return values
 
 
 def _descend(binned: Integers, nodes: Integers, latents: Integers, thresholds: Integers) -> Integers:
     """Return the children [S, N] to which examples of bins [d, N] go from nodes [S, N] of trees."""
     children = 2 * nodes
-    for k, own in enumerate(nodes):
-        for m, (latent, threshold) in enumerate(zip(latents[k], thresholds[k], strict=True)):
-            children[k] += (binned[latent] > threshold) & (own == m)
+    for m, (latent, threshold) in enumerate(zip(latents, thresholds, strict=True)):
+        children += (binned[latent] > threshold[:, np.newaxis]) & (nodes == m)
     return children
