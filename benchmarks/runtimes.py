@@ -102,7 +102,7 @@ def exported(folder, model, shape, network):
     x = np.zeros((1, *shape), np.uint8 if len(shape) == 3 else np.float32)
     built = models.build(model, shape, network=network, latents=LATENTS, u_size=5,
                          likelihood="bernoulli" if len(shape) == 3 else "gaussian")
-    return export.save(pathlib.Path(folder) / network, built, data.dataset.from_arrays("none", x),
+    return export.save(pathlib.Path(folder) / network, built, data.from_arrays("none", x),
                        {"model": model, "u_size": built.u_size})
 
 

@@ -79,7 +79,7 @@ def serve(folder: pathlib.Path, requests: int) -> str:
 def export_model(folder: pathlib.Path) -> pathlib.Path:
     """Export an untrained model of small images; return its path."""
     model = models.build("vae", (8, 8, 1), network="mlp_synthetic", latents=3)
-    dataset = data.dataset.from_arrays("none", np.zeros((1, 8, 8, 1), np.uint8))
+    dataset = data.from_arrays("none", np.zeros((1, 8, 8, 1), np.uint8))
     return export.save(folder / "served", model, dataset, {"model": "vae", "u_size": 0, "recipe": {}}, accept_dark=True)
 
 

@@ -52,7 +52,7 @@ def dataset(shape, seed=0):
          else rng.standard_normal((EXAMPLES, *shape)).astype(np.float32))
     values = rng.integers(0, 4, (EXAMPLES, FACTORS))
     factors = [data.Factor("a", 4, "ordinal"), data.Factor("b", 4, "ordinal")]
-    return data.dataset.from_arrays("random", x, values, factors)
+    return data.from_arrays("random", x, values, factors)
 
 
 def shake(model, scale=3.0, seed=0):

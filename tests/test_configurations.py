@@ -28,7 +28,7 @@ def loaded(name):
     """A dataset; in place of a file that does not come with the repository, 50 black images of its name."""
     if name.endswith(".npz"):
         x, v = np.zeros((50, 64, 64, 1), np.uint8), np.arange(50)[:, np.newaxis]
-        return data.dataset.from_arrays(name, x, v, [data.Factor("v", 50, "ordinal")], made_by=(x, v))
+        return data.from_arrays(name, x, v, [data.Factor("v", 50, "ordinal")], made_by=(x, v))
     return data.load(name)
 
 

@@ -9,7 +9,7 @@ from vae_tf.errors import InputError
 def test_u_is_scaled_by_the_global_range():
     values = np.array([[0, 5], [4, 5], [2, 5]])
     factors = [data.Factor(name, 6, "ordinal") for name in "ab"]
-    ds = data.dataset.from_arrays("x", np.zeros((3, 2), np.float32), values, factors)
+    ds = data.from_arrays("x", np.zeros((3, 2), np.float32), values, factors)
     np.testing.assert_array_equal(ds.u_at(np.arange(3)), [[0, 0], [1, 0], [0.5, 0]])
     np.testing.assert_array_equal(ds.u_at(np.array([1, 1])), [[1, 0], [1, 0]])     # constant in this batch
 

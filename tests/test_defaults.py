@@ -106,7 +106,7 @@ def test_sikka_s_second_source_dies_at_beta_4_and_it_is_said():
 def test_own_vectors_of_any_scale_get_a_variance_that_suits_them(scale):
     rng = np.random.default_rng(0)
     x = (scale * rng.standard_normal((2_000, 3)) @ rng.standard_normal((3, 8))).astype(np.float32)
-    mine = data.dataset.from_arrays("mine.npz", x)
+    mine = data.from_arrays("mine.npz", x)
     for model in ("vae", "beta_vae"):
         assert said(mine, f"--model={model}", "--network=linear", "--latents=3") == ""
     assert configured(mine, "--model=vae").likelihood_variance == pytest.approx(0.02 * x.var(0).mean(), rel=0.01)

@@ -50,7 +50,7 @@ def test_devices_leave_out_a_step_together_if_the_gradient_of_one_is_not_finite(
             model = build(*case)
             optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(1e-9), initial_scale=2.0**15)
         if loop == "training":
-            heavy = data.dataset.from_arrays("heavy", x)
+            heavy = data.from_arrays("heavy", x)
             with contextlib.suppress(training.NonFiniteError):      # of the loss of that example
                 training.fit(model, heavy, optimizer, steps=4, batch_size=40)
         else:

@@ -52,7 +52,7 @@ def test_the_table_and_the_numbers_have_a_group_of_their_own():
 
 def test_full_covariance_is_looked_at_by_its_marginals_and_an_autoencoder_not_at_all(tmp_path):
     x = np.random.default_rng(0).standard_normal((200, 3)).astype(np.float32)
-    dataset = data.dataset.from_arrays("blob", x)
+    dataset = data.from_arrays("blob", x)
     for name in ("full_covariance_vae", "ae"):
         model = models.build(name, (3,), network="mlp_synthetic", latents=2, likelihood="gaussian")
         card = {"model": name, "u_size": 0, "data": {"shape": dataset.shape}}

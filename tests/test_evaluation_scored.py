@@ -13,7 +13,7 @@ from hypothesis import strategies
 from vae_tf import data, evaluation
 from vae_tf.evaluation import computing
 
-DATASET = data.dataset.from_arrays("mine", np.zeros((60, 3), np.float32), np.zeros((60, 2)),
+DATASET = data.from_arrays("mine", np.zeros((60, 3), np.float32), np.zeros((60, 2)),
                                    [data.Factor(name, 3, "ordinal") for name in ("a", "b")])
 SETTINGS = {"dataset": "mine", "data_seed": 0, "split": "grid", "trained_on": None,
             "data_fingerprint": "ab12"}

@@ -23,7 +23,7 @@ def test_more_processes_than_fit_are_refused():
 
 
 def test_a_decoder_around_more_examples_than_fit_is_refused():
-    dataset = data.dataset.from_arrays("black", np.zeros((20_000, 64, 64, 1), np.uint8))
+    dataset = data.from_arrays("black", np.zeros((20_000, 64, 64, 1), np.uint8))
     check_memory(dataset, 10, 20_000)
     with pytest.raises(InputError, match=r"^--geometry_examples: a decoder around 20,000 examples takes about 6.6 GiB"):
         check_memory(dataset, 100, 10**6)

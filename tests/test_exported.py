@@ -25,7 +25,7 @@ FACTORS = np.stack([np.linspace(-3, 5, 20), np.arange(20) % 4], -1)
 
 def images(x=X):
     factors = [data.Factor("size", None, "continuous"), data.Factor("shape", 4, "ordinal")]
-    return data.dataset.from_arrays("images", x, FACTORS[:len(x)], factors)
+    return data.from_arrays("images", x, FACTORS[:len(x)], factors)
 
 
 def card(model, u_size):
@@ -244,21 +244,21 @@ def test_a_card_without_a_recipe_serves(served, tmp_path):
 def test_a_part_of_the_data_is_scored_on_the_scale_of_training(loaded):
     whole, rows = images(), np.arange(5, 12)
     factors = whole.factors
-    part = data.dataset.from_arrays("part", X[rows], FACTORS[rows], factors)
+    part = data.from_arrays("part", X[rows], FACTORS[rows], factors)
     i = np.arange(len(rows))
     np.testing.assert_allclose(loaded.u_at(part, i), whole.u_at(rows), atol=1e-6)
     assert np.abs(part.u_at(i) - whole.u_at(rows)).max() > 0.2          # by the range of the part's own factors
     kl = evaluation.evaluate(loaded, part, ("active_units",), examples=len(rows)).results["kl"].score
     np.testing.assert_allclose(kl, loaded.objective(X[rows], 0, whole.u_at(rows))["kl"].mean(), rtol=1e-5)
     sizes = [factor._replace(size=factor.size and 2 * factor.size) for factor in factors]
-    wider = data.dataset.from_arrays("wider", X[rows], 2 * FACTORS[rows], sizes)
+    wider = data.from_arrays("wider", X[rows], 2 * FACTORS[rows], sizes)
     with pytest.warns(UserWarning, match=r"wider has factors outside .*: shape from 0 to 6 \(in training 0 to 3\)"):
         evaluation.evaluate(loaded, wider, ("active_units",), examples=len(rows))
     np.testing.assert_allclose(loaded.u_at(wider, i), 2 * whole.u_at(rows) - [3 / 8, 0], atol=1e-6)
-    turned = data.dataset.from_arrays("turned", X[rows], FACTORS[rows][:, ::-1], factors[::-1])
+    turned = data.from_arrays("turned", X[rows], FACTORS[rows][:, ::-1], factors[::-1])
     with pytest.raises(InputError, match=r"factors size, shape in this order; turned has shape, size"):
         evaluation.evaluate(loaded, turned, ("active_units",))
-    given = data.dataset.from_arrays("given", X[rows], u=whole.u_at(rows))          # as scaled already
+    given = data.from_arrays("given", X[rows], u=whole.u_at(rows))          # as scaled already
     np.testing.assert_array_equal(loaded.u_at(given, i), whole.u_at(rows))
 
 

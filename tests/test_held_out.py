@@ -7,12 +7,13 @@ import pytest
 
 from vae_tf import data
 from vae_tf.data import held_out
+from vae_tf.data.in_memory import fingerprint
 from vae_tf.errors import InputError
 
 
 def numbered(n=100, name="mine", parts=None, shift=0):
     """Examples that are their own indices."""
-    return data.dataset.from_arrays(name, np.arange(n, dtype=np.float32)[:, np.newaxis] + shift, parts=parts)
+    return data.from_arrays(name, np.arange(n, dtype=np.float32)[:, np.newaxis] + shift, parts=parts)
 
 
 def examples(part):
@@ -188,12 +189,12 @@ def test_data_are_told_apart_by_content():
     given = [(), (v, (a, b)), (v[::-1], (a, b)), (v, (a, b), v.astype(np.float32)), (v, (b, a)),
              (v, (a, b._replace(kind="cyclic"))), (v, (a, b), None, parts),
              (v, (a, b), None, {**parts, "train": range(2)}), (v, (a, b), None, {**parts, "test": range(1, 4, 2)})]
-    known = [data.dataset.from_arrays("a", x, *more).fingerprint for more in given]
+    known = [data.from_arrays("a", x, *more).fingerprint for more in given]
     assert len(set(known)) == len(given)
     as_numpy = [data.Factor(np.str_(name), np.int64(8), np.str_("ordinal")) for name in "ab"]
     turned = dict(reversed(parts.items()))
-    assert known[1] == data.dataset.from_arrays("a", x, v, as_numpy).fingerprint
-    assert known[6] == data.dataset.from_arrays("a", x, v, (a, b), None, turned).fingerprint
+    assert known[1] == data.from_arrays("a", x, v, as_numpy).fingerprint
+    assert known[6] == data.from_arrays("a", x, v, (a, b), None, turned).fingerprint
     # What a computer's floating point could change does not count: the name, the seed and the version do.
     assert data.load("synthetic_linear").fingerprint == data.load("synthetic_linear").fingerprint
     names = [name for name, entry in data.DATASETS.items() if entry.prepared is None]
@@ -203,8 +204,8 @@ def test_data_are_told_apart_by_content():
 
 def test_a_fingerprint_is_of_the_values_not_of_how_they_lie_in_memory():
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    same = data.dataset.fingerprint(x)
-    assert same == data.dataset.fingerprint(np.asfortranarray(x)) == data.dataset.fingerprint(x.astype(">f4"))
+    same = fingerprint(x)
+    assert same == fingerprint(np.asfortranarray(x)) == fingerprint(x.astype(">f4"))
     for other in (x.T, x.reshape(4, 3), x.astype(np.float64), x.view(np.int32)):
-        assert data.dataset.fingerprint(other) != same
-    assert data.dataset.fingerprint("a", 1) != data.dataset.fingerprint("a", "1") != data.dataset.fingerprint("a1")
+        assert fingerprint(other) != same
+    assert fingerprint("a", 1) != fingerprint("a", "1") != fingerprint("a1")

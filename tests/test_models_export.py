@@ -160,7 +160,7 @@ def save_with_wide_u(model, folder, **options):
 @pytest.mark.parametrize("argument, case, export_it", [
     ("format", VAE, lambda model, folder: model.export(folder, "onnx")),
     ("data", VAE, lambda model, folder: model.export(folder, data=dataset((4,)))),
-    ("data", IVAE, lambda model, folder: model.export(folder, data=data.dataset.from_arrays("x", np.zeros((9, 3))))),
+    ("data", IVAE, lambda model, folder: model.export(folder, data=data.from_arrays("x", np.zeros((9, 3))))),
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(model, folder, u=np.zeros((8, 3), np.float32))),
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(
         model, folder, values=np.eye(8, 3, dtype=int), factors=[data.Factor(name, 2, "ordinal") for name in "abc"])),

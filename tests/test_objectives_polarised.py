@@ -69,7 +69,7 @@ def trained():
     """A VAE on three-dimensional data with one direction of hardly any variance, and the data."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2_000, 3)) * [3, 2, 0.05] @ np.linalg.qr(rng.standard_normal((3, 3)))[0]
-    dataset = data.dataset.from_arrays("blob", x.astype(np.float32))
+    dataset = data.from_arrays("blob", x.astype(np.float32))
     model = models.build("vae", (3,), network="mlp_synthetic", latents=4, likelihood="gaussian",
                          likelihood_variance=0.1)
     history = training.fit(model, dataset, keras.optimizers.Adam(5e-3), steps=3_000, batch_size=64, log_every=500,

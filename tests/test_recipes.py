@@ -36,7 +36,7 @@ def test_recipes_parse_build_and_say_where_they_come_from(recipe, tmp_path, monk
     assert f"--flagfile={recipe.relative_to(ROOT)}" in text
     if values.dataset in TO_DOWNLOAD or (values.dataset in NEED_TFDS and "TFDS_DATA_DIR" not in os.environ):
         shape = TO_DOWNLOAD.get(values.dataset, (28, 28, 1))
-        dataset = data.dataset.from_arrays(values.dataset, np.zeros((100, *shape), np.uint8),
+        dataset = data.from_arrays(values.dataset, np.zeros((100, *shape), np.uint8),
                                            np.zeros((100, 1), int), [data.Factor("class", 10, "categorical")])
     else:
         dataset = load(values.dataset)

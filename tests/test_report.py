@@ -111,7 +111,7 @@ def test_training_names_dead_models_first():
 
 def test_a_fresh_model_is_judged_on_its_training_data():
     x = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
-    dataset = data.dataset.from_arrays("cloud", x, np.zeros((60, 1), int), [data.Factor("a", 1, "ordinal")])
+    dataset = data.from_arrays("cloud", x, np.zeros((60, 1), int), [data.Factor("a", 1, "ordinal")])
     for name in ("vae", "ae", "full_covariance_vae"):
         model = build(name, "mlp_synthetic", (3,), "gaussian", {})
         verdict = verdicts.judge_model(model, dataset)
@@ -124,7 +124,7 @@ def test_a_fresh_model_is_judged_on_its_training_data():
 def test_a_posterior_that_diverged_in_the_last_step_is_said_in_words_of_the_user():
     """Its weights are finite, so training has not stopped."""
     x = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
-    dataset = data.dataset.from_arrays("cloud", x, np.zeros((60, 1), int), [data.Factor("a", 1, "ordinal")])
+    dataset = data.from_arrays("cloud", x, np.zeros((60, 1), int), [data.Factor("a", 1, "ordinal")])
     for name, bias in (("vae", 400.0), ("vae", -400.0), ("full_covariance_vae", 1e30), ("ae", np.inf)):
         model = build(name, "linear", (3,), "gaussian", {})
         variable = model.encoder.trainable_variables[-1]
@@ -210,7 +210,7 @@ def test_latents_move_where_the_prior_or_the_codes_are(kind, codes, first, last)
     class Found:
         indices, codes = np.arange(2), np.array([[5.5, 0.0], [8.5, 0.0]])      # mean 7, standard deviation 1.5
 
-    dataset = data.dataset.from_arrays("mine", np.zeros((2, 3), np.float32))
+    dataset = data.from_arrays("mine", np.zeros((2, 3), np.float32))
     moved, = pictures.move_latents(Model(), dataset, Found, np.array([0]), np.linspace(-2, 2, 5))
     np.testing.assert_allclose(moved[[0, -1], 0], [first, last], atol=1e-12)
     np.testing.assert_array_equal(moved[:, 1], 1)
@@ -221,7 +221,7 @@ def test_a_picture_of_any_number_of_channels(tmp_path, channels, monkeypatch):
     rng = np.random.default_rng(0)
     values = rng.integers(0, 3, (40, 1))
     x = np.broadcast_to((values * 100)[:, :, np.newaxis, np.newaxis], (40, 6, 6, channels)).astype(np.uint8)
-    dataset = data.dataset.from_arrays("mine", x, values, [data.Factor("$si_$ze", 3, "ordinal")])
+    dataset = data.from_arrays("mine", x, values, [data.Factor("$si_$ze", 3, "ordinal")])
     model = build("vae", "mlp_mnist", (6, 6, channels), "bernoulli", {})
     card = {"model": "vae", "latents": 3, "u_size": 0, "steps": 0, "beta": 1.0,
             "data": {"name": "mine", "shape": (6, 6, channels)}, "history": {}}

@@ -18,7 +18,7 @@ HISTORY = [{"step": step, "loss": 1 / step, "kl": float(step)} for step in range
 
 
 def make(folder, model, network, x, factors, likelihood, names=("mig",), examples=40):
-    dataset = data.dataset.from_arrays("mine", x, factors,
+    dataset = data.from_arrays("mine", x, factors,
                                        [data.Factor(name, 3, "ordinal") for name in (HOSTILE, "size")])
     built = build(model, network, x.shape[1:], likelihood, {})
     card = {"model": model, "latents": built.latents, "u_size": 0, "steps": 30, "beta": 1.0, "likelihood": likelihood,

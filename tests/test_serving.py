@@ -42,7 +42,7 @@ def exported(folder, model, shape, network="linear"):
                          likelihood="bernoulli" if len(shape) == 3 else "gaussian")
     x = np.zeros((1, *shape), np.uint8 if len(shape) == 3 else np.float32)
     card = {"model": "any", "u_size": model.u_size, "recipe": {}}
-    return export.save(folder, model, data.dataset.from_arrays("none", x), card)
+    return export.save(folder, model, data.from_arrays("none", x), card)
 
 
 def run(model, signature, inputs):

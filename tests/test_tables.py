@@ -134,7 +134,7 @@ def test_an_od_score_needs_models_that_are_trained_alike(fault, why):
 def test_errors_of_principal_axes_are_those_of_rebuilt_images():
     small = data.load("dsprites").images_at(np.arange(0, 737_280, 200))[:, ::5, ::5]
     ranges = {"few": (0, 10), "middle": (5, 60), "all": (0, 169)}
-    found = bhowal.table7(data.dataset.from_arrays("small", small), 3_000, ranges)
+    found = bhowal.table7(data.from_arrays("small", small), 3_000, ranges)
     x = small[np.random.default_rng(0).permutation(len(small))[:3_000]] / 255
     errors, _ = metrics.principal_axes(x, list(ranges.values()))
     assert errors[1] > errors[0] > 1

@@ -214,7 +214,7 @@ def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):
     before = {path: path.read_bytes() for path in run.rglob("*.npz")}
     message = r"step 1\d: a loss .*reconstruction.*last good checkpoint: .*000000010"
     with pytest.raises(training.NonFiniteError, match=message):
-        huge = data.dataset.from_arrays("huge", np.full((40, 3), 1e30, np.float32))       # squares to infinity
+        huge = data.from_arrays("huge", np.full((40, 3), 1e30, np.float32))       # squares to infinity
         training.fit(small(), huge, keras.optimizers.Adam(1e-2), steps=40, batch_size=16, run_dir=run)
     assert {path: path.read_bytes() for path in run.rglob("*.npz")} == before
 

@@ -4,10 +4,12 @@ import os
 
 from vae_tf import checks
 from vae_tf.data import arrays, folders, hugging_face
-from vae_tf.data.dataset import SPLITS, Dataset, Factor, check_split, from_arrays, replace, sample_evenly
+from vae_tf.data.dataset import SPLITS, Dataset, Factor, check_split, replace
 from vae_tf.data.described import describe, describe_examples, has_dark, has_dark_image
 from vae_tf.data.functions import from_function
+from vae_tf.data.in_memory import from_arrays
 from vae_tf.data.registry import DATASETS, choose_settings, is_path, register
+from vae_tf.data.spreading import sample_evenly
 from vae_tf.errors import InputError
 
 # Each of these modules registers its datasets; the order is that of --help.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import kinds
-from vae_tf.data import dataset, functions, large, npz, stored
+from vae_tf.data import dataset, functions, in_memory, large, npz, stored
 from vae_tf.errors import InputError, make_printable
 from vae_tf.typing import Array, Booleans, Floats, Integers
 
@@ -75,9 +75,9 @@ def make_dataset(path: str, arrays: Arrays, parts: Mapping[str, range] | None = 
     u = _match_rows(path, "u", arrays, size).astype(np.float32) if "u" in arrays else None
     if isinstance(given, stored.StoredArray):
         known_by = (given.shape, given.dtype.str, given.checksum, x, *(each for each in (raw, u) if each is not None),
-                    *dataset.describe_choice(factors))
+                    *in_memory.describe_choice(factors))
         return functions.from_function(str(path), examples_at, size, values, factors, u, raw=raw, made_by=known_by)
-    return dataset.from_arrays(str(path), x, values, factors, u, dict(parts or {}), raw=raw)
+    return in_memory.from_arrays(str(path), x, values, factors, u, dict(parts or {}), raw=raw)
 
 
 def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, list[dataset.Factor]]:

@@ -16,7 +16,8 @@ import numpy as np
 from vae_tf import memory
 from vae_tf.data import arrays, catalogue, functions, large, records
 from vae_tf.data.columns import count_combinations
-from vae_tf.data.dataset import Dataset, Factor, from_arrays
+from vae_tf.data.dataset import Dataset, Factor
+from vae_tf.data.in_memory import from_arrays
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Integers
 

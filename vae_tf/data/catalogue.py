@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf.data import columns, dataset, records, synthetic
+from vae_tf.data import columns, dataset, in_memory, records, synthetic
 from vae_tf.data.registry import Prepared, register
 from vae_tf.errors import InputError
 from vae_tf.typing import Integers
@@ -30,8 +30,8 @@ def load_labelled_images(name: str, data_dir: str | None = None) -> dataset.Data
     images, labels = (np.concatenate([train[key], test[key]]) for key in ("image", "label"))
     n = len(train["label"])
     classes, u = labels[:, np.newaxis], columns.one_hot(labels, 10)
-    return dataset.from_arrays(name, images, classes, [dataset.Factor("class", 10, "categorical")], u,
-                               {"train": range(n), "test": range(n, len(labels))}, made_by=(images, classes, u))
+    return in_memory.from_arrays(name, images, classes, [dataset.Factor("class", 10, "categorical")], u,
+                                 {"train": range(n), "test": range(n, len(labels))}, made_by=(images, classes, u))
 
 
 def load_mnist_digits(data_dir: str | None = None) -> Integers:

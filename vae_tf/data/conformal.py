@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vae_tf.data import dataset
+from vae_tf.data import dataset, in_memory
 from vae_tf.data.registry import register
 from vae_tf.typing import Floats
 
@@ -83,8 +83,8 @@ def make_conformal_mixture(seed: int = 0, sources: int = 2) -> dataset.Dataset:
     s = draw_sources(seed, sources)
     x = draw_map(seed, sources).mix(s)
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(sources))
-    return dataset.from_arrays("conformal_mixture", x.astype(np.float32), s.astype(np.float32), factors,
-                               made_by=("conformal_mixture", VERSION, seed, sources))
+    return in_memory.from_arrays("conformal_mixture", x.astype(np.float32), s.astype(np.float32), factors,
+                                 made_by=("conformal_mixture", VERSION, seed, sources))
 
 
 register("conformal_mixture", lambda data_dir, seed: make_conformal_mixture(seed),

@@ -8,6 +8,7 @@ import numpy as np
 
 from vae_tf.data.dataset import Dataset, Factor
 from vae_tf.data.registry import is_path
+from vae_tf.data.spreading import spread_evenly
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Floats, Integers
 
@@ -17,12 +18,12 @@ LOOKED_AT = 1_000
 
 def has_dark(dataset: Dataset) -> bool:
     """Return whether one of the images, of which up to 1,000 are examined, has no pixel above 1."""
-    return _is_dark(dataset.images_at(_spread(len(dataset))))
+    return _is_dark(dataset.images_at(spread_evenly(len(dataset), LOOKED_AT)))
 
 
 def has_dark_image(x: Array) -> bool:
     """Return the same for an array of images [N, H, W, C], uint8 or floats in [0, 1]."""
-    return not len(x) or _is_dark(x[_spread(len(x))])
+    return not len(x) or _is_dark(x[spread_evenly(len(x), LOOKED_AT)])
 
 
 def _is_dark(x: Array) -> bool:
@@ -70,8 +71,3 @@ def restore(described: Mapping[str, Any]) -> Dataset:
                    tuple(Factor(**factor) for factor in described["factors"]), u_size=described["u_size"],
                    u_range=None if u_range is None else (np.array(u_range[0]), np.array(u_range[1])),
                    fingerprint=described["fingerprint"])
-
-
-def _spread(count: int) -> Integers:
-    """Return up to 1,000 indices that are spread evenly over so many examples."""
-    return np.unique(np.linspace(0, count - 1, min(count, LOOKED_AT)).astype(int))

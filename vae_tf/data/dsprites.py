@@ -11,7 +11,7 @@ integers: each edge crosses some rows' centre lines, and a crossing flips every 
 
 import numpy as np
 
-from vae_tf.data import columns, dataset
+from vae_tf.data import columns, dataset, in_memory
 from vae_tf.data.registry import register
 from vae_tf.typing import ArrayLike, Floats, Integers
 
@@ -106,7 +106,7 @@ def load() -> dataset.Dataset:
     return dataset.Dataset(
         name="dsprites", size=int(np.prod(SIZES)), shape=(64, 64, 1), factors=FACTORS,
         images_at=lambda indices: render(factors_at(indices)), factors_at=factors_at, complete_grid=True,
-        fingerprint=dataset.fingerprint("dsprites", VERSION),
+        fingerprint=in_memory.fingerprint("dsprites", VERSION),
         u_at=lambda indices: columns.scale(factors_at(indices), 0, high), u_size=len(SIZES),
         u_range=(np.zeros_like(high), high))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from vae_tf.data.columns import count_combinations
 from vae_tf.data.dataset import FEWEST_TO_SPLIT, Dataset
+from vae_tf.data.spreading import spread_evenly
 from vae_tf.typing import Array, Integers
 
 LOOKED_AT = 2_000           # examples that are read, spread evenly
@@ -22,7 +23,7 @@ def describe_findings(dataset: Dataset) -> list[str]:
         dataset: a whole dataset; all of its factors and up to 2,000 of its examples are read.
     """
     values = dataset.factors_at(np.arange(len(dataset))) if dataset.factors_at else None
-    indices = np.unique(np.linspace(0, len(dataset) - 1, LOOKED_AT).astype(int))
+    indices = spread_evenly(len(dataset), LOOKED_AT)
     x = dataset.images_at(indices)
     surprises = [*_find_in_examples(dataset, x, indices), *_find_in_factors(dataset, values)]
     return [*_describe_examples(dataset, x), *_describe_factors(dataset, values),

@@ -8,7 +8,9 @@ import numpy as np
 
 from vae_tf import checks
 from vae_tf.data.columns import scale, take_complete
-from vae_tf.data.dataset import Dataset, Factor, describe_choice, fingerprint, from_arrays
+from vae_tf.data.dataset import Dataset, Factor
+from vae_tf.data.in_memory import describe_choice, fingerprint, from_arrays
+from vae_tf.data.spreading import spread_evenly
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Floats, Integers
 
@@ -34,7 +36,7 @@ def from_function(name: str, examples_at: Callable[[Integers], Array], size: int
         InputError: the function gives something else, or another argument is wrong.
     """
     checks.check_whole("size", size, 1)
-    spread = np.unique(np.linspace(0, size - 1, min(size, LOOKED_AT)).astype(np.int64))
+    spread = spread_evenly(size, LOOKED_AT)
     looked_at = np.asarray(examples_at(spread))
     if len(np.shape(looked_at)) not in (2, 4) or len(looked_at) != len(spread):
         raise InputError(f"examples_at: expected uint8 images [{len(spread)}, H, W, C] or float32 data "

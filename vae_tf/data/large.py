@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from vae_tf.data.spreading import spread_evenly
 from vae_tf.data.stored import StoredArray
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Integers
@@ -45,5 +46,4 @@ def make_examples_at(array: StoredArray, convert: Callable[..., Any]) -> Callabl
 
 def spread(size: int, of_each: int) -> Integers:
     """Return the indices of the examples that are looked at, of `size` examples of so many bytes each."""
-    most = min(size, LOOKED_AT, max(1, LOOKED_AT_BYTES // max(of_each, 1)))
-    return np.unique(np.linspace(0, size - 1, most).astype(np.int64))
+    return spread_evenly(size, min(LOOKED_AT, max(1, LOOKED_AT_BYTES // max(of_each, 1))))

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from vae_tf import checks
-from vae_tf.data.dataset import Dataset, sample_evenly
+from vae_tf.data.dataset import Dataset
+from vae_tf.data.spreading import sample_evenly
 from vae_tf.errors import InputError
 
 Loader = Callable[[str | None, int], Dataset]

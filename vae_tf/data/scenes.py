@@ -14,7 +14,7 @@ import functools
 
 import numpy as np
 
-from vae_tf.data import columns, dataset, ray_casting
+from vae_tf.data import columns, dataset, in_memory, ray_casting
 from vae_tf.data.ray_casting import PIXELS
 from vae_tf.data.registry import register
 from vae_tf.typing import ArrayLike, Floats, Integers
@@ -69,7 +69,7 @@ def load() -> dataset.Dataset:
     return dataset.Dataset(
         name="scenes", size=int(np.prod(SIZES)), shape=(PIXELS, PIXELS, 3), factors=FACTORS,
         images_at=lambda indices: render(factors_at(indices)), factors_at=factors_at, complete_grid=True,
-        fingerprint=dataset.fingerprint("scenes", VERSION),
+        fingerprint=in_memory.fingerprint("scenes", VERSION),
         u_at=lambda indices: columns.scale(factors_at(indices), 0, high), u_size=len(SIZES),
         u_range=(np.zeros_like(high), high))
 

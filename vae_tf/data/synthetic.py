@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from vae_tf import theory
-from vae_tf.data import columns, dataset
+from vae_tf.data import columns, dataset, in_memory
 from vae_tf.data.dataset import Dataset
 from vae_tf.data.registry import register
 from vae_tf.typing import ArrayLike, Floats, Integers
@@ -35,8 +35,8 @@ def make_synthetic_linear(seed: int = 0, ratio: float = 2.0, name: str = "synthe
     v, factors = _draw_unit_square(np.random.default_rng(seed))
     embedded = np.pad(v * [ratio, 1], [(0, 0), (0, 1)])
     x = embedded @ make_rotation([1, -1, 1], np.pi / 4).T
-    return dataset.from_arrays(name, x.astype(np.float32), v.astype(np.float32), factors,
-                               made_by=("synthetic_linear", VERSION, seed, ratio))
+    return in_memory.from_arrays(name, x.astype(np.float32), v.astype(np.float32), factors,
+                                 made_by=("synthetic_linear", VERSION, seed, ratio))
 
 
 def make_synthetic_nonlinear(seed: int = 0) -> Dataset:
@@ -49,8 +49,8 @@ def make_synthetic_nonlinear(seed: int = 0) -> Dataset:
     x = v
     for fan_in, fan_out in ((2, 10), (10, 6)):
         x = np.tanh(x @ rng.standard_normal((fan_in, fan_out)) + rng.standard_normal(fan_out))
-    return dataset.from_arrays("synthetic_nonlinear", x.astype(np.float32), v.astype(np.float32), factors,
-                               made_by=("synthetic_nonlinear", VERSION, seed))
+    return in_memory.from_arrays("synthetic_nonlinear", x.astype(np.float32), v.astype(np.float32), factors,
+                                 made_by=("synthetic_nonlinear", VERSION, seed))
 
 
 def _draw_well_conditioned(rng: np.random.Generator, size: int, draws: int = 10_000) -> Floats:
@@ -76,9 +76,9 @@ def make_nonstationary_sources(seed: int = 0, segments: int = 40, per_segment: i
     for layer in range(3):
         x = (x if layer == 0 else np.tanh(x) + 0.1 * x) @ _draw_well_conditioned(rng, sources)
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(sources))
-    return dataset.from_arrays("nonstationary_sources", x.astype(np.float32), s.astype(np.float32), factors,
-                               columns.one_hot(segment, segments),
-                               made_by=("nonstationary_sources", VERSION, seed, segments, per_segment, sources))
+    return in_memory.from_arrays("nonstationary_sources", x.astype(np.float32), s.astype(np.float32), factors,
+                                 columns.one_hot(segment, segments),
+                                 made_by=("nonstationary_sources", VERSION, seed, segments, per_segment, sources))
 
 
 def make_circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] = (1.5, 3.0),
@@ -103,8 +103,8 @@ def make_circles(cells: int = 3, spacing: float = 8.0, radii: tuple[float, ...] 
     x = centre + np.take(radii, v[:, 2])[:, np.newaxis] * np.stack([np.cos(angle), np.sin(angle)], -1)
     factors = tuple(dataset.Factor(name, size, kind) for name, size, kind in zip(
         ("row", "column", "circle", "angle"), sizes, ("ordinal", "ordinal", "ordinal", "cyclic"), strict=True))
-    return dataset.from_arrays("circles", x.astype(np.float32), v, factors, complete_grid=True,
-                               made_by=("circles", VERSION, cells, spacing, radii, points))
+    return in_memory.from_arrays("circles", x.astype(np.float32), v, factors, complete_grid=True,
+                                 made_by=("circles", VERSION, cells, spacing, radii, points))
 
 
 def _mix(A: Floats, examples: int, seed: int) -> tuple[Floats, Floats]:
@@ -118,7 +118,7 @@ def _make_with_sources(name: str, x: Floats, s: Floats, mixed: Floats, A: Floats
     """Return the Dataset of x with factors s and, as true posterior, that of s given A s + eta (sikka (19))."""
     factors = tuple(dataset.Factor(f"s{k + 1}", None, "continuous") for k in range(s.shape[1]))
     matrix, covariance = theory.linear_posterior(A)
-    return dataclasses.replace(dataset.from_arrays(name, x, s.astype(np.float32), factors, made_by=made_by),
+    return dataclasses.replace(in_memory.from_arrays(name, x, s.astype(np.float32), factors, made_by=made_by),
                                posterior_at=lambda indices: (mixed[indices] @ matrix.T, covariance))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 import vae_tf
 from vae_tf import files, metrics
-from vae_tf.data.dataset import fingerprint
+from vae_tf.data.in_memory import fingerprint
 from vae_tf.errors import InputError
 
 FILE = ".scores"        # name of the file beside a model

@@ -31,6 +31,7 @@ from absl import flags
 
 from vae_tf import cli, console, data, evaluation, export, extensions, metrics, runs, training, workers
 from vae_tf.configuration import Configuration
+from vae_tf.data.spreading import spread_evenly
 from vae_tf.errors import InputError, make_printable
 from vae_tf.experiments import finding, looks, planning, recipes, results, tasks
 from vae_tf.programs import evaluate
@@ -146,7 +147,7 @@ def read_run(task: tasks.Task, config: Configuration, steps: int, scoring: float
     rates = np.array([row["examples_per_second"] for row in rows])
     seconds.update(training=round(float((lengths * config.batch_size / rates).sum()), 1),
                    replicas=finding.count_replicas(folder, rows))
-    kept = [rows[i] for i in np.unique(np.linspace(0, len(rows) - 1, results.ROWS).astype(int))]
+    kept = [rows[i] for i in spread_evenly(len(rows), results.ROWS)]
     columns = dict.fromkeys(name for row in rows for name in row)
     return {"seconds": seconds, "history": {name: [round_numbers(row.get(name)) for row in kept] for name in columns}}
 
