@@ -90,7 +90,7 @@ def test_replicas_of_a_model_of_two_networks_are_its_single_runs(extension):
     # Adam moves a weight by 1e-3 a step at most; a sum in another order shows in the last places.
     assert rounding.apart(together[1].get_weights(), alone.get_weights()) < 1e-4
     assert rounding.apart(together[0].get_weights(), alone.get_weights()) > 0.1
-    with pytest.raises(InputError, match="differ in weights and beta alone"):
+    with pytest.raises(InputError, match="alone; got model 2 of 2 with other tc_weight than model 1"):
         replicas.Stacked([adversarial(), adversarial(tc_weight=1.0)], keras.optimizers.Adam(), [0, 1])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from vae_tf import arguments, array_names
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, join_names
 from vae_tf.models import Autoencoder
 from vae_tf.replicas.program import Program, Terms, Watch, build_optimizers
 from vae_tf.typing import Array, Tensor
@@ -29,9 +29,10 @@ class Stacked(Program):
         self.optimizer = optimizer
         self.seeds = list(seeds)
         kinds = [_describe_kind(model) for model in models]
-        if any(kind != kinds[0] for kind in kinds):
-            raise InputError("models: expected models that differ in weights and beta alone; got "
-                             + ", ".join(type(model).__name__ for model in models) + " of different make")
+        for number, kind in enumerate(kinds, 1):
+            if other := [name for name in {**kinds[0], **kind} if kind.get(name) != kinds[0].get(name)]:
+                raise InputError("models: expected models that differ in weights and beta alone; got model "
+                                 f"{number} of {len(models)} with other {join_names(other)} than model 1")
         if any(variable.constraint is not None for model in models for variable in model.variables):
             raise InputError("models: expected weights without constraints, which replicas do not keep; got some with "
                              "a constraint; train each model alone")
@@ -129,13 +130,15 @@ def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
                          "other names; got some excluded; train each model alone")
 
 
-def _describe_kind(model: Autoencoder) -> tuple[Any, ...]:
-    """Return what models must share to be trained as one."""
+def _describe_kind(model: Autoencoder) -> dict[str, Any]:
+    """Return what models must share to be trained as one, by name."""
     likelihood = model.likelihood_layer
-    variance = None if likelihood.trainable_variables else float(likelihood.log_variance)
     settings = {name: value for name, value in model.list_settings().items() if name != "beta"}
-    return (type(model), likelihood.kind, variance, _leave_out_own(settings), _describe_layers(model),
-            tuple((tuple(variable.shape), _describe_regularizer(variable.regularizer)) for variable in model.variables))
+    return {"class": type(model), "likelihood": likelihood.kind,
+            "likelihood variance": None if likelihood.trainable_variables else float(likelihood.log_variance),
+            **_leave_out_own(settings), "kinds of layers": _describe_layers(model),
+            "shapes of weights": [(tuple(variable.shape), _describe_regularizer(variable.regularizer))
+                        for variable in model.variables]}
 
 
 def _describe_layers(network: Any) -> tuple[Any, ...]:

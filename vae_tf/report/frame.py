@@ -1,7 +1,6 @@
 """The scores of many models as rows, which pandas.DataFrame takes, and their mean and spread over seeds."""
 
 import json
-import math
 import pathlib
 import shlex
 from collections.abc import Iterable, Sequence
@@ -100,10 +99,6 @@ def _read_scores(folder: pathlib.Path) -> dict[str, float | None]:
                     f"{name}_high": high, f"{name}_standard_error": entry.get("standard_error"),
                     f"{name}_chance": entry.get("chance_level")}
     scores = {*numbers["polarised_regime"], *numbers["metrics"]}
-    return {"examples": examples if _is_number(examples) else None,
-            **{name: float(value) if _is_number(value) else None for name, value in columns.items()
-               if name in scores or _is_number(value)}}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return {"examples": examples if schemas.NUMBER.holds(examples) else None,
+            **{name: float(value) if schemas.NUMBER.holds(value) else None for name, value in columns.items()
+               if name in scores or schemas.NUMBER.holds(value)}}
