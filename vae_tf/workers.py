@@ -23,7 +23,7 @@ SECONDS = 0.5               # time between two checks that the parent process is
 PR_SET_PDEATHSIG = 1        # of Linux' prctl
 # joblib's resource tracker removes what a process that was killed has left, and warns of it, unless Python is told not.
 QUIET = "ignore:resource_tracker"
-SHARED = "1M"               # size from which an array is a file that the processes share, in /dev/shm or $TMPDIR
+SHARED = "100K"             # size from which an array is a file that the processes share, in /dev/shm or $TMPDIR
 
 
 def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Iterator[tuple[int, Any]]:
