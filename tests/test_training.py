@@ -1,37 +1,15 @@
-import itertools
-import os
-import signal
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from cases import CASES, IDS, NEEDS_MNIST, build, dataset
 from tensorboard.backend.event_processing import event_accumulator
+from trainings import assert_equal, fit, small, terms
 
-from vae_tf import console, data, distributions, models, runs, training
+from vae_tf import data, distributions, models, runs, training
 from vae_tf.errors import InputError
 from vae_tf.replicas import Single
-from vae_tf.training import loop, rows
-
-
-def fit(model, steps, run_dir=None, seed=0, shape=(3,), batch_size=16, rate=1e-2, **more):
-    history = training.fit(model, dataset(shape), keras.optimizers.Adam(rate), steps=steps, batch_size=batch_size,
-                           seed=seed, run_dir=run_dir, **{"log_every": 5, "checkpoint_every": 10, **more})
-    return history, model.get_weights()
-
-
-def small(seed=0, name="vae"):
-    return build(name, "linear", (3,), "gaussian", {}, seed)
-
-
-def assert_equal(a, b):
-    for x, y in zip(a, b, strict=True):
-        np.testing.assert_array_equal(x, y)
-
-
-def terms(history):
-    return [{k: v for k, v in row.items() if k != "examples_per_second"} for row in history]
+from vae_tf.training import loop
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
@@ -94,120 +72,6 @@ def test_noise_differs_from_step_to_step():
     assert not np.allclose(a, b)
 
 
-def test_a_resumed_run_is_the_uninterrupted_run(tmp_path):
-    whole, weights = fit(small(name="ivae"), 20, tmp_path / "whole")
-    fit(small(name="ivae"), 10, tmp_path / "parts")
-    resumed, resumed_weights = fit(small(seed=9, name="ivae"), 20, tmp_path / "parts")  # its own weights are replaced
-    assert_equal(weights, resumed_weights)
-    assert terms(whole) == terms(resumed)
-    assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["checkpoints", "history.csv", "tensorboard"]
-
-
-def signal_after(calls, monkeypatch, number=signal.SIGTERM):
-    """Have this process asked to stop after so many calls of the graph."""
-    add, made = rows.Row.add, itertools.count(1)
-
-    def add_and_signal(self, *given):
-        add(self, *given)
-        if next(made) == calls:
-            os.kill(os.getpid(), number)
-
-    monkeypatch.setattr(rows.Row, "add", add_and_signal)
-
-
-@pytest.mark.parametrize("replicas", [False, True])
-def test_where_a_run_is_stopped_changes_neither_weights_nor_rows(tmp_path, monkeypatch, replicas):
-    def train(run_dir=None):
-        if not replicas:
-            return fit(small(), 40, run_dir, log_every=20, checkpoint_every=25)
-        models = [small(seed) for seed in (0, 1)]
-        histories = training.fit_replicas(
-            models, dataset((3,)), keras.optimizers.Adam(1e-2), seeds=[0, 1], steps=40, batch_size=16, log_every=20,
-            checkpoint_every=25, run_dirs=run_dir and [run_dir, tmp_path / "other"])
-        return histories[0] + histories[1], models[0].get_weights() + models[1].get_weights()
-
-    whole, weights = train()
-    monkeypatch.setattr(loop, "CALL_SECONDS", 0)        # one step per call
-    stops = ((7, 7, []), (6, 13, []), (12, 25, [20, 25]), (8, 33, [20, 25]))      # at 25 a row ends
-    for calls, step, done in ((13, 13, []), *stops[2:3]) if replicas else stops:
-        with monkeypatch.context() as patched:
-            signal_after(calls, patched)
-            history, _ = train(tmp_path / "run")
-        assert [row["step"] for row in history] == done * (1 + replicas)
-        assert max(runs.find_checkpoints(tmp_path / "run")) == step
-        assert terms(runs.read_history(tmp_path / "run", 40)) == terms(whole)[:len(done)]
-    again, resumed = train(tmp_path / "run")
-    assert_equal(weights, resumed)
-    assert terms(again) == terms(whole)
-
-
-def test_calls_of_the_graph_are_as_long_as_stops_allow(monkeypatch):
-    counts = []
-    add = rows.Row.add
-    monkeypatch.setattr(rows.Row, "add", lambda self, steps, *given: (counts.append(steps), add(self, steps, *given)))
-    fit(small(), 1000, log_every=1000, checkpoint_every=1000)
-    assert sum(counts) == 1000 and counts[0] == 1 and max(counts) > 8
-    assert all(after <= 8 * before for before, after in itertools.pairwise(counts))
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_before_the_first_step_does_what_it_did_before(tmp_path, number):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    before = signal.signal(number, interrupt)
-    asking = keras.callbacks.LambdaCallback(on_epoch_begin=lambda *_: os.kill(os.getpid(), number))
-    with pytest.raises(KeyboardInterrupt):
-        training.fit(small(), dataset((3,)), keras.optimizers.Adam(), steps=40, batch_size=16, run_dir=tmp_path,
-                     callbacks=[asking])
-    assert signal.signal(number, before) is interrupt and not list(tmp_path.rglob("*.npz"))
-
-
-def test_a_complete_run_is_not_trained_again(tmp_path):
-    _, weights = fit(small(), 10, tmp_path)
-    history, again = fit(small(seed=5), 10, tmp_path)
-    assert_equal(weights, again)
-    assert history[-1]["step"] == 10
-
-
-def test_two_checkpoints_are_kept_and_a_damaged_one_is_passed_over(tmp_path, capsys):
-    _, weights = fit(small(), 40, tmp_path / "run")
-    kept = sorted((tmp_path / "run" / "checkpoints").iterdir())
-    assert [path.name for path in kept] == ["000000030.npz", "000000040.npz"]
-    whole = kept[-1].read_bytes()
-    for torn in (whole[:len(whole) // 2], whole[:100] + b"\xff" * 200 + whole[300:], b""):
-        kept[-1].write_bytes(torn)
-        model = small(seed=5)
-        history, again = fit(model, 40, tmp_path / "run")
-        assert "is damaged" in capsys.readouterr().err
-        assert_equal(weights, again)
-        assert history[-1]["step"] == 40
-
-
-def test_damaged_checkpoints_neither_shield_nor_displace_new_ones(tmp_path, capsys):
-    class KilledError(Exception):
-        pass
-
-    def kill(epoch, logs):
-        if logs["step"] == 25:
-            raise KilledError
-
-    whole, weights = fit(small(), 40, tmp_path)
-    for path in runs.find_checkpoints(tmp_path).values():
-        path.write_bytes(path.read_bytes()[:100])
-    for stray in ("5abc.npz", "000000020 (1).npz", "20.npz"):
-        (tmp_path / "checkpoints" / stray).write_bytes(b"")
-    with pytest.raises(KilledError):
-        fit(small(), 40, tmp_path, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=kill)])
-    assert "is damaged" in capsys.readouterr().err
-    assert sorted(runs.find_checkpoints(tmp_path)) == [10, 20]
-    history, again = fit(small(seed=9), 40, tmp_path)
-    assert "warning" not in capsys.readouterr().err
-    assert sorted(runs.find_checkpoints(tmp_path)) == [30, 40]
-    assert_equal(weights, again)
-    assert terms(history) == terms(whole)
-
-
 def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):
     run = tmp_path / "run"
     fit(small(), 10, run)
@@ -217,36 +81,6 @@ def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):
         huge = data.from_arrays("huge", np.full((40, 3), 1e30, np.float32))       # squares to infinity
         training.fit(small(), huge, keras.optimizers.Adam(1e-2), steps=40, batch_size=16, run_dir=run)
     assert {path: path.read_bytes() for path in run.rglob("*.npz")} == before
-
-
-@pytest.fixture
-def no_signal_is_ignored():
-    """A shell that runs the tests in the background, or nohup, ignores signals on their behalf."""
-    before = {number: signal.signal(number, signal.default_int_handler) for number in console.STOPS}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler or signal.SIG_DFL)
-
-
-@pytest.mark.usefixtures("no_signal_is_ignored")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
-    with monkeypatch.context() as patched:
-        patched.setattr(loop, "CALL_SECONDS", 0)
-        signal_after(12, patched, number)
-        history, _ = fit(small(), 40, tmp_path)
-    assert history[-1]["step"] == 10 and max(runs.find_checkpoints(tmp_path)) == 12
-    assert not any(signal.getsignal(each) == signal.SIG_IGN for each in console.STOPS)
-
-
-def test_a_signal_that_the_parent_ignored_stays_ignored(monkeypatch):
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)       # as nohup does
-    try:
-        signal_after(1, monkeypatch, signal.SIGHUP)
-        history, _ = fit(small(), 10)
-        assert history[-1]["step"] == 10
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def test_history_survives_as_written(tmp_path):
