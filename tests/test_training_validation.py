@@ -135,6 +135,26 @@ def test_each_replica_stops_as_it_would_alone(stopped, tmp_path):
     assert_equal(alone.get_weights(), replicas[0].get_weights())
 
 
+def test_a_replica_that_was_stopped_early_may_diverge(tmp_path):
+    """It takes steps as long as another goes on, here at a rate that is too large for its beta."""
+    def train(betas, run_dirs=None, steps=STEPS):
+        made = [build("beta_vae", "linear", (3,), "gaussian", {"beta": beta}) for beta in betas]
+        histories = training.fit_replicas(
+            made, TRAINED_ON, keras.optimizers.SGD(keras.optimizers.schedules.PiecewiseConstantDecay([34], [0.1, 0.4])),
+            seeds=[0] * len(made), run_dirs=run_dirs, steps=steps, batch_size=12, log_every=5, checkpoint_every=20,
+            validation=HELD_OUT, validate_every=5, early_stopping=PATIENCE)
+        return [history[-1]["step"] for history in histories], [model.get_weights() for model in made]
+
+    (stopped, last), (wild, calm) = train([12.0, 1.0], [tmp_path / "12", tmp_path / "1"])
+    assert (stopped, last) == (train([12.0])[0][0], train([1.0])[0][0]) and stopped < last
+    with np.load(runs.find_newest(tmp_path / "12")) as checkpoint:
+        assert not all(np.isfinite(checkpoint[name]).all() for name in checkpoint.files if name.startswith("decoder"))
+    steps, resumed = train([12.0, 1.0], [tmp_path / "12", tmp_path / "1"])
+    assert steps == [stopped, last]
+    assert_equal([*wild, *calm], [*resumed[0], *resumed[1]])
+    assert np.isfinite(np.concatenate([array.ravel() for array in wild])).all()
+
+
 def test_the_best_row_is_the_first_of_the_lowest_finite_losses():
     history = [{"step": step, **({} if loss is None else {"validation_loss": loss})}
                for step, loss in enumerate((3.0, None, 1.0, math.nan, 1.0, None, math.inf), 1)]

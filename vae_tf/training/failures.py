@@ -10,22 +10,24 @@ from vae_tf import replicas, runs
 from vae_tf.errors import DataError, NonFiniteError
 
 
-def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path]) -> None:
-    """Raise NonFiniteError if the loss of some replica is not finite.
+def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path],
+               going_on: Sequence[bool]) -> None:
+    """Raise NonFiniteError if the loss of some replica is not finite that was not stopped early.
 
     Args:
         program: what was trained.
         step: the number of the step that gave the terms.
         terms: the terms of the objective, {name: [S]}.
         folders: the folders of the runs.
+        going_on: whether each replica goes on. The weights of one that was stopped early are kept, whatever comes now.
     """
-    if not np.isfinite(terms["loss"]).all():
-        raise NonFiniteError(_describe_non_finite(program, step, terms, folders, "a loss that is not finite"))
+    if not np.isfinite(terms["loss"])[list(going_on)].all():
+        raise NonFiniteError(_describe_non_finite(program, step, terms, folders, "a loss that is not finite", going_on))
 
 
 def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path],
-                  states: Sequence[Mapping[str, np.ndarray]]) -> None:
-    """Raise NonFiniteError if an array of some replica's checkpoint is not finite.
+                  states: Sequence[Mapping[str, np.ndarray]], going_on: Sequence[bool]) -> None:
+    """Raise NonFiniteError if an array of some replica's checkpoint is not finite that was not stopped early.
 
     Args:
         program: what was trained.
@@ -33,12 +35,13 @@ def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any]
         terms: the terms of the objective, {name: [S]}.
         folders: the folders of the runs.
         states: {name: array} of each replica.
+        going_on: whether each replica goes on.
     """
-    for seed, state in zip(program.seeds, states, strict=True):
-        bad = [name for name, array in state.items() if not np.isfinite(array).all()]
+    for seed, state, checked in zip(program.seeds, states, going_on, strict=True):
+        bad = [name for name, array in state.items() if checked and not np.isfinite(array).all()]
         if bad:
-            raise NonFiniteError(_describe_non_finite(program, step, terms, folders,
-                                                      f"weights of seed {seed} that are not finite, {bad[0]}"))
+            what = f"weights of seed {seed} that are not finite, {bad[0]}"
+            raise NonFiniteError(_describe_non_finite(program, step, terms, folders, what, going_on))
 
 
 def explain_data_failure(failures: Sequence[tuple[int, Exception]], folders: Sequence[pathlib.Path]) -> DataError:
@@ -49,10 +52,10 @@ def explain_data_failure(failures: Sequence[tuple[int, Exception]], folders: Seq
 
 
 def _describe_non_finite(program: replicas.Program, step: int, terms: Mapping[str, Any],
-                         folders: Sequence[pathlib.Path], what: str) -> str:
+                         folders: Sequence[pathlib.Path], what: str, going_on: Sequence[bool]) -> str:
     values = []
     for i, model in enumerate(program.models):
-        if len(program.models) == 1 or not np.isfinite(terms["loss"][i]):
+        if len(program.models) == 1 or (going_on[i] and not np.isfinite(terms["loss"][i])):
             replica = f"seed {program.seeds[i]}, beta {model.beta:g}: " if len(program.models) > 1 else ""
             values.append(replica + ", ".join(f"{name} {float(value[i]):g}" for name, value in terms.items()))
     listed = f" ({'; '.join(values)})" if values else ""

@@ -177,7 +177,7 @@ class Loop:
                     done, terms, totals = self._advance(min(pace, row_end - self.step,
                                                             self.schedule.count_until_images(self.step)))
                     stop.worth_saving = True
-                    failures.check_loss(self.program, self.step, terms, self.folders)
+                    failures.check_loss(self.program, self.step, terms, self.folders, self._list_going_on())
                     seconds = time.perf_counter() - started
                     self.row.add(done, totals, seconds)
                     if self.step == row_end:
@@ -212,7 +212,11 @@ class Loop:
 
     def _have_all_stopped(self) -> bool:
         """Return whether early stopping has ended the training of every replica."""
-        return bool(self.validation and self.validation.have_all_stopped())
+        return not any(self._list_going_on())
+
+    def _list_going_on(self) -> list[bool]:
+        """Return whether each replica goes on, because early stopping has not ended its training."""
+        return [not (self.validation and self.validation.has_stopped(i)) for i in range(len(self.program.models))]
 
     def _restore(self, configs: Sequence[Mapping[str, Any]] | None
                  ) -> tuple[int, list[dict[str, Any]] | None, list[list[dict[str, Any]]]]:
@@ -228,7 +232,8 @@ class Loop:
     def _advance(self, count: int) -> tuple[int, dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         """Make some steps: (how many were made, terms of the last, sums of the row's terms)."""
         try:
-            made, terms, totals = self.train_steps(self.iterator, tf.constant(count, tf.int64), self.row.totals)
+            made, terms, totals = self.train_steps(self.iterator, tf.constant(count, tf.int64), self.row.totals,
+                                                   tf.constant(self._list_going_on()))
             done = int(made)
         except tf.errors.OpError as error:
             if not self.data_failures:
@@ -240,7 +245,7 @@ class Loop:
     def _finish_row(self, write: Writers, told: keras.callbacks.CallbackList) -> None:
         """Add the row of every replica to its history, and show it."""
         rows = self.row.finish(self.step, self.schedule.batch_size)
-        going_on = [not (self.validation and self.validation.has_stopped(i)) for i in range(len(rows))]
+        going_on = self._list_going_on()
         if self.validation and self.step % self.schedule.validate_every == 0:
             self.validation.add_terms(rows)
         self.progress.show(list(itertools.compress(rows, going_on)))
@@ -256,7 +261,7 @@ class Loop:
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
         """Write the checkpoint of every replica."""
         states = self.program.collect_state()
-        failures.check_weights(self.program, self.step, terms, self.folders, states)
+        failures.check_weights(self.program, self.step, terms, self.folders, states, self._list_going_on())
         for i, (run, state, history) in enumerate(zip(self.written, states, self.histories, strict=False)):
             best = self.validation.collect_state(i) if self.validation else {}
             runs.save(run, self.step, {**state, **self.row.collect_state(i), **best}, history, self.folders)

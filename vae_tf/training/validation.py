@@ -79,10 +79,6 @@ class Validation:
         """Return whether a replica was stopped early."""
         return 0 < self.early_stopping <= self.waited[replica]
 
-    def have_all_stopped(self) -> bool:
-        """Return whether all replicas were stopped early."""
-        return all(self.has_stopped(i) for i in range(len(self.waited)))
-
     def add_terms(self, rows: Sequence[dict[str, Any]]) -> None:
         """Validate; add the terms to the row of each replica, and keep the weights of those that have improved."""
         terms = {name: values.numpy() for name, values in self.measure().items()}
