@@ -180,6 +180,13 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
                      steps=1, batch_size=7)
 
 
+def test_xla_is_refused_in_keras_loops_on_several_devices(mirrored):
+    with mirrored.scope():
+        model = build("vae", "linear", (3,), "gaussian", {})
+        with pytest.raises(InputError, match=r"^jit_compile: expected False where several devices share a batch, .*"):
+            model.compile("sgd", jit_compile=True)
+
+
 @pytest.mark.parametrize("asked", [True, "updates"])
 def test_xla_is_refused_under_a_strategy_which_it_would_not_compile(asked):
     with tf.distribute.OneDeviceStrategy("CPU:0").scope(), pytest.raises(

@@ -19,6 +19,13 @@ def test_codes_from_a_file(tmp_path):
     assert {(*code, *factor) for code, factor in zip(read.mean.tolist(), read.factors.tolist(), strict=True)} <= rows
 
 
+def test_arrays_of_other_names_are_named(tmp_path):
+    codes, factors = codes_and_factors(60)
+    np.savez(tmp_path / "my.npz", codes=codes, labels=factors)
+    with pytest.warns(UserWarning, match=r"arrays that are not used: labels; known names are codes, factors"):
+        assert evaluation.read_codes(tmp_path / "my.npz", examples=100).factors is None
+
+
 def test_names_of_factors_may_be_bytes_and_differ(tmp_path):
     codes, factors = codes_and_factors(200)
     assert factors.shape[1] == 2

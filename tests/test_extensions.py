@@ -108,10 +108,19 @@ def test_updates_that_share_an_optimizer_are_refused(extension):
 def test_an_extension_that_cannot_be_imported_is_one_line(tmp_path, monkeypatch, registries, content, said):
     if content is not None:
         (tmp_path / "mine.py").write_text(content)
-    monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "mine", raising=False)
     monkeypatch.setenv(extensions.VARIABLE, "json, mine")
     with pytest.raises(InputError, match=f"VAE_TF_EXTENSIONS: mine cannot be imported .*{said}"):
+        extensions.load()
+
+
+def test_an_extension_in_the_current_folder_wants_pythonpath(tmp_path, monkeypatch, registries):
+    (tmp_path / "lies_here.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.setenv(extensions.VARIABLE, "lies_here")
+    with pytest.raises(InputError, match=r"No module named 'lies_here'\); PYTHONPATH=\. has Python look"):
         extensions.load()
 
 

@@ -99,6 +99,8 @@ def test_images_of_any_origin_are_exported(tmp_path):
     assert {form: model.describe_origin()["dark"] for form, model in models_of.items()} == {
         "arrays": False, "floats": False, "tf.data": True}              # a stream cannot be looked at twice
     assert trained(IMAGES, x // 200).describe_origin()["dark"] and not trained(IMAGES).describe_origin()["dark"]
+    rounded = trained(IMAGES, np.nextafter(x / np.float32(255), np.float32(2)))     # 1 becomes 1.0000001
+    assert export.read_card(rounded.export(tmp_path / "rounded"), ("data.dtype",))
     card = export.read_card(models_of["floats"].export(tmp_path / "floats"), export.SCORED)
     assert card["refuses_dark_batches"] and card["data"]["dtype"] == "uint8" and card["recipe"]["dataset"] == ""
     card = export.read_card(build(*IMAGES).export(tmp_path / "untrained"), export.SCORED)
@@ -145,7 +147,8 @@ ENCODER, DECODER = keras.Model(X, HEADS), keras.Model(Z, keras.layers.Dense(3)(Z
     ("encoder", keras.Model(X, HEADS[0]), DECODER),
     ("encoder", keras.Model(X, [HEADS[0], keras.layers.Dense(3)(X)]), DECODER),
     ("decoder", ENCODER, keras.Model(Z, keras.layers.Dense(1)(Z))),         # would be broadcast over x
-    ("decoder", ENCODER, keras.Model([Z, X], keras.layers.Dense(3)(Z)))])
+    ("decoder", ENCODER, keras.Model([Z, X], keras.layers.Dense(3)(Z))),
+    ("decoder", ENCODER, keras.Model(Z, keras.layers.Dense(3, dtype="float64")(Z)))])
 def test_networks_that_do_not_fit_together_are_named(argument, encoder, decoder):
     with pytest.raises(InputError, match=rf"^{argument}: expected [^\n]*; got [^\n]*$"):
         models.VAE(encoder, decoder, distributions.Likelihood("gaussian"))
@@ -157,6 +160,9 @@ def save_with_wide_u(model, folder, **options):
     export.save(folder, model, wide, {"model": "ivae", "u_size": 2})
 
 
+THREES = np.full((8, 4, 4, 1), 3.0)
+
+
 @pytest.mark.parametrize("argument, case, export_it", [
     ("format", VAE, lambda model, folder: model.export(folder, "onnx")),
     ("data", VAE, lambda model, folder: model.export(folder, data=dataset((4,)))),
@@ -164,8 +170,9 @@ def save_with_wide_u(model, folder, **options):
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(model, folder, u=np.zeros((8, 3), np.float32))),
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(
         model, folder, values=np.eye(8, 3, dtype=int), factors=[data.Factor(name, 2, "ordinal") for name in "abc"])),
-    ("data", ("vae", "mlp_mnist", (4, 4, 1), "gaussian", {}), lambda model, folder: (model.compile("sgd"), model.fit(
-        np.full((8, 4, 4, 1), 3.0), verbose=0), model.export(folder)))])
+    *(("data", ("vae", "mlp_mnist", (4, 4, 1), "gaussian", {}), lambda model, folder, given=given: (
+        model.compile("sgd"), model.fit(given, verbose=0), model.export(folder)))
+      for given in (THREES, tf.data.Dataset.from_tensor_slices(THREES).batch(4)))])
 def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path, argument, case, export_it):
     with pytest.raises(InputError, match=rf"^{argument}: expected [^\n]*$"):
         export_it(build(*case), tmp_path / "mine")

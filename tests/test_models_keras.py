@@ -7,7 +7,7 @@ import tensorflow as tf
 from cases import CASES, IDS, build, dataset
 from keras_cases import DENSE, DENSE_IDS, X, assert_same_weights, compiled, inputs
 
-from vae_tf import devices, distributions, training
+from vae_tf import devices, distributions, models, training
 from vae_tf.errors import InputError
 
 # Of the models whose objective is a VAE's with other weights, the one whose weights change as it trains.
@@ -214,6 +214,16 @@ def test_batches_of_any_precision_train(dtype):
     model, x = compiled(DENSE[1]), dataset((3,)).images_at(np.arange(40))
     batches = tf.data.Dataset.from_tensor_slices(tf.cast(x, dtype)).batch(8)
     assert np.isfinite(model.fit(batches, verbose=0).history["loss"]).all()
+
+
+def test_inputs_of_float64_to_layers_of_float32_train():
+    """As they are where keras.config.set_floatx came after the first layers."""
+    x, z = keras.Input((3,), dtype="float64"), keras.Input((2,), dtype="float64")
+    encoder = keras.Model(x, [keras.layers.Dense(2, dtype="float32")(x) for _ in range(2)])
+    decoder = keras.Model(z, keras.layers.Dense(3, dtype="float32")(z))
+    model = models.VAE(encoder, decoder, distributions.Likelihood("gaussian"))
+    model.compile("sgd")
+    assert np.isfinite(model.fit(X, verbose=0).history["loss"]).all()
 
 
 def test_the_last_batch_of_an_epoch_may_be_one_example():

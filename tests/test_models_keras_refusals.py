@@ -100,6 +100,8 @@ REFUSED = [
     ("class_weight", "vae", lambda model: model.fit(X, class_weight={0: 1})),
     ("validation_data", "vae", lambda model: model.fit(X, validation_data=(X, X))),
     ("batch_size", "vae", lambda model: model.fit(dataset((3,)), batch_size=0)),
+    ("steps_per_execution", "vae", lambda model: (model.compile("adam", steps_per_execution=3),
+                                                  model.fit(dataset((3,)), batch_size=8))),
     ("x", "vae", lambda model: model.fit(X[:0])),
     ("x", "vae", lambda model: model.evaluate(X[:0])),
     ("x", "vae", lambda model: model.predict(X[:0])),
@@ -121,6 +123,11 @@ def test_a_model_before_compile_says_so():
     for given in (X, dataset((3,))):
         with pytest.raises(InputError, match="fit: expected a compiled model; call compile"):
             model.fit(given)
+    model.compute_terms = {}.__getitem__        # an objective that fails
+    with pytest.raises(TypeError):
+        model.compile("adam")
+    with pytest.raises(InputError, match="fit: expected a compiled model; call compile"):
+        model.fit(X)
 
 
 def test_outputs_by_name_are_refused():

@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.metadata
 import os
+import pathlib
 from collections.abc import Callable
 from typing import Any
 
@@ -48,4 +49,6 @@ def _import(called: str, load: Callable[[], Any]) -> None:
         load()
     except Exception as error:          # somebody else's module may raise anything
         reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-        raise InputError(f"{called} cannot be imported ({reason})") from error
+        lies_here = isinstance(error, ModuleNotFoundError) and pathlib.Path(f"{error.name}.py").is_file()
+        hint = "; PYTHONPATH=. has Python look for modules in this folder" if lies_here else ""
+        raise InputError(f"{called} cannot be imported ({reason}){hint}") from error

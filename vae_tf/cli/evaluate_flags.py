@@ -53,8 +53,8 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.add_integer("examples", 10_000, "Number of examples, drawn from the test part, from which a metric is "
                       "estimated. Metrics that learn from examples get half as many again to be tested on.",
                       lower_bound=2)
-    group.add_boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, "
-                      "and no interval for the slow metrics.")
+    group.add_boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, and half as "
+                      "many again for metrics that learn, and no interval for the slow metrics.")
     group.add_boolean("verbose", False, "Print all scores with what they mean, and not the summary alone. Metrics that "
                       "are asked for by name are printed anyway.")
     group.add_boolean("animate", False, "Write traversals.gif and traversals.webp beside a model of images, too: what "

@@ -2,6 +2,7 @@
 
 import math
 import pathlib
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -10,11 +11,12 @@ import numpy as np
 from vae_tf import arguments, metrics
 from vae_tf import kinds as factor_kinds
 from vae_tf.data import npz
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, make_printable
 
 LATENTS = ("all", "active")
 PER_LATENT = ("mean", "stddev", "prior_mean", "prior_stddev")
 PER_EXAMPLE = (*PER_LATENT, "factors")
+KNOWN = ("codes", "factors", "factor_names", "factor_kinds", "stddev")      # arrays in a file of codes
 
 
 class Codes(NamedTuple):
@@ -92,6 +94,9 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     if "codes" not in found:
         raise InputError(f"codes: {path}: expected an array `codes` [N, d], and `factors` [N, K] to score them "
                          f"against; got {', '.join(found) or 'no arrays'}")
+    if unknown := [make_printable(name) for name in found if name not in KNOWN]:
+        warnings.warn(f"codes: {path}: arrays that are not used: {', '.join(unknown)}; known names are "
+                      f"{', '.join(KNOWN)}", stacklevel=3)
     mean, _ = metrics.check_arrays(found["codes"])
     factors = _check_values(mean, found.get("factors"))
     rows = np.random.default_rng(seed).permutation(len(mean))[:math.ceil(1.5 * examples)]

@@ -10,6 +10,7 @@ from vae_tf.errors import InputError
 from vae_tf.export.card import describe_model
 from vae_tf.export.saving import save
 from vae_tf.models import Autoencoder
+from vae_tf.models.keras_inputs import ROUNDING
 
 OWN = "own networks"        # what a card calls networks that are not built by name
 
@@ -37,7 +38,7 @@ def export_model(folder: str | pathlib.Path, model: Autoencoder, dataset: data.D
                          * bool(model.u_size) + f"; got {known['name']} of shape {tuple(known['shape'])} with u of "
                          f"size {known['u_size']}")
     low, high = known.get("span") or (0, 1)
-    if len(shape) == 3 and (low < 0 or high > 1):
+    if len(shape) == 3 and (low < -ROUNDING or high > 1 + ROUNDING):
         raise InputError(f"data: expected images of floats in [0, 1], because servers take uint8 for them; the model "
                          f"was trained on {low:g} to {high:g}")
     examples = described.restore(known)

@@ -142,6 +142,9 @@ class Autoencoder(KerasLoops):
             if not isinstance(network, keras.Model) or not getattr(network, "inputs", None):
                 raise InputError(f"{name}: expected a keras.Model whose inputs are known; got "
                                  f"{checks.describe(network)}")
+            if any(tf.as_dtype(each.dtype) == tf.float64 for each in network.outputs):
+                raise InputError(f"{name}: expected outputs of float32, or of 16 bits; got float64; give its layers "
+                                 "dtype='float32'")
         if not isinstance(likelihood, distributions.Likelihood):
             raise InputError(f"likelihood: expected a distributions.Likelihood; got {checks.describe(likelihood)}")
         z, *others = decoder.inputs

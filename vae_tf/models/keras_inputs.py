@@ -24,9 +24,8 @@ class KerasInputs(Trainable):
     def _unpack(self, data: Any) -> tuple[Tensor, Tensor]:
         """Return x, float, and u or None, of what Keras hands to a step."""
         x, *u = self._take_inputs(data)
-        # Keras hands on tensors of any precision as they are.
-        x, *u = (tf.cast(each, wanted.dtype) for each, wanted in zip((scale_to_unit_range(x), *u), self.encoder.inputs,
-                                                                     strict=True))
+        # Keras hands on tensors of any precision as they are. Networks cast them to their own.
+        x, *u = (tf.cast(each, tf.float32) for each in (scale_to_unit_range(x), *u))
         return x, u[0] if u else None
 
     def _take_inputs(self, data: Any) -> list[Any]:
@@ -92,7 +91,10 @@ class KerasInputs(Trainable):
         if options is None:
             return keras_batches.InOrder(dataset, batch_size, bool(self.u_size))
         options["shuffle"] = False      # they are shuffled already
-        options.setdefault("steps_per_epoch", max(1, len(dataset) // batch_size))
+        steps = options.setdefault("steps_per_epoch", max(1, len(dataset) // batch_size))
+        if steps and steps % self.steps_per_execution:      # Keras would make more steps than an epoch has
+            raise InputError(f"steps_per_execution: expected a divisor of the {steps:,} steps of an epoch; got "
+                             f"{self.steps_per_execution:,}")
         step = int(keras.ops.convert_to_numpy(count_batches(self.optimizer)))
         return keras_batches.shuffle(dataset, batch_size, self._seed, step, bool(self.u_size))
 
@@ -108,6 +110,7 @@ class KerasInputs(Trainable):
             described, dark = data.describe_examples("arrays", shape, x, self.u_size), data.has_dark_image(x)
         else:
             described = data.describe_examples(f"a {type(x).__name__}", shape, u_size=self.u_size)
+            described["span"] = _find_span(x) if len(shape) == 3 else []
         self.note_data(described, self._seed)
         self.note_origin(dark=dark)
 
@@ -145,6 +148,15 @@ class KerasInputs(Trainable):
         if not np.isfinite([low, high]).all() or (bounded and (low < -ROUNDING or high > 1 + ROUNDING)):
             raise InputError(f"{name}: expected {'uint8 images, or floats in [0, 1]' if bounded else 'finite floats'}; "
                              f"got {low:g} to {high:g}")
+
+
+def _find_span(dataset: Any) -> list[float]:
+    """Return the least and the largest number of x in the first batch of a tf.data.Dataset of floats; else nothing."""
+    first = isinstance(dataset, tf.data.Dataset) and keras.tree.flatten(dataset.element_spec)[0]
+    if not first or not first.dtype.is_floating or _may_be_of_a_generator(dataset):
+        return []
+    x = keras.tree.flatten(next(iter(dataset.take(1))))[0]
+    return [float(tf.reduce_min(x)), float(tf.reduce_max(x))]
 
 
 def _may_be_of_a_generator(dataset: tf.data.Dataset) -> bool:

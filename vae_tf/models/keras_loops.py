@@ -37,23 +37,28 @@ class KerasLoops(KerasInputs):
             options: run_eagerly and steps_per_execution of keras.Model.compile.
 
         Raises:
-            InputError: a loss or metrics, a number that is no seed, or an optimizer that several devices cannot share.
+            InputError: a loss or metrics, a number that is no seed, XLA or an optimizer that several devices cannot
+                share, or networks that the objective does not take.
         """
         options.update(zip(REFUSED, refused, strict=False))
         for name in REFUSED:
             if options.get(name):
                 raise InputError(f"{name}: {type(self).__name__} has an objective of its own, and its terms are the "
                                  f"metrics; expected none, got {options[name]!r}; call compile(optimizer) alone")
+        if jit_compile and self.distribute_strategy.num_replicas_in_sync > 1:
+            raise InputError("jit_compile: expected False where several devices share a batch, because XLA compiles "
+                             f"for one; got {jit_compile!r}")
         if isinstance(optimizer, keras.optimizers.Optimizer):
             with self.distribute_strategy.scope():
                 devices.check_optimizer(optimizer)
+        with self.distribute_strategy.scope():
+            names = self._list_terms()
         self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
         self.note_origin(**self.describe_origin())
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
         self.note_origin(counted=int(keras.ops.convert_to_numpy(count_batches(self.optimizer))))
         # The dictionary is set past Keras, which would take what is in it for parts of the model.
         with self.distribute_strategy.scope():
-            names = self._list_terms()
             self.__dict__["_terms"] = {name: keras.metrics.Mean(name) for name in names}
             self.__dict__["_updates"] = self.list_updates(self.optimizer)
             self.__dict__["_trained"] = {id(variable) for variable in self.trainable_variables}
