@@ -39,10 +39,10 @@ hypothesis.settings.load_profile("suite")
 
 
 # The files that take longest, first: both processes then end at about the same time.
-LONGEST = ("test_train", "test_export_signatures", "test_training", "test_programs", "test_devices", "test_evaluate",
-           "test_models_keras", "test_models_keras_files", "test_experiments_cluster", "test_metrics_expansion",
-           "test_extensions", "test_replicas", "test_jacobians", "test_survival", "test_penalties",
-           "test_models_keras_refusals", "test_cli", "test_metrics_properties", "test_changed_data",
+LONGEST = ("test_train", "test_export_signatures", "test_training", "test_training_stops", "test_programs",
+           "test_devices", "test_evaluate", "test_models_keras", "test_models_keras_files", "test_experiments_cluster",
+           "test_metrics_expansion", "test_extensions", "test_replicas", "test_jacobians", "test_survival",
+           "test_penalties", "test_models_keras_refusals", "test_cli", "test_metrics_properties", "test_changed_data",
            "test_export_versions", "test_environments", "test_models_export", "test_hub", "test_runtimes",
            "test_outputs", "test_damaged_files", "test_examples", "test_models", "test_defaults", "test_comparison",
            "test_configured", "test_training_validation", "test_documents", "test_pipes", "test_theory_trained",

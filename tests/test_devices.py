@@ -180,8 +180,12 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
                      steps=1, batch_size=7)
 
 
-def test_xla_is_refused_in_keras_loops_on_several_devices(mirrored):
+def test_xla_is_refused_in_keras_loops_on_several_devices(mirrored, tmp_path):
+    model = build("vae", "linear", (3,), "gaussian", {})
+    model.compile("sgd", jit_compile=True)
+    model.save(tmp_path / "compiled.keras")
     with mirrored.scope():
+        assert not keras.saving.load_model(tmp_path / "compiled.keras").jit_compile
         model = build("vae", "linear", (3,), "gaussian", {})
         with pytest.raises(InputError, match=r"^jit_compile: expected False where several devices share a batch, .*"):
             model.compile("sgd", jit_compile=True)

@@ -216,6 +216,14 @@ def test_batches_of_any_precision_train(dtype):
     assert np.isfinite(model.fit(batches, verbose=0).history["loss"]).all()
 
 
+def test_an_epoch_of_a_dataset_ends_and_one_of_no_batches_has_no_loss():
+    model = compiled(("vae", "mlp_mnist", (4, 4, 1), "gaussian", {}))
+    assert len(model.fit(dataset((4, 4, 1)), steps_per_epoch=None, verbose=0).history["loss"]) == 1
+    with pytest.warns(UserWarning, match="ran out of data"):
+        empty = tf.data.Dataset.from_tensor_slices(np.zeros((3, 4, 4, 1), np.float32)).batch(4, drop_remainder=True)
+        model.fit(empty, verbose=0)
+
+
 def test_inputs_of_float64_to_layers_of_float32_train():
     """As they are where keras.config.set_floatx came after the first layers."""
     x, z = keras.Input((3,), dtype="float64"), keras.Input((2,), dtype="float64")

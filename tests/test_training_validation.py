@@ -155,6 +155,13 @@ def test_a_replica_that_was_stopped_early_may_diverge(tmp_path):
     assert np.isfinite(np.concatenate([array.ravel() for array in wild])).all()
 
 
+def test_a_run_that_is_stopped_without_any_best_weights_has_diverged(tmp_path):
+    model = build("vae", "linear", (3,), "gaussian", {})
+    with pytest.raises(training.NonFiniteError, match="step 1: weights of seed 0 that are not finite"):
+        training.fit(model, TRAINED_ON, keras.optimizers.SGD(1e38), steps=9, batch_size=12, run_dir=tmp_path,
+                     validation=HELD_OUT, validate_every=1, early_stopping=1)
+
+
 def test_the_best_row_is_the_first_of_the_lowest_finite_losses():
     history = [{"step": step, **({} if loss is None else {"validation_loss": loss})}
                for step, loss in enumerate((3.0, None, 1.0, math.nan, 1.0, None, math.inf), 1)]

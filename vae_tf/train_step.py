@@ -17,9 +17,9 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
                      jit_compile: Compiled = False) -> tuple[Callable[..., Any], list[str]]:
     """Return (train_steps, names): a compiled function, and the names of the objective's terms.
 
-    train_steps(iterator, count, totals, going_on) -> (steps done, terms of the last, totals with the terms of all
+    train_steps(iterator, count, totals, counting) -> (steps done, terms of the last, totals with the terms of all
     added), terms and totals {name: [S]}. It makes `count` steps inside one graph, fewer after a loss that is not finite
-    of a replica that is going on, [S] (all by default). How many calls share the steps makes no difference to any
+    of a replica that counts (bool [S]; by default all do). How many calls share the steps makes no difference to any
     number.
 
     Args:
@@ -59,10 +59,10 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
         names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)
-    def train_steps(iterator: Any, count: Tensor, totals: Terms, going_on: Tensor | bool = True
+    def train_steps(iterator: Any, count: Tensor, totals: Terms, counting: Tensor | bool = True
                     ) -> tuple[Tensor, Terms, Terms]:
         done, terms = tf.constant(0, tf.int64), {name: tf.zeros_like(total) for name, total in totals.items()}
-        while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"]) | ~tf.convert_to_tensor(going_on)):
+        while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"]) | ~tf.convert_to_tensor(counting)):
             terms = one_step(*next(iterator))
             totals = {name: totals[name] + terms[name] for name in totals}
             done += 1

@@ -91,8 +91,8 @@ class KerasInputs(Trainable):
         if options is None:
             return keras_batches.InOrder(dataset, batch_size, bool(self.u_size))
         options["shuffle"] = False      # they are shuffled already
-        steps = options.setdefault("steps_per_epoch", max(1, len(dataset) // batch_size))
-        if steps and steps % self.steps_per_execution:      # Keras would make more steps than an epoch has
+        steps = options["steps_per_epoch"] = options.get("steps_per_epoch") or max(1, len(dataset) // batch_size)
+        if steps % self.steps_per_execution:      # Keras would make more steps than an epoch has
             raise InputError(f"steps_per_execution: expected a divisor of the {steps:,} steps of an epoch; got "
                              f"{self.steps_per_execution:,}")
         step = int(keras.ops.convert_to_numpy(count_batches(self.optimizer)))
@@ -110,7 +110,8 @@ class KerasInputs(Trainable):
             described, dark = data.describe_examples("arrays", shape, x, self.u_size), data.has_dark_image(x)
         else:
             described = data.describe_examples(f"a {type(x).__name__}", shape, u_size=self.u_size)
-            described["span"] = _find_span(x) if len(shape) == 3 else []
+            if len(shape) == 3 and self.likelihood_layer.kind != "bernoulli":   # which takes numbers in [0, 1] alone
+                described["span"] = _find_span(x)
         self.note_data(described, self._seed)
         self.note_origin(dark=dark)
 
@@ -155,8 +156,9 @@ def _find_span(dataset: Any) -> list[float]:
     first = isinstance(dataset, tf.data.Dataset) and keras.tree.flatten(dataset.element_spec)[0]
     if not first or not first.dtype.is_floating or _may_be_of_a_generator(dataset):
         return []
-    x = keras.tree.flatten(next(iter(dataset.take(1))))[0]
-    return [float(tf.reduce_min(x)), float(tf.reduce_max(x))]
+    spans = [[float(end(keras.tree.flatten(batch)[0])) for end in (tf.reduce_min, tf.reduce_max)]
+             for batch in dataset.take(1)]
+    return spans[0] if spans else []
 
 
 def _may_be_of_a_generator(dataset: tf.data.Dataset) -> bool:

@@ -56,6 +56,7 @@ class KerasLoops(KerasInputs):
         self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
         self.note_origin(**self.describe_origin())
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
+        self.compiled = False       # until nothing can fail any more
         self.note_origin(counted=int(keras.ops.convert_to_numpy(count_batches(self.optimizer))))
         # The dictionary is set past Keras, which would take what is in it for parts of the model.
         with self.distribute_strategy.scope():
@@ -65,6 +66,7 @@ class KerasLoops(KerasInputs):
             for update in self._updates:
                 devices.check_optimizer(update.optimizer)
                 update.optimizer.build(update.variables)
+        self.compiled = True
 
     def _list_terms(self) -> list[str]:
         """Return the names of the objective's terms, `loss` first."""
@@ -221,5 +223,7 @@ class KerasLoops(KerasInputs):
     def compile_from_config(self, config: dict[str, Any]) -> None:
         """Compile as the model was that `save` has written."""
         counted = self.describe_origin().get("counted", 0)
+        if self.distribute_strategy.num_replicas_in_sync > 1:       # which XLA does not compile for
+            config = {**config, "jit_compile": False}
         self.compile(**keras.saving.deserialize_keras_object(config))
         self.note_origin(counted=counted)       # what the optimizer will say as soon as its state is there

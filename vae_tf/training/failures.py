@@ -11,23 +11,23 @@ from vae_tf.errors import DataError, NonFiniteError
 
 
 def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path],
-               going_on: Sequence[bool]) -> None:
-    """Raise NonFiniteError if the loss of some replica is not finite that was not stopped early.
+               counting: Sequence[bool]) -> None:
+    """Raise NonFiniteError if the loss of a replica that counts is not finite.
 
     Args:
         program: what was trained.
         step: the number of the step that gave the terms.
         terms: the terms of the objective, {name: [S]}.
         folders: the folders of the runs.
-        going_on: whether each replica goes on. The weights of one that was stopped early are kept, whatever comes now.
+        counting: whether each replica counts; one that was stopped early, whose best weights are kept, does not.
     """
-    if not np.isfinite(terms["loss"])[list(going_on)].all():
-        raise NonFiniteError(_describe_non_finite(program, step, terms, folders, "a loss that is not finite", going_on))
+    if not np.isfinite(terms["loss"])[list(counting)].all():
+        raise NonFiniteError(_describe_non_finite(program, step, terms, folders, "a loss that is not finite", counting))
 
 
 def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path],
-                  states: Sequence[Mapping[str, np.ndarray]], going_on: Sequence[bool]) -> None:
-    """Raise NonFiniteError if an array of some replica's checkpoint is not finite that was not stopped early.
+                  states: Sequence[Mapping[str, np.ndarray]], counting: Sequence[bool]) -> None:
+    """Raise NonFiniteError if an array of the checkpoint of a replica that counts is not finite.
 
     Args:
         program: what was trained.
@@ -35,13 +35,13 @@ def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any]
         terms: the terms of the objective, {name: [S]}.
         folders: the folders of the runs.
         states: {name: array} of each replica.
-        going_on: whether each replica goes on.
+        counting: whether each replica counts, see `check_loss`.
     """
-    for seed, state, checked in zip(program.seeds, states, going_on, strict=True):
+    for seed, state, checked in zip(program.seeds, states, counting, strict=True):
         bad = [name for name, array in state.items() if checked and not np.isfinite(array).all()]
         if bad:
             what = f"weights of seed {seed} that are not finite, {bad[0]}"
-            raise NonFiniteError(_describe_non_finite(program, step, terms, folders, what, going_on))
+            raise NonFiniteError(_describe_non_finite(program, step, terms, folders, what, counting))
 
 
 def explain_data_failure(failures: Sequence[tuple[int, Exception]], folders: Sequence[pathlib.Path]) -> DataError:
@@ -52,10 +52,10 @@ def explain_data_failure(failures: Sequence[tuple[int, Exception]], folders: Seq
 
 
 def _describe_non_finite(program: replicas.Program, step: int, terms: Mapping[str, Any],
-                         folders: Sequence[pathlib.Path], what: str, going_on: Sequence[bool]) -> str:
+                         folders: Sequence[pathlib.Path], what: str, counting: Sequence[bool]) -> str:
     values = []
     for i, model in enumerate(program.models):
-        if len(program.models) == 1 or (going_on[i] and not np.isfinite(terms["loss"][i])):
+        if len(program.models) == 1 or (counting[i] and not np.isfinite(terms["loss"][i])):
             replica = f"seed {program.seeds[i]}, beta {model.beta:g}: " if len(program.models) > 1 else ""
             values.append(replica + ", ".join(f"{name} {float(value[i]):g}" for name, value in terms.items()))
     listed = f" ({'; '.join(values)})" if values else ""

@@ -177,7 +177,7 @@ class Loop:
                     done, terms, totals = self._advance(min(pace, row_end - self.step,
                                                             self.schedule.count_until_images(self.step)))
                     stop.worth_saving = True
-                    failures.check_loss(self.program, self.step, terms, self.folders, self._list_going_on())
+                    failures.check_loss(self.program, self.step, terms, self.folders, self._list_counting())
                     seconds = time.perf_counter() - started
                     self.row.add(done, totals, seconds)
                     if self.step == row_end:
@@ -218,6 +218,11 @@ class Loop:
         """Return whether each replica goes on, because early stopping has not ended its training."""
         return [not (self.validation and self.validation.has_stopped(i)) for i in range(len(self.program.models))]
 
+    def _list_counting(self) -> list[bool]:
+        """Return whether the weights of each replica count: not where it was stopped early, and its best are kept."""
+        return [on or not (self.validation and self.validation.weights[i])
+                for i, on in enumerate(self._list_going_on())]
+
     def _restore(self, configs: Sequence[Mapping[str, Any]] | None
                  ) -> tuple[int, list[dict[str, Any]] | None, list[list[dict[str, Any]]]]:
         """Return the step, the states and the histories that the runs have come to; the program goes on from there."""
@@ -233,7 +238,7 @@ class Loop:
         """Make some steps: (how many were made, terms of the last, sums of the row's terms)."""
         try:
             made, terms, totals = self.train_steps(self.iterator, tf.constant(count, tf.int64), self.row.totals,
-                                                   tf.constant(self._list_going_on()))
+                                                   tf.constant(self._list_counting()))
             done = int(made)
         except tf.errors.OpError as error:
             if not self.data_failures:
@@ -261,7 +266,7 @@ class Loop:
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
         """Write the checkpoint of every replica."""
         states = self.program.collect_state()
-        failures.check_weights(self.program, self.step, terms, self.folders, states, self._list_going_on())
+        failures.check_weights(self.program, self.step, terms, self.folders, states, self._list_counting())
         for i, (run, state, history) in enumerate(zip(self.written, states, self.histories, strict=False)):
             best = self.validation.collect_state(i) if self.validation else {}
             runs.save(run, self.step, {**state, **self.row.collect_state(i), **best}, history, self.folders)
