@@ -164,8 +164,7 @@ def _add_up(members: "scipy.sparse.csc_array", values: Floats, nodes: int) -> Fl
 
 
 def _add_second(parents: Floats, first: Floats) -> Floats:
-    """Return the sums of first and second children [..., 2 n, S], from those of parents and first children [..., n, S].
-    """
+    """Return the sums [..., 2 n, S] of first and second children, from those [..., n, S] of parents and first ones."""
     both = np.empty((*first.shape[:3], 2, first.shape[3]), np.float32)
     both[..., 0, :] = first
     np.subtract(parents, first, out=both[..., 1, :])

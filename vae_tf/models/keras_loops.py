@@ -45,9 +45,9 @@ class KerasLoops(KerasInputs):
             if options.get(name):
                 raise InputError(f"{name}: {type(self).__name__} has an objective of its own, and its terms are the "
                                  f"metrics; expected none, got {options[name]!r}; call compile(optimizer) alone")
-        if jit_compile and self.distribute_strategy.num_replicas_in_sync > 1:
+        if jit_compile is True and self.distribute_strategy.num_replicas_in_sync > 1:
             raise InputError("jit_compile: expected False where several devices share a batch, because XLA compiles "
-                             f"for one; got {jit_compile!r}")
+                             "for one; got True")
         if isinstance(optimizer, keras.optimizers.Optimizer):
             with self.distribute_strategy.scope():
                 devices.check_optimizer(optimizer)

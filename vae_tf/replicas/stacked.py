@@ -138,7 +138,7 @@ def _describe_kind(model: Autoencoder) -> dict[str, Any]:
             "likelihood variance": None if likelihood.trainable_variables else float(likelihood.log_variance),
             **_leave_out_own(settings), "kinds of layers": _describe_layers(model),
             "shapes of weights": [(tuple(variable.shape), _describe_regularizer(variable.regularizer))
-                        for variable in model.variables]}
+                                  for variable in model.variables]}
 
 
 def _describe_layers(network: Any) -> tuple[Any, ...]:
