@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from cases import build, dataset
+from trainings import assert_equal, terms
 
 from vae_tf import runs, training
 from vae_tf.errors import InputError
@@ -29,15 +30,6 @@ def fit(model, run_dir=None, **more):
     given = {"steps": STEPS, "batch_size": 12, "log_every": 5, "checkpoint_every": 20, "validation": HELD_OUT,
              "validate_every": 5, "early_stopping": PATIENCE, **more}
     return training.fit(model, TRAINED_ON, optimizer(), run_dir=run_dir, **given)
-
-
-def leave_out_rates(history):
-    return [{name: value for name, value in row.items() if name != "examples_per_second"} for row in history]
-
-
-def assert_equal(a, b):
-    for x, y in zip(a, b, strict=True):
-        np.testing.assert_array_equal(x, y)
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +58,8 @@ def test_validation_changes_no_step(stopped, tmp_path):
     _, history, folder = stopped
     end = history[-1]["step"]
     alone = training.fit(small(), TRAINED_ON, optimizer(), run_dir=tmp_path, steps=end, batch_size=12, log_every=5)
-    assert leave_out_rates(alone) == [{name: value for name, value in row.items() if "validation" not in name}
-                                      for row in leave_out_rates(history)]
+    assert terms(alone) == [{name: value for name, value in row.items() if "validation" not in name}
+                               for row in terms(history)]
     with np.load(runs.find_newest(folder)) as validated, np.load(runs.find_newest(tmp_path)) as plain:
         names = [name for name in plain.files if not name.startswith("run")]
         assert_equal([validated[name] for name in names], [plain[name] for name in names])
@@ -90,7 +82,7 @@ def test_a_run_killed_after_a_validation_ends_as_if_it_had_not_been(stopped, tmp
             fit(small(), tmp_path, callbacks=[kill_at(step)])
     assert max(runs.find_checkpoints(tmp_path)) % 20 == 0
     resumed = small(seed=9)
-    assert leave_out_rates(fit(resumed, tmp_path)) == leave_out_rates(history)
+    assert terms(fit(resumed, tmp_path)) == terms(history)
     assert_equal(resumed.get_weights(), model.get_weights())
 
 
@@ -126,7 +118,7 @@ def test_each_replica_stops_as_it_would_alone(stopped, tmp_path):
         replicas, TRAINED_ON, optimizer(), seeds=[0, 1], run_dirs=folders, steps=STEPS, batch_size=12, log_every=5,
         checkpoint_every=20, validation=HELD_OUT, validate_every=5, early_stopping=PATIENCE)
     assert first[-1]["step"] != second[-1]["step"]
-    for row, other in zip(leave_out_rates(first), leave_out_rates(history), strict=True):
+    for row, other in zip(terms(first), terms(history), strict=True):
         assert row == pytest.approx(other, rel=1e-4)
     for one, other in zip(replicas[0].get_weights(), model.get_weights(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-5)
