@@ -19,9 +19,10 @@ def define_train_flags(values: flags.FlagValues = flags.FLAGS) -> dict[str, list
     """Define train.py's flags; returns {heading: names}, in the order of --help."""
     group, known = FlagGroups(values), choices.find()
     _define_model_flags(group, known)
-    define_data_flags(group, data.DEFAULT, f"Data to train on: one of {', '.join(data.DATASETS)}, or the path "
-                       "of your own data: an .npz file with images [N,H,W,C] or data [N,n] and, optionally, factors "
-                       "[N,K] and u, a folder of images and, optionally, metadata.csv, or tfds:NAME.")
+    define_data_flags(group, data.DEFAULT, f"Data to train on: one of {', '.join(data.DATASETS)}, or "
+                       "tfds:NAME, or the path of your own data: an .npz file with images [N,H,W,C] or data [N,n] and, "
+                       "optionally, factors [N,K] and u; a folder of images and, optionally, metadata.csv; or a folder "
+                       "of Hugging Face's datasets.")
     _define_optimization_flags(group, known)
     _define_validation_flags(group)
     _define_penalty_flags(group, known)
@@ -83,7 +84,8 @@ def _define_penalty_flags(group: FlagGroups, known: Choices) -> None:
     group.add_enum("jacobian_penalty", "none", ("none", *known.penalties),
                    "Penalty on the decoder's Jacobian J, for every model. orthogonality is the logarithm of the "
                    "product of its columns' lengths over their volume, l1 is the sum of the sizes of its entries, "
-                   "and hessian is the variance of second derivatives over random directions.")
+                   "and hessian is the largest variance, over outputs, of second derivatives in random "
+                   "directions.")
     group.add_float("jacobian_weight", 1.0, "Weight of --jacobian_penalty in the loss.", positive=False)
     group.add_integer("jacobian_examples", 16, "Number of a batch's examples at which --jacobian_penalty is computed.",
                       lower_bound=1)
@@ -94,14 +96,15 @@ def _define_run_flags(group: FlagGroups, known: Choices) -> None:
                    "Number format in which layers compute; weights and results stay float32.")
     group.add_enum("jit_compile", "auto", ("auto", "true", "false"),
                    "Whether XLA compiles the training step; auto compiles it where XLA is faster: for wide dense "
-                   "networks on images, and for ten or more replicas of narrow networks; where a CPU computes in 16 "
-                   "bits, or with a penalty on the Jacobian, the optimizer's update of a single model alone.")
+                   "networks on images, and for ten or more replicas of narrow networks. On a CPU, in 16 bits or with "
+                   "a penalty on the Jacobian, it compiles no more than the optimizer's update of such a wide "
+                   "network.")
     group.add_integer("seed", 0, "Seed for the initial weights, the order of examples and the noise.",
                       lower_bound=0, upper_bound=2_000_000)
     group.add_path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
                    "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
     group.add_integer("replicas", None, "Train this number of models as one program, with seeds from --seed on. Each "
-                      "has its own run, NAME-seedS, the same as if it were trained alone.", lower_bound=1,
+                      "has its own run, NAME-seedS, which is that of a training alone but for rounding.", lower_bound=1,
                       upper_bound=MOST_REPLICAS)
     group.add_list("sweep_beta", None, "Train one model for each of these values of beta, comma-separated, as one "
                    "program; their runs are called NAME-betaB.")

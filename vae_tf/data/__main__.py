@@ -31,8 +31,8 @@ LARGEST = 4_096         # pixels that --resize may ask for
 def make_parser() -> argparse.ArgumentParser:
     made = console.Parser(__doc__)
     made.add_argument("action", nargs="?", choices=tuple(ACTIONS), default="list")
-    made.add_argument("name", nargs="?", help="A dataset, or the path of your own data: an .npz file, or a folder of "
-                      "images.")
+    made.add_argument("name", nargs="?", help="A dataset, or the path of your own data: an .npz file, a folder of "
+                      "images, or a folder of Hugging Face's datasets.")
     made.add_argument("file", nargs="?", help="For show, the page to write [NAME.png]; for pack, the file to "
                       "write; for verify, the archive.")
     made.add_argument("--resize", type=read_size, help="For pack, the height and width of the images.")
