@@ -213,6 +213,34 @@ def test_a_missing_value_and_other_files_are_named(folder):
     assert "1 files that are no images are left out, notes.txt first" in words
 
 
+def test_a_slip_in_a_column_of_numbers_is_named(folder):
+    table("file_name,v,w\n0.png,1.5,a\n1.png,2.5cm,b\n2.png,3.5,1\n")(folder)
+    with pytest.warns(UserWarning, match="column v is taken as texts, although 2 of its 3 cells are numbers, because "
+                                         "'2.5cm' is none") as said:
+        ds = data.load(str(folder))
+    assert len(said) == 1 and [factor.kind for factor in ds.factors] == ["categorical", "categorical"]
+
+
+def test_whole_numbers_that_are_written_like_others_are_classes_only_if_they_recur(tmp_path):
+    for k in range(8):
+        draw(tmp_path / "mine", f"{k}.png", seed=k)
+    table("file_name,place,again,number\n" + "".join(f"{k}.png,{k}.0,{k % 2}.0,{k}\n" for k in range(8)))(
+        tmp_path / "mine")
+    ds = data.load(str(tmp_path / "mine"))
+    assert [factor.kind for factor in ds.factors] == ["continuous", "ordinal", "ordinal"]
+
+
+def test_tables_of_inner_folders_are_refused_where_they_would_be_lost(folder):
+    draw(folder, "train/3.png", seed=3)
+    (folder / "train" / "metadata.csv").write_text("file_name,shape\n3.png,star\n")
+    with pytest.raises(InputError, match=r"a row for each image; train/3\.png has none"):
+        data.load(str(folder))
+    (folder / "metadata.csv").unlink()
+    with pytest.raises(InputError, match=r"expected a table in the folder itself; got train/metadata\.csv; join "
+                                         r"the tables of its folders, with file names such as train/1\.png"):
+        data.load(str(folder))
+
+
 def test_images_of_several_sizes_are_packed_in_one(folder, monkeypatch, capsys):
     from vae_tf.data import __main__ as program
     draw(folder, "1.png", (20, 12), seed=1)

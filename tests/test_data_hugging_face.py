@@ -63,6 +63,17 @@ def test_a_saved_folder_is_read_trained_on(saved, monkeypatch):
     assert (saved.parent / "exported/vae_mine/1/saved_model.pb").exists()
 
 
+@pytest.mark.parametrize("form", [{"type": "pandas"}, {"type": "arrow"}, {"type": "numpy", "columns": ["size"]}],
+                         ids=str)
+def test_the_format_in_which_a_folder_gave_its_rows_does_not_count(saved, form):
+    datasets = pytest.importorskip("datasets")
+    split = datasets.load_from_disk(str(saved))["train"].select_columns(["picture", "size", "colour"])
+    split.with_format(**form).save_to_disk(str(saved.parent / "formatted"))
+    ds = data.load(str(saved.parent / "formatted"))
+    np.testing.assert_array_equal(ds.images_at(np.arange(12)), IMAGES[:12])
+    assert ds.factors == (data.Factor("size", 2, "ordinal"), data.Factor("colour", 2, "categorical"))
+
+
 def test_a_damaged_or_empty_folder_is_one_line(saved):
     datasets = pytest.importorskip("datasets")
     shard = next((saved / "test").glob("*.arrow"))

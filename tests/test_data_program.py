@@ -125,6 +125,20 @@ def test_the_range_of_a_factor_keeps_the_others():
     assert values[-1] == free.factors_at(np.arange(30))[:, 1].max()
 
 
+def test_the_range_of_a_factor_is_whole_in_a_grid_of_any_order():
+    grid = np.random.default_rng(0).permutation(np.indices((10, 10, 10, 8, 4)).reshape(5, -1).T)
+    factors = [data.Factor(name, size, "ordinal") for name, size in zip("abcde", (10, 10, 10, 8, 4), strict=True)]
+    mixed = data.from_arrays("mixed", np.zeros((len(grid), 1), np.float32), grid, factors, complete_grid=True)
+    for factor, size in ((0, 10), (4, 4)):
+        values = grid[drawing.choose_range(mixed, factor)]
+        assert len(np.unique(np.delete(values, factor, 1), axis=0)) == 1
+        assert values[:, factor].tolist() == list(range(size))
+    part = mixed.take(np.arange(0, len(grid), 3))           # no grid, and not all others can stay as they are
+    assert not part.complete_grid
+    values = part.factors_at(drawing.choose_range(part, 0))[:, 0]
+    assert values[0] == 0 and values[-1] == 9 and (np.diff(values) > 0).all()
+
+
 def test_pages_are_drawn(run, tmp_path):
     assert run("show", "circles") == (0, "Written: circles.png\n", "")
     np.savez(tmp_path / "mine.npz", images=np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), np.uint8))

@@ -148,7 +148,7 @@ BAD = {
     "u beyond float32": (lambda m: m.encode(X, U + 1e300), "u: expected numbers from .*float32 .*got 1e.300"),
     "u without meaning to objective": (lambda m: m.objective(X, 0, None), r"u: a model of kind ivae takes \[B, 2\]"),
     "factors out of range": (lambda m: m.encode_factors(X, FACTORS + np.array([0.5, 0])),
-                             r"size in \[-3, 5\], shape in \[0, 3\] as in training; got from -2.5 0 to 5.5 3"),
+                             r"size in \[-3, 5\], shape in \[0, 3\] as in the data; got from -2.5 0 to 5.5 3"),
     "factors of words": (lambda m: m.encode_factors(X, FACTORS.astype(str)), "factors: expected float64"),
     "z of another size": (lambda m: m.decode(Z[:, :2]), r"z: .*\(None, 3\); got float64 of shape \(2, 2\)"),
     "z of a set": (lambda m: m.decode({1, 2}), "z: .*got a set that is no array"),
@@ -198,7 +198,7 @@ OUTSIDE = {
                                       "values": np.zeros(26, np.float32)}),
                         rf"values: expected at most {ROWS} images, rows of x times values; got\] \[520"),
     "u too large": (("encode", {"x": X[:1], "u": np.full((1, 2), 3e38, np.float32)}), r"too large:\] \[u up to\] \[3e"),
-    "factors out of range": (("encode_factors", {"x": X[:1], "factors": np.float64([[6, 0]])}), "as in training; got"),
+    "factors out of range": (("encode_factors", {"x": X[:1], "factors": np.float64([[6, 0]])}), "as in the data; got"),
 }
 
 
@@ -252,7 +252,7 @@ def test_a_part_of_the_data_is_scored_on_the_scale_of_training(loaded):
     np.testing.assert_allclose(kl, loaded.objective(X[rows], 0, whole.u_at(rows))["kl"].mean(), rtol=1e-5)
     sizes = [factor._replace(size=factor.size and 2 * factor.size) for factor in factors]
     wider = data.from_arrays("wider", X[rows], 2 * FACTORS[rows], sizes)
-    with pytest.warns(UserWarning, match=r"wider has factors outside .*: shape from 0 to 6 \(in training 0 to 3\)"):
+    with pytest.warns(UserWarning, match=r"wider has factors outside .*: shape from 0 to 6 \(in its data 0 to 3\)"):
         evaluation.evaluate(loaded, wider, ("active_units",), examples=len(rows))
     np.testing.assert_allclose(loaded.u_at(wider, i), 2 * whole.u_at(rows) - [3 / 8, 0], atol=1e-6)
     turned = data.from_arrays("turned", X[rows], FACTORS[rows][:, ::-1], factors[::-1])

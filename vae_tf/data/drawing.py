@@ -34,36 +34,29 @@ def draw_page(path: pathlib.Path, dataset: Dataset, seed: int = 0) -> None:
 def choose_range(dataset: Dataset, factor: int, seed: int = 0) -> Integers:
     """Return up to 10 examples in which a factor goes from its least to its greatest value, by index.
 
-    The other factors stay, if there are such examples among those that are looked at; otherwise they vary, too.
+    The other factors stay, if such examples are among those that are looked at, as they are in a complete grid;
+    otherwise they vary, too.
     """
     if dataset.factors_at is None:
         raise ValueError("expected a dataset with factors")
     rng = np.random.default_rng(seed)
-    known = np.sort(rng.choice(len(dataset), min(LOOKED_AT, len(dataset)), replace=False))
-    if dataset.complete_grid:
-        known = np.union1d(known, _find_neighbours(dataset, factor, known[len(known) // 2]))
-    values = dataset.factors_at(known)
+    if dataset.complete_grid:       # in any order
+        values = dataset.factors_at(np.arange(len(dataset)))
+        differs = values != values[rng.integers(len(dataset))]
+        known = np.flatnonzero(~np.delete(differs, factor, axis=1).any(1))
+        values = values[known]
+    else:
+        known = np.sort(rng.choice(len(dataset), min(LOOKED_AT, len(dataset)), replace=False))
+        values = dataset.factors_at(known)
     known, values = (array[~np.isnan(values[:, factor])] for array in (known, values))
     if not len(known):
         return known
     others = np.delete(values, factor, axis=1)
     groups = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
-    fixed = np.flatnonzero(groups == np.argmax(np.bincount(groups)))
-    chosen = fixed if len(np.unique(values[fixed, factor])) > 1 else np.arange(len(known))
+    fixed, span = np.flatnonzero(groups == np.argmax(np.bincount(groups))), np.ptp(values[:, factor])
+    chosen = fixed if span and np.ptp(values[fixed, factor]) == span else np.arange(len(known))
     order = chosen[np.unique(values[chosen, factor], return_index=True)[1]]        # from least to greatest
     return known[order[np.unique(np.linspace(0, len(order) - 1, COLUMNS).round().astype(int))]]
-
-
-def _find_neighbours(dataset: Dataset, factor: int, index: int) -> Integers:
-    """Return the examples that have all values of a factor and those of one example otherwise, where they are in order.
-
-    The examples of a grid that is made in process are numbered like the entries of an array with an axis per factor.
-    """
-    sizes = [size or 1 for size in dataset.factor_sizes]
-    place = list(np.unravel_index(index % int(np.prod(sizes)), sizes))
-    rows = np.repeat(np.array([place]), sizes[factor], axis=0)
-    rows[:, factor] = np.arange(sizes[factor])
-    return np.ravel_multi_index(tuple(rows.T), sizes) % len(dataset)
 
 
 def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = "") -> Any:

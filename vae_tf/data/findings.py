@@ -73,7 +73,7 @@ def _describe_grid(dataset: Dataset, values: Array) -> str:
     if found == possible:
         once = "once" if possible == len(values) else f"{len(values) / possible:.3g} times on average"
         hint = "; --split=grid holds none out, as is usual for such data" if (
-            possible == len(values) == len(dataset) and dataset.choose_split() != "grid") else ""
+            possible == len(values) == len(dataset) > max(sizes) and dataset.choose_split() != "grid") else ""
         return f"Grid: complete, each of the {possible:,} combinations of values occurs {once}{hint}"
     return (f"Grid: {found:,} of {possible:,} combinations of values occur ({found / possible:.2%}), so factors may "
             "depend on each other")
@@ -114,7 +114,8 @@ def _find_in_factors(dataset: Dataset, values: Array | None) -> Iterator[str]:
         counts = np.unique(columns[k], return_counts=True)[1]
         if dataset.factors[k].size and (counts == 1).any():
             yield (f"{(counts == 1).sum():,} of the {len(counts):,} values of factor {dataset.factors[k].name} occur "
-                   "in a single example; declare the factor continuous if it is")
+                   "in a single example; declare the factor continuous if it is (factor_kinds of an .npz file, which "
+                   "`pack` makes)")
     ordered = [k for k in varying if dataset.factors[k].kind in ("ordinal", "continuous")]
     for j, k in itertools.combinations(ordered[:MOST_LISTED], 2):
         both = values[~np.isnan(values[:, [j, k]]).any(1)][:, [j, k]]

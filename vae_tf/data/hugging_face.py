@@ -95,9 +95,10 @@ def _check_splits(path: str, splits: dict[str, Any]) -> None:
 
 
 def _keep_bytes(split: Any) -> Any:
-    """Return a split whose images are not decoded."""
+    """Return a split whose images are not decoded, and which gives all columns as Python's own objects."""
     import datasets
 
+    split = split.with_format(None)
     for name, feature in split.features.items():
         if isinstance(feature, datasets.Image):
             split = split.cast_column(name, datasets.Image(decode=False))

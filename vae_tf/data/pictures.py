@@ -118,6 +118,10 @@ def _list_images(folder: pathlib.Path) -> list[pathlib.Path]:
             (found if path.suffix.lower() in SUFFIXES else others).append(path)
     if not found:
         raise InputError(f"dataset: {folder}: expected image files, such as 1.png; found none")
+    inner = [path for path in others if path.name in tables.NAMES]
+    if inner and tables.find(folder) is None:
+        raise InputError(f"dataset: {folder}: expected a table in the folder itself; got {min(inner)}; join the tables "
+                         f"of its folders, with file names such as {min(inner).parent / '1.png'}")
     if others:
         warnings.warn(f"dataset: {folder}: {len(others):,} files that are no images are left out, {min(others)} first",
                       stacklevel=3)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import extras, files, memory
+from vae_tf import extras, files, kinds, memory
 from vae_tf.errors import InputError
 
 NAMES, KEY = ("metadata.csv", "metadata.parquet"), "file_name"
@@ -67,7 +67,9 @@ def is_index(path: str | os.PathLike, name: str) -> bool:
 def convert(path: str | os.PathLike, name: str, cells: list[str], are_texts: bool) -> tuple[Any, str]:
     """Return a column as floats [N], and its kind; an empty cell is missing, NaN, and texts are numbered in order.
 
-    In a column of numbers, so is a cell that says so, see MISSING.
+    In a column of numbers, so is a cell that says so, see MISSING. Texts in a column of which most cells are numbers
+    are a warning, because they are likely to be slips. Whole numbers are ordinal, unless they are written like others
+    (12.0) and hardly recur: then they are continuous.
 
     Args:
         path: where the column comes from, for errors.
@@ -86,10 +88,21 @@ def convert(path: str | os.PathLike, name: str, cells: list[str], are_texts: boo
         if name.startswith("u_"):
             wrong = next(cell for cell in cells if not _is_number(cell))
             raise InputError(f"dataset: {path}: expected numbers in column {name}; got {wrong!r}")
+        if not are_texts:
+            _warn_of_slips(path, name, [cell for cell in cells if cell.lower() not in MISSING])
         known = {text: number for number, text in enumerate(sorted(set(cells) - {""}))}
         return np.array([known[cell] if cell else np.nan for cell in cells]), "categorical"
     given = column[~np.isnan(column)]
-    return column, "ordinal" if (given == np.rint(given)).all() else "continuous"
+    classes = (given == np.rint(given)).all() and (all(map(_is_whole, cells)) or kinds.recurs(given))
+    return column, "ordinal" if classes else "continuous"
+
+
+def _warn_of_slips(path: str | os.PathLike, name: str, cells: list[str]) -> None:
+    """Warn of a column that is taken as texts if most of its cells, of those that lack nothing, are numbers."""
+    texts = [cell for cell in cells if not _is_number(cell)]
+    if 2 * len(texts) < len(cells):
+        warnings.warn(f"dataset: {path}: column {name} is taken as texts, although {len(cells) - len(texts):,} of its "
+                      f"{len(cells):,} cells are numbers, because {texts[0]!r} is none", stacklevel=4)
 
 
 def _read_csv(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
@@ -167,6 +180,11 @@ def _read_number(cell: str) -> float:
     if "_" in cell:         # Python would read 1_1 as 11
         raise ValueError("expected a number without an underscore")
     return np.nan if cell.lower() in MISSING else float(cell)
+
+
+def _is_whole(cell: str) -> bool:
+    """Return whether a cell that holds a number, or says that it lacks one, is not written like a fraction."""
+    return cell.lower() in MISSING or cell.lstrip("+-").isdecimal()
 
 
 def _is_number(cell: str) -> bool:

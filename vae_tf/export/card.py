@@ -204,12 +204,12 @@ def scale_as_trained(dataset: Dataset, card: Mapping[str, Any], argument: str = 
 
 
 def describe_outside(dataset: Dataset, card: Mapping[str, Any]) -> str | None:
-    """Return what to say of factors beyond the range that the model of a card was trained on, or None."""
+    """Return what to say of factors beyond the range of the data of a card's model, or None."""
     scale = card.get("u")
     if not scale or dataset.u_range is None:
         return None
-    beyond = [f"{name} from {low:g} to {high:g} (in training {start:g} to {end:g})" for name, low, high, start, end
+    beyond = [f"{name} from {low:g} to {high:g} (in its data {start:g} to {end:g})" for name, low, high, start, end
               in zip(scale["names"], *dataset.u_range, scale["low"], scale["high"], strict=True)
               if low < start or high > end]
-    return (f"{make_printable(dataset.name)} has factors outside of the range that the model was trained on: "
+    return (f"{make_printable(dataset.name)} has factors outside of the range of the model's data: "
             f"{', '.join(beyond)}; there u is outside of [0, 1]") if beyond else None

@@ -112,7 +112,7 @@ def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
 
 
 def _scale_factors(dataset: Dataset, factors: Tensor) -> Tensor:
-    """Return u of factors [B, K]; raise an error for factors outside of their range in training."""
+    """Return u of factors [B, K]; raise an error for factors outside of their range in the data."""
     assert dataset.u_range is not None
     low, high = (tf.constant(end, tf.float64) for end in dataset.u_range)
     slack = ROUNDING * tf.maximum(abs(low), abs(high))
@@ -120,7 +120,7 @@ def _scale_factors(dataset: Dataset, factors: Tensor) -> Tensor:
                       "factors: expected", ", ".join(
                           f"{name} in [{start:g}, {end:g}]" for name, start, end in
                           zip(dataset.factors_of_u, *dataset.u_range, strict=True)),
-                      "as in training; got from", tf.reduce_min(factors, 0), "to", tf.reduce_max(factors, 0))
+                      "as in the data; got from", tf.reduce_min(factors, 0), "to", tf.reduce_max(factors, 0))
     span = tf.where(high == low, tf.ones_like(low), high - low)
     return tf.cast((factors - low) / span, tf.float32)
 
