@@ -1,5 +1,7 @@
 """The figures of docs/results.md."""
 
+import dataclasses
+
 import pytest
 from page_cases import CELLS, CHECKS, result, table
 
@@ -36,3 +38,21 @@ def test_figures_draw_what_was_measured(tmp_path):
     points = figures.collect_series(summary, lines, "dto")["Data"]
     assert [(point["x"][0], point["printed"]) for point in points] == [(1, (1, 0.2, 0.05)), (2, (2, 0.3, 0.01))]
     assert figures.draw(Summary(read, []), tmp_path) == []
+
+
+def test_a_figure_says_for_how_long_models_were_trained_if_that_was_shortened(tmp_path):
+    read = table(tmp_path, CELLS)
+    short = [{**result(beta, seed, 0.1 * beta + seed, score=beta), "steps": 1_000}
+             for beta in (1, 2) for seed in (0, 1)]
+    scatter, lines, _ = read.figures
+    summary = Summary(read, short)
+    assert list(figures.collect_series(summary, scatter, "score")) == [
+        f"{name} (1,000 of 15,625 steps)" for name in ("one", "two")]
+    assert list(figures.collect_series(summary, lines, "dto")) == ["Data (1,000 of 15,625 steps)"]
+    bars = figures.collect_series(summary, dataclasses.replace(lines, kind="bars"), "dto")["Data"]
+    assert [point["name"] for point in bars] == [f"{name}\n1,000 of 15,625 steps" for name in ("one", "two")]
+    assert bars[0]["limits"] == (0, float("inf"))
+    titles = [title for title, _ in figures.draw(summary, tmp_path)]
+    assert "A title, 1,000 of 15,625 steps" in titles
+    one = [path.name for _, path in figures.draw(Summary(read, short[:1]), tmp_path)]
+    assert len(one) == len(titles) - 1          # no scatter of a single point

@@ -35,6 +35,7 @@ def test_animations_go_to_and_fro_for_ever(kind):
             shown.append(np.asarray(image.convert("RGB"), float))
         assert image.format == kind.upper() and image.info["loop"] == 0 and image.info["duration"] in (90, 0)
     assert len(shown) == 12
+    assert all(np.asarray(Image.open(io.BytesIO(frame)).convert("RGBA"))[..., 3].min() == 255 for frame in frames)
     for number in (1, 3):       # on the way back it passes the same places
         there, back, other = shown[number], shown[-number], shown[number + 3]
         assert abs(there - back).mean() < 0.5 * abs(there - other).mean()

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vae_tf import report
+from vae_tf.report.theme import shorten
 
 pytestmark = pytest.mark.usefixtures("theme")
 
@@ -104,6 +105,28 @@ def test_vectors_and_responses():
     assert [axis.get_title(loc="left") for axis in figure.axes] == ["z1", "z0", "z2"]
     for axis, moved in zip(figure.axes, outputs, strict=True):
         np.testing.assert_array_equal([line.get_ydata() for line in axis.lines], moved.T)
+    assert figure.get_supylabel() == "entries of x"
+    many = np.zeros((2, 3, 50))
+    many[1, :, 35:] = [[-1], [0], [1]]
+    figure = report.plot_responses([-1, 0, 1], many, ["z1", "z0"])
+    assert [len(axis.lines) for axis in figure.axes] == [30, 30]
+    assert sum(np.ptp(line.get_ydata()) > 0 for line in figure.axes[1].lines) == 15
+    assert figure.get_supylabel() == "the 30 of 50 entries of x that move most"
+
+
+@pytest.mark.parametrize(("text", "longest", "shown"), [
+    ("shape", 5, "shape"), ("petal_length", 11, "petal…ength"), ("petal_length", 6, "pet…th"), ("abc", 2, "a…")])
+def test_long_names_keep_both_ends(text, longest, shown):
+    assert shorten(text, longest) == shown and len(shown) <= longest
+
+
+def test_long_names_of_factors_are_turned_and_rows_of_flat_images_have_one_line():
+    for names, turned in ((["shape", "x"], 0), (["petal_length_of_the_flower", "sepal_width_of_the_flower"], 60)):
+        axis, *_ = report.plot_information(np.zeros((2, 2)), names).axes
+        assert {label.get_rotation() for label in axis.get_xticklabels()} == {turned}
+    for height, label in ((8, "z0\nshape"), (2, "z0  shape")):
+        axis, = report.plot_images([np.zeros((2, height, 8, 1))], ["z0\nshape"]).axes
+        assert texts_of(axis) == [label]
 
 
 def test_colours_beyond_0_and_1_are_clipped_without_a_warning(caplog):

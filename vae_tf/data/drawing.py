@@ -14,6 +14,7 @@ from vae_tf.typing import Integers
 COLUMNS = 10
 SIDE, GAP = 0.65, 0.04      # the larger side of an image in inches, and between images as a share of it
 LEFT, ABOVE = 1.6, 0.4      # inches for labels and for the title
+TWO_LINES = 0.3             # inches that two lines of a label need
 LOOKED_AT = 20_000          # examples among which those are searched that differ in one factor alone
 
 
@@ -73,6 +74,8 @@ def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = 
     shown, gap = 1 if channels < 3 else 3, GAP * max(height, width)
     across, down = columns * (width + gap), len(rows) * (height + gap)          # all images together, in their pixels
     inches = SIDE / max(height, width)
+    if inches * height < TWO_LINES:
+        labels = [label.replace("\n", "  ") for label in labels]
     size = inches * across + LEFT, inches * down + ABOVE
     figure = Figure(figsize=size)
     # There is a single axis, because to make one takes longer than to draw an image.

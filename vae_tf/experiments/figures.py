@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from vae_tf import files
+from vae_tf import files, metrics
 from vae_tf.errors import InputError
 from vae_tf.experiments import recipes, tables
-from vae_tf.experiments.summaries import Summary
+from vae_tf.experiments.summaries import Summary, describe_length, is_shortened
 
 # Okabe and Ito's colours, which people of every kind of colour vision tell apart; markers tell series apart in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -38,16 +38,31 @@ def draw(summary: Summary, folder: pathlib.Path) -> list[tuple[str, pathlib.Path
         name = summary.table.name + (f"-{i + 1}" if len(summary.table.figures) > 1 else "")
         found = collect_pictures(summary, figure) if figure.kind in PICTURES else [
             (summary.table.metrics[y], series) for y in figure.y if (series := collect_series(summary, figure, y))]
-        if found:
-            drawn.append((figure.title or summary.table.title, folder / f"{name}.svg"))
+        if found and (figure.kind != "scatter" or _count_points(found) > 1):
             alone = figure.kind not in PICTURES and len({_group(cell, figure.series)
                                                          for cell in summary.table.cells}) == 1
-            _save(figure, found, _name_axis(summary.table, figure.x), alone, *drawn[-1])
+            title = figure.title or summary.table.title
+            if alone or figure.kind in PICTURES:        # otherwise each series, or each group of bars, has its length
+                title = ", ".join([title, *filter(None, [_describe_shortened(summary, summary.table.cells)])])
+            drawn.append((title, folder / f"{name}.svg"))
+            _save(figure, found, summary.table, alone, *drawn[-1])
     return drawn
 
 
-def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]], below: str, alone: bool, title: str,
-          path: pathlib.Path) -> None:
+def _count_points(panels: Sequence[tuple[tables.Metric, Series]]) -> int:
+    """Return how many points the panel that has most of them shows."""
+    return max(sum(len(point["x"]) for points in series.values() for point in points) for _, series in panels)
+
+
+def _describe_shortened(summary: Summary, cells: Iterable[tables.Cell]) -> str:
+    """Say for how long those of some cells were trained that were shortened; "" if none was."""
+    lengths = {describe_length(summary, cell) for cell in cells
+               if summary.of[cell.row, cell.column] and is_shortened(summary, cell)}
+    return lengths.pop() if len(lengths) == 1 else "shortened" if lengths else ""
+
+
+def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]], table: tables.Table, alone: bool,
+          title: str, path: pathlib.Path) -> None:
     """Draw one figure, a panel for each (metric, series). A series that is alone in its table gets no legend."""
     import matplotlib
     matplotlib.use("agg")
@@ -69,16 +84,24 @@ def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]],
             # Setting a linear scale again would remove the ticks of bars, so only logarithmic scales are set.
             axis.set(**{name: "log" for name, log in (("xscale", figure.log_x), ("yscale", figure.log_y)) if log})
             if figure.kind != "bars":
-                axis.set_xlabel(below)
+                axis.set_xlabel(_name_axis(table, figure.x))
             if len(labels) == 1 and figure.kind == "lines":
                 _draw_best(axis, next(iter(series.values())), metric.better)
         for axis in axes.flat[len(panels):]:
             axis.set_axis_off()
+        if figure.kind == "lines" and figure.x not in table.metrics:        # all panels are over the same settings
+            _share_x(list(axes.flat[:len(panels)]))
         page.suptitle(textwrap.fill(title, round(11 * size[0])), fontsize=11, weight="bold")
-        _draw_legend(page, axes.flat, () if alone else labels, size[0])
+        _draw_legend(page, axes.flat, () if alone else labels, size[0], 5 if figure.kind == "points" else 1)
         # Without a date, and with ids that do not depend on chance, the file is the same each time.
         files.write_whole(path, lambda file: page.savefig(file, format="svg", dpi=120, metadata={"Date": None}))
         plt.close(page)
+
+
+def _share_x(axes: Sequence[Any]) -> None:
+    ends = [axis.get_xlim() for axis in axes]
+    for axis in axes:
+        axis.set_xlim(min(low for low, _ in ends), max(high for _, high in ends))
 
 
 def _draw_best(axis: Any, points: Iterable[Points], better: str) -> None:
@@ -93,14 +116,17 @@ def _draw_best(axis: Any, points: Iterable[Points], better: str) -> None:
                               color="#555555")
 
 
-def _draw_legend(page: Any, axes: Iterable[Any], labels: Iterable[str], width: float) -> None:
-    """Draw the legend of `labels` and of printed numbers below all panels, which are `width` inches wide."""
+def _draw_legend(page: Any, axes: Iterable[Any], labels: Iterable[str], width: float, scale: float) -> None:
+    """Draw the legend of `labels` and of printed numbers below all panels, which are `width` inches wide.
+
+    Its marks are `scale` times as large as those in the panels.
+    """
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     shown = [label for label in (*labels, PRINTED) if label in handles]
     if shown:
         fits = max(1, int(13 * width / (max(map(len, shown)) + 7)))
         page.legend([handles[label] for label in shown], shown, loc="outside lower center",
-                    ncols=min(fits, len(shown)), fontsize=8)
+                    ncols=min(fits, len(shown)), fontsize=8, markerscale=scale)
 
 
 def _name_axis(table: tables.Table, name: str) -> str:
@@ -110,18 +136,23 @@ def _name_axis(table: tables.Table, name: str) -> str:
 def collect_series(summary: Summary, figure: tables.Figure, y: str) -> Series:
     """Return {label: points} for one panel, with one point for each cell.
 
+    A label says for how long its models were trained if that was shortened; in a bar chart the names below the bars do.
     A point is a dict. Its x and y are lists of the same length, with an entry for each seed: a number, or a curve. In a
     bar chart x is the position of the bars and `name` the label below them. printed is (x, y, spread) as far as the
-    paper prints them, else None.
+    paper prints them, else None. limits are the least and the largest y that there can be.
     """
     cells = [cell for cell in summary.table.cells if summary.get_number(cell, y).values]
     numbers = figure.kind in ("scatter", "bars") or figure.x not in summary.table.metrics
     for cell in cells if numbers else ():
         _check_values(summary, figure, cell, y, "a number", lambda value: isinstance(value, int | float))
-    names = list(dict.fromkeys(_group(cell, "column" if figure.series == "row" else "row") for cell in cells))
+    other, limits = "column" if figure.series == "row" else "row", _find_limits(summary.table.metrics[y])
+    names = list(dict.fromkeys(_group(cell, other) for cell in cells))
     series: dict[str, list[dict[str, Any]]] = {}
     for cell in cells:
-        name = _group(cell, "column" if figure.series == "row" else "row")
+        name, label = _group(cell, other), _group(cell, figure.series)
+        shortened = _describe_shortened(summary, [each for each in cells if name == _group(each, other)]
+                                        if figure.kind == "bars" else
+                                        [each for each in cells if label == _group(each, figure.series)])
         if figure.kind != "bars" and figure.x in summary.table.metrics:
             xs, ys = summary.list_pairs(cell, figure.x, y)
         else:
@@ -131,9 +162,17 @@ def collect_series(summary: Summary, figure: tables.Figure, y: str) -> Series:
             printed = (cell.printed.get(figure.x, (xs[0], None))[0], *cell.printed[y]) if y in cell.printed else None
             if figure.kind == "scatter" and figure.x not in cell.printed:
                 printed = None
-            series.setdefault(_group(cell, figure.series), []).append(
-                {"x": xs, "y": ys, "printed": printed, "name": name})
+            below = "\n".join(filter(None, [name, shortened]))
+            label += f" ({shortened})" if shortened and figure.kind != "bars" else ""
+            series.setdefault(label, []).append({"x": xs, "y": ys, "printed": printed, "name": below, "limits": limits})
     return series
+
+
+def _find_limits(metric: tables.Metric) -> tuple[float, float]:
+    """Return the least and the largest number that a metric can be."""
+    section, name, *part = f"{metric.read}...".split(".")[:3]
+    known = metrics.METRICS.get(name) if section == "metrics" and part == ["score"] else None
+    return known.range if known and known.range else (-math.inf, math.inf)
 
 
 def collect_pictures(summary: Summary, figure: tables.Figure) -> list[tuple[tables.Metric, Series]]:
@@ -194,8 +233,10 @@ def _draw_lines(axis: Any, series: Series, looks: Looks) -> None:
         x, mean = [point["x"][0] for point in points], [statistics.fmean(point["y"]) for point in points]
         spread = [statistics.stdev(point["y"]) if len(point["y"]) > 1 else 0 for point in points]
         axis.plot(x, mean, ms=4, label=label, **look)
-        axis.fill_between(x, [m - s for m, s in zip(mean, spread, strict=True)],
-                          [m + s for m, s in zip(mean, spread, strict=True)], color=look["color"], alpha=0.18, lw=0)
+        low, high = points[0]["limits"]
+        axis.fill_between(x, [max(low, m - s) for m, s in zip(mean, spread, strict=True)],
+                          [min(high, m + s) for m, s in zip(mean, spread, strict=True)], color=look["color"],
+                          alpha=0.18, lw=0)
         for point in points:
             _draw_printed(axis, point["printed"], look)
 

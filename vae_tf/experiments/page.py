@@ -20,8 +20,10 @@ from vae_tf.experiments.summaries import (
     ORDER,
     SO_FAR,
     Summary,
+    describe_length,
     format_spread,
     format_value,
+    is_shortened,
 )
 
 PAGE = pathlib.Path("docs/results.md")
@@ -202,23 +204,6 @@ def format_with_spread(mean: float, spread: float | None, decimals: int) -> str:
     if spread is None:
         return format_value(mean, decimals)
     return f"{format_value(mean, decimals)} ± {format_spread(spread, decimals)}"
-
-
-def describe_length(summary: Summary, cell: tables.Cell) -> str:
-    """Say how long a cell was trained, and out of how long if it was shortened."""
-    if not summary.of[cell.row, cell.column][0]["steps"]:
-        return "untrained"
-    done, whole, unit = summary.measure_length(cell)
-    if is_shortened(summary, cell):
-        return f"{done:,g} of {whole:,g} {unit}"
-    # A run is a whole number of steps, so that its epochs need not be whole.
-    return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}"
-
-
-def is_shortened(summary: Summary, cell: tables.Cell) -> bool:
-    """Say whether a cell was trained for less time than its recipe says."""
-    share = summary.find_share(cell)
-    return share is not None and share < 1
 
 
 def write_claims(summary: Summary) -> list[str]:

@@ -205,6 +205,23 @@ def are_close(one: Number, other: Number) -> bool:
     return abs(one.mean - other.mean) < 2 * error
 
 
+def describe_length(summary: Summary, cell: tables.Cell) -> str:
+    """Say how long a cell was trained, and out of how long if it was shortened."""
+    if not summary.of[cell.row, cell.column][0]["steps"]:
+        return "untrained"
+    done, whole, unit = summary.measure_length(cell)
+    if is_shortened(summary, cell):
+        return f"{done:,g} of {whole:,g} {unit}"
+    # A run is a whole number of steps, so that its epochs need not be whole.
+    return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}"
+
+
+def is_shortened(summary: Summary, cell: tables.Cell) -> bool:
+    """Say whether a cell was trained for less time than its recipe says."""
+    share = summary.find_share(cell)
+    return share is not None and share < 1
+
+
 def list_claims(summary: Summary) -> list[str]:
     """Return a line for each claim of a table: whether it holds, what it says, and what was measured."""
     lines = []

@@ -58,7 +58,7 @@ def align(gram: np.ndarray) -> Aligned:
                    np.take_along_axis(stretched, direction, 1))
 
 
-@register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT,
+@register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT, range=(0, np.inf),
           meaning="distance of the Jacobian's columns from orthogonality, by its singular vectors")
 def dto(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     """Distance to orthogonality (rolinek (29)): mean over x of ||V - P(V)||_F, P(V) the nearest signed permutation.

@@ -3,6 +3,7 @@
 import io
 import math
 import pathlib
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ REACH, PLACES = 2.0, 13             # how far a latent moves, in prior standard 
 MILLISECONDS = 90                   # that a frame is shown
 MOST_BYTES = 2_000_000
 MOST_LATENTS, ACROSS = 12, 6
+LONGEST = 14                    # characters of a factor's name, for which there is room above an image
 RESOLUTIONS = (110, 80, 60, 45, 30, 20)         # dots per inch; the first whose file is small enough is taken
 FILES = ("traversals.gif", "traversals.webp")
 
@@ -34,7 +36,7 @@ def write_animations(folder: pathlib.Path, model: Any, dataset: Any, evaluation:
     order = pictures.order_latents(evaluation)[:MOST_LATENTS]
     places = np.linspace(-REACH, REACH, PLACES)
     moved = np.stack(pictures.move_latents(model, dataset, evaluation, order, places))
-    labels = pictures.label_latents(evaluation, dataset)
+    labels = pictures.label_latents(evaluation, dataset, LONGEST)
     made = make_animations(moved, places, [labels[j] for j in order], pictures.make_title(model.card))
     for name, content in made.items():
         files.write_bytes(folder / name, content)
@@ -75,7 +77,8 @@ def plot_latents(images: Sequence[np.ndarray], labels: Sequence[str], place: flo
 
     columns = min(ACROSS, len(images))
     rows = math.ceil(len(images) / columns)
-    figure = Figure(figsize=(max(3.2, 1.15 * columns), 1.5 * rows + 0.75), facecolor="white")
+    width = max(3.2, 1.15 * columns)
+    figure = Figure(figsize=(width, 1.5 * rows + 0.75), facecolor="white")
     axes = figure.subplots(rows, columns, squeeze=False, gridspec_kw={
         "left": 0.02, "right": 0.98, "bottom": 0.3 / (1.5 * rows + 0.75), "top": 1 - 0.75 / (1.5 * rows + 0.75),
         "wspace": 0.06, "hspace": 0.4})
@@ -85,7 +88,8 @@ def plot_latents(images: Sequence[np.ndarray], labels: Sequence[str], place: flo
     for axis, image, label in zip(axes.flat, images, labels, strict=False):
         axis.imshow(np.clip(image[..., :shown], 0, 1), cmap="gray" if shown == 1 else None, vmin=0, vmax=1)
         axis.set_title(label, fontsize=7, fontweight="normal", loc="center", pad=3, parse_math=False)
-    figure.suptitle(title, fontsize=8, y=1 - 0.1 / (1.5 * rows + 0.75), parse_math=False)
+    figure.suptitle(textwrap.fill(title, round(15 * width)), fontsize=8, y=1 - 0.1 / (1.5 * rows + 0.75),
+                    parse_math=False)
     figure.text(0.5, 0.08 / (1.5 * rows + 0.75), f"every latent at {place:+.1f} standard deviations",
                 ha="center", fontsize=8)
     return figure
@@ -94,7 +98,7 @@ def plot_latents(images: Sequence[np.ndarray], labels: Sequence[str], place: flo
 def draw_frames(moved: np.ndarray, places: ArrayLike, labels: Sequence[str], title: str, dpi: int) -> list[bytes]:
     """Return the PNG of each place; `make_animations` has the arguments, and dpi are dots per inch."""
     with use_theme():
-        return [as_png(plot_latents(list(np.nan_to_num(moved[:, t])), labels, place, title), dpi)
+        return [as_png(plot_latents(list(np.nan_to_num(moved[:, t])), labels, place, title), dpi, facecolor="white")
                 for t, place in enumerate(np.asarray(places))]
 
 

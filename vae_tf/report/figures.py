@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from vae_tf import activity
-from vae_tf.report.theme import COLOURS, HATCHES, INK, MAP, PAPER
+from vae_tf.report.theme import COLOURS, HATCHES, INK, MAP, PAPER, shorten
 from vae_tf.typing import ArrayLike
 
 MOST_CELLS = 200        # of a matrix whose cells say their numbers
 MOST_NAMES = 40         # latents that are named along an axis
+MOST_ENTRIES = 30       # of a vector, whose responses to a latent are drawn
+LONGEST = 24            # characters of a name
 WIDTH = 7.2             # inches
 VALIDATION = "validation_"      # how the names of terms begin that are of the validation part
 
@@ -84,7 +86,11 @@ def plot_information(shares: ArrayLike, names: Sequence[str], latents: Sequence[
     axis = figure.add_subplot()
     draw_matrix(figure, axis, shares, "share of its entropy")
     axis.set_yticks(*_name_latents(np.arange(len(shares)) if latents is None else np.asarray(latents)))
-    axis.set_xticks(range(len(names)), [str(name)[:24] for name in names], rotation=0 if len(names) < 7 else 60)
+    shown = [shorten(str(name), LONGEST) for name in names]
+    if max(map(len, shown)) > 11:       # beyond the width of a cell
+        axis.set_xticks(range(len(names)), shown, rotation=60, ha="right", rotation_mode="anchor")
+    else:
+        axis.set_xticks(range(len(names)), shown, rotation=0 if len(names) < 7 else 60)
     axis.set(xlabel="factor", ylabel="latent")
     return figure
 
@@ -102,7 +108,7 @@ def plot_cosines(cosines: ArrayLike, order: ArrayLike | None = None) -> Any:
     figure = make_figure(side + 0.9, side)
     axis = figure.add_subplot()
     draw_matrix(figure, axis, cosines[np.ix_(order, order)], "|cosine| of two columns")
-    axis.set_xticks(*_name_latents(order))
+    axis.set_xticks(*_name_latents(order, MOST_NAMES // 2))     # beside each other, and so fewer
     axis.set_yticks(*_name_latents(order))
     axis.set(xlabel="column of latent", ylabel="column of latent")
     return figure
@@ -181,24 +187,29 @@ def plot_reconstructed_vectors(x: ArrayLike, reconstructed: ArrayLike) -> Any:
 def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str]) -> Any:
     """Plot how the entries of a decoded vector move with each latent, a panel per latent.
 
+    Of more than 30 entries, those are drawn that move most.
+
     Args:
         values: [T], places of a latent, in prior standard deviations.
         outputs: [L, T, n], the decoded vectors of each latent at its places.
         labels: the titles of the panels, L.
     """
     outputs = np.asarray(outputs, float)
+    entries = outputs.shape[-1]
+    outputs = outputs[..., np.sort(np.argsort(-np.ptp(outputs, 1).max(0), kind="stable")[:MOST_ENTRIES])]
     columns = min(4, len(labels))
     rows = -(-len(labels) // columns)
-    figure = make_figure(WIDTH, 0.4 + 1.5 * rows)
+    figure = make_figure(WIDTH, 0.4 + 1.7 * rows)
     axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     for axis in axes.flat[len(labels):]:
         axis.set_axis_off()
     for axis, moved, label in zip(axes.flat, outputs, labels, strict=False):
-        axis.plot(np.asarray(values), moved[:, :30], linewidth=1.2, color=COLOURS["active"], alpha=0.8)
+        axis.plot(np.asarray(values), moved, linewidth=1.2, color=COLOURS["active"], alpha=0.8)
         axis.set_title(label, fontsize=8)
         axis.grid(linewidth=0.5)
     figure.supxlabel("place of the latent, standard deviations", fontsize=9)
-    figure.supylabel("entries of x", fontsize=9)
+    figure.supylabel("entries of x" if entries <= MOST_ENTRIES else
+                     f"the {MOST_ENTRIES} of {entries:,} entries of x that move most", fontsize=9)
     return figure
 
 
@@ -224,7 +235,7 @@ def draw_matrix(figure: Any, axis: Any, matrix: np.ndarray, label: str, low: flo
                       color=INK if not known else "black" if value > low + 0.55 * (1 - low) else "#fefefe")
 
 
-def _name_latents(order: np.ndarray) -> tuple[list[int], list[str]]:
-    """Return the places and the names of latents along an axis; of many, some alone."""
-    every = -(-len(order) // MOST_NAMES)
+def _name_latents(order: np.ndarray, most: int = MOST_NAMES) -> tuple[list[int], list[str]]:
+    """Return the places and the names of latents along an axis; of more than `most`, some alone."""
+    every = -(-len(order) // most)
     return list(range(0, len(order), every)), [f"z{order[j]}" for j in range(0, len(order), every)]

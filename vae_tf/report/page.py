@@ -21,7 +21,8 @@ EXAMPLES = 10               # images whose reconstructions are shown
 MOST_LATENTS = 30           # whose histograms, responses and columns are shown
 MOST_BARS = 100             # latents whose KL is shown
 MOST_ROWS = 500             # of a history that are shown of each term
-MOST_ENTRIES = 30           # of a vector that are shown
+LONGEST = 20                # characters of a factor's name, for which there is room above a panel
+MOST_ENTRIES = 30           # of a vector that are shown beside their reconstructions
 MARKS = {"yes": "✓", "partly": "≈", "no": "✗", "unknown": "?"}      # a verdict is a shape and a word beside a colour
 SPOKEN = {"yes": "yes", "partly": "partly", "no": "no", "unknown": "open"}
 
@@ -89,7 +90,8 @@ def _draw_learned(facts: Facts, model: Any, dataset: Any, passive_kl: float,
     """Return the figures of the page, those of training first."""
     made = [_draw_training(facts.history), *([] if dataset.is_image else
                                        _draw_vectors(facts, model, dataset, reconstructions)),
-            _draw_kl(facts), _draw_regime(facts, passive_kl), _draw_information(facts), *_draw_columns(facts)]
+            _draw_kl(facts), _draw_regime(facts, passive_kl), _draw_information(facts),
+            *_draw_columns(facts, bool(model.card["u_size"]))]
     return [figure for figure in made if figure is not None]
 
 
@@ -126,22 +128,24 @@ def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple
                   ) -> list[Figure]:
     """Return what stands for images of data that are vectors."""
     places = np.linspace(-2, 2, 21)
-    x, reconstructed = (each.reshape(len(each), -1)[:, :MOST_ENTRIES] for each in reconstructions)
+    x, reconstructed = (each.reshape(len(each), -1) for each in reconstructions)
+    shown = f" The first {MOST_ENTRIES} of {x.shape[1]:,} entries are drawn." if x.shape[1] > MOST_ENTRIES else ""
     order = pictures.order_latents(facts.scored)[:MOST_LATENTS]
-    labels = pictures.label_latents(facts.scored, dataset)
+    labels = pictures.label_latents(facts.scored, dataset, LONGEST)
     moved = np.array([each.reshape(len(places), -1)
                       for each in pictures.move_latents(model, dataset, facts.scored, order, places)])
     error = float(np.mean((x - reconstructed) ** 2))
     return [
         Figure("reconstructions", "Does x come back?", "Each point is an entry of a data vector. On the line it comes "
-               "back from the latents unchanged.", f"Data against reconstructions. The mean squared error is "
-               f"{error:.3g}.", draw_svg("reconstructions", figures.plot_reconstructed_vectors, x, reconstructed)),
+               f"back from the latents unchanged.{shown}", f"Data against reconstructions. The mean squared error of "
+               f"all entries is {error:.3g}.", draw_svg("reconstructions", figures.plot_reconstructed_vectors,
+                                                        x[:, :MOST_ENTRIES], reconstructed[:, :MOST_ENTRIES])),
         Figure("responses", "What each latent does", "Each panel moves one latent from -2 to 2 standard "
                "deviations of its prior, or of the codes of a model without a prior. The latent of the largest KL "
                "comes first. Flat lines are a latent that does nothing.",
                f"Responses of the decoder to {len(order)} latents.",
                draw_svg("responses", figures.plot_responses, places, moved,
-                        [labels[j].replace("\n", ", ") for j in order]))]
+                        [labels[j] for j in order]))]
 
 
 def _draw_kl(facts: Facts) -> Figure | None:
@@ -151,8 +155,9 @@ def _draw_kl(facts: Facts) -> Figure | None:
     order = np.argsort(-verdict.kl, kind="stable")[:MOST_BARS]
     ordered = ", ".join(f"z{j} {verdict.kl[j]:.2g}" for j in order[:10])
     return Figure("kl", "How much each latent says",
-                  "The KL of a latent is how many nats of x it carries. Below the dashed line a latent says nothing: "
-                  "its posterior is the prior. An active latent is used at every example, a mixed one at some.",
+                  "The KL of a latent is the most nats of x that it can carry; a part of it may be how far all of its "
+                  "codes together are from the prior. Below the dashed line a latent says nothing: its posterior is "
+                  "the prior. An active latent is used at every example, a mixed one at some.",
                   f"Bars of KL per latent, in nats: {ordered}.",
                   draw_svg("kl", figures.plot_kl, verdict.kl[order], [facts.kinds[j] for j in order], order))
 
@@ -189,8 +194,8 @@ def _draw_information(facts: Facts) -> Figure | None:
                            [make_printable(name) for name in names], facts.scored.latents[order]))
 
 
-def _draw_columns(facts: Facts) -> list[Figure]:
-    """Return the figures of the decoder's Jacobian."""
+def _draw_columns(facts: Facts, sees_u: bool) -> list[Figure]:
+    """Return the figures of the decoder's Jacobian, of a model whose prior sees u or is N(0, I)."""
     columns = facts.columns
     if columns is None:
         return []
@@ -203,8 +208,11 @@ def _draw_columns(facts: Facts) -> list[Figure]:
                f"Mean |cosine| of pairs of columns around {count} examples; {columns.measured:.2f} on average.",
                draw_svg("gram", figures.plot_cosines, columns.cosines, order)),
         Figure("rotations", "Is that more than chance?",
-               "The same after the latents are turned at random, which the likelihood and the prior N(0, I) do not "
-               "see. If the line stands left of the histogram, training has aligned the axes.",
+               "The same after the latents are turned at random, which the likelihood " + (
+                   "does not see, but the prior p(z|u) of this model does. If the line stands left of the histogram, "
+                   "training has aligned the axes, perhaps for the prior's sake." if sees_u else
+                   "and the prior N(0, I) do not see. If the line stands left of the histogram, training has aligned "
+                   "the axes."),
                f"This model: {columns.measured:.2f}; random rotations: {columns.chance.min():.2f} to "
                f"{columns.chance.max():.2f}.",
                draw_svg("rotations", figures.plot_against_chance, columns.measured, columns.chance,
@@ -238,7 +246,9 @@ def _compare_theory(facts: Facts) -> list[tuple[str, str, str]]:
     """Return (quantity, what theory says, what was measured) of the comparisons that have two numbers."""
     results, rows = facts.scored.results, []
     if (gap := results.get("deterministic_elbo_gap")) is not None:
-        rows.append(("ELBO, nats per example", f"{gap.parts['deterministic']:.4g}, expanded to second order",
+        count = len(gap.parts["per_example"])
+        rows.append((f"ELBO at {count:,} examples, nats each",
+                     f"{gap.parts['deterministic']:.4g}, expanded to second order",
                      f"{gap.parts['monte_carlo']:.4g}, from samples of z"))
     if (optimum := results.get("linear_optimum")) is not None:
         rows.append(("objective above its least, nats", "0, the linear beta-VAE's closed form",

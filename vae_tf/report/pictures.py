@@ -10,7 +10,9 @@ from vae_tf.data.drawing import plot_images
 from vae_tf.errors import InputError, make_printable
 from vae_tf.evaluation import Evaluation
 from vae_tf.metrics import information
-from vae_tf.report.theme import as_png, use_theme
+from vae_tf.report.theme import as_png, shorten, use_theme
+
+LONGEST = 24            # characters of a factor's name, for which there is room beside a row
 
 
 def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation, columns: int = 9,
@@ -34,7 +36,7 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
     x, reconstructed = reconstruct(model, dataset, evaluation, columns)
     order = order_latents(evaluation)
     moved = move_latents(model, dataset, evaluation, order, np.linspace(-reach, reach, columns))
-    labels = label_latents(evaluation, dataset)
+    labels = label_latents(evaluation, dataset, LONGEST)
     rows = ["data", "reconstruction", *(labels[j] for j in order)]
     title = f"{make_title(model.card)}: each latent from {-reach:g} to {reach:g} standard deviations"
     channels = dataset.shape[-1]
@@ -47,7 +49,8 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
 
 def make_title(card: dict[str, Any]) -> str:
     """Return what a model is called in a picture; its path may be anything."""
-    return make_printable(f"{card['model']} on {card['data']['name']}, {card['latents']} latents, "
+    latents = card["latents"]
+    return make_printable(f"{card['model']} on {card['data']['name']}, {latents} latent{'s' * (latents != 1)}, "
                           f"{card['steps']:,} steps")
 
 
@@ -91,8 +94,11 @@ def order_latents(evaluation: Evaluation) -> np.ndarray:
     return np.argsort(-_measure_latents(evaluation)[1])
 
 
-def label_latents(evaluation: Evaluation, dataset: Any) -> list[str]:
-    """Return what stands beside each latent: its KL, and the factor that it knows best if it carries information."""
+def label_latents(evaluation: Evaluation, dataset: Any, longest: int = 60) -> list[str]:
+    """Return what stands beside each latent: its KL, and the factor that it knows best if it carries information.
+
+    The factor's name has at most `longest` characters.
+    """
     name, size = _measure_latents(evaluation)
     labels = [f"z{j}  {name} {value:.2g}" for j, value in enumerate(size)]
     codes, verdict = evaluation.posterior, evaluation.verdict
@@ -107,7 +113,7 @@ def label_latents(evaluation: Evaluation, dataset: Any) -> list[str]:
     for j, best in enumerate(known):
         if best is not None and (verdict is None or verdict.informative[j]):
             names = evaluation.factors or dataset.factor_names
-            labels[j] += f"\n{make_printable(names[best[0]])} {best[1]:.0%}"
+            labels[j] += f"\n{shorten(make_printable(names[best[0]]), longest)} {best[1]:.0%}"
     return labels
 
 

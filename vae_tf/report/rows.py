@@ -7,7 +7,7 @@ import numpy as np
 
 from vae_tf import metrics
 from vae_tf.errors import make_printable
-from vae_tf.evaluation import Evaluation
+from vae_tf.evaluation import BOUNDED, Evaluation
 from vae_tf.report.numbers import format_number
 
 SAME = "same at every x"
@@ -62,7 +62,16 @@ def make_row(evaluation: Evaluation, name: str, result: metrics.Result) -> Row:
     score = f"{result.score:.4g}" if _has_units(evaluation, name) else format_number(result.score)
     spread = "[{:.3g}, {:.3g}]".format(*evaluation.interval[name]) if name in evaluation.interval else ""
     chance = format_number(evaluation.chance_level[name]) if name in evaluation.chance_level else ""
-    return Row(name, score, spread, chance, result.meaning)
+    return Row(name, score, spread, chance, result.meaning + _describe_bounded(result))
+
+
+def _describe_bounded(result: metrics.Result) -> str:
+    """Return what to add to the meaning of a score that may exceed 1: its part that may not, which answers take."""
+    bounded, chance = (result.parts.get(name) for name in (BOUNDED, f"{BOUNDED}_chance_level"))
+    if bounded is None:
+        return ""
+    by_chance = "" if chance is None else f" (chance {format_number(float(chance))})"
+    return f"; {format_number(float(bounded))}{by_chance} if it is kept within 0 and 1"
 
 
 def _make_mean(name: str, result: metrics.Result) -> Row:

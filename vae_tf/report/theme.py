@@ -40,6 +40,15 @@ def use_theme() -> Iterator[None]:
         yield
 
 
+def shorten(text: str, longest: int) -> str:
+    """Return a text of at most `longest` characters: a longer one keeps its beginning and its end, around an ellipsis.
+
+    What tells names apart often stands at their end.
+    """
+    end = (longest - 1) // 2
+    return text if len(text) <= longest else f"{text[:longest - 1 - end]}…{text[len(text) - end:]}"
+
+
 def as_png(figure: Any, dpi: int = 100, **options: Any) -> bytes:
     """Return a Matplotlib figure as the bytes of a PNG."""
     buffer = io.BytesIO()

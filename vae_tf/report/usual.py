@@ -6,6 +6,8 @@ import tomllib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+WORDS = {"dto": "DtO", "disentanglement_score": "disentanglement score"}
+
 
 class Usual(NamedTuple):
     """A printed mean and spread over restarts, and of which models on which data."""
@@ -33,8 +35,8 @@ def find_usual(card: Mapping[str, Any], metric: str) -> Usual | None:
     if found is None or (metric == "dto" and card["latents"] != printed["latents"]):
         return None
     mean, spread = found
-    return Usual(mean, spread, f"Rolinek et al. (2018, Table 2) print {mean:.2f} ± {spread:.2f} for {model} on "
-                               f"{dataset}")
+    return Usual(mean, spread, f"Rolinek et al. (2018, Table 2) print a {WORDS[metric]} of {mean:.2f} ± "
+                               f"{spread:.2f} for {model} on {dataset}")
 
 
 def compare_with_usual(score: float, usual: Usual | None) -> str:

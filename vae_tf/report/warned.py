@@ -4,15 +4,17 @@ from typing import Any
 
 import numpy as np
 
+from vae_tf.activity import INFORMATIVE_KL
 from vae_tf.errors import make_printable
 from vae_tf.report.facts import Facts
 
 FEW = 5_000             # examples below which chance levels and intervals are wide
+STEADY = 0.1            # standard deviation of a log variance over x, below which the variance counts as the same
 UNBALANCED = 3.0        # times as often as the rarest value of a factor, from which the most frequent one is remarked
 
 
 def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = "") -> list[str]:
-    """List what limits the scores: dead latents, few examples, unbalanced factors, no held-out part, the iVAE's u."""
+    """List what limits the scores, such as dead latents, few examples, unbalanced factors, or no held-out part."""
     scored, found = facts.scored, []
     if scored.verdict is not None and scored.verdict.state != "alive":
         found.append(f"The model is {scored.verdict.state}: most scores below have no meaning.")
@@ -22,6 +24,7 @@ def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = 
         what = "do not vary over x" if without else "are passive, their posterior is the prior"
         found.append(f"{len(passive)} of {len(facts.kinds)} latents {what}: "
                      f"{', '.join(passive[:12])}{', ...' if len(passive) > 12 else ''}.")
+    found += _find_constant(facts)
     if len(scored.codes) < FEW:
         found.append(f"The scores are of {len(scored.codes):,} examples; 10,000 are usual. With fewer, mutual "
                      "information is overestimated and intervals are wide.")
@@ -33,6 +36,22 @@ def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = 
 
         found += models.find_declared(card).list_remarks(card)
     return found
+
+
+def _find_constant(facts: Facts) -> list[str]:
+    """Say which latents have a KL although their posterior is nearly the same for all x, as after few steps.
+
+    Gaussian codes of variance v around a posterior of variance s^2 carry 1/2 log(1 + v / s^2) nats, about v / (2 s^2).
+    """
+    codes, verdict = facts.scored.posterior, facts.scored.verdict
+    if codes.stddev is None or verdict is None or verdict.kl is None or len(codes.mean) < 2:
+        return []
+    squared = np.square(codes.stddev)
+    says = codes.mean.var(0) / (2 * squared.mean(0))
+    same = (says < INFORMATIVE_KL) & (np.log(squared).std(0) < STEADY)
+    constant = [f"z{j}" for j in np.flatnonzero(verdict.informative & same)]
+    return [f"{', '.join(constant)}: the KL is not about x, because the posterior is nearly the same at every x and is "
+            "not the prior. Train for longer."] if constant else []
 
 
 def _find_unbalanced(facts: Facts) -> list[str]:

@@ -1,13 +1,15 @@
 """Figures of many models: each function takes arrays and returns a Matplotlib figure, in the colours of `use_theme`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from vae_tf.report.figures import WIDTH, draw_matrix, make_figure
-from vae_tf.report.theme import MARKS, SERIES
+from vae_tf.report.theme import MARKS, SERIES, shorten
 from vae_tf.typing import ArrayLike
+
+LONGEST = 60            # characters of a label
 
 
 def plot_scatter(points: Mapping[str, tuple[ArrayLike, ArrayLike]], x_label: str, y_label: str) -> Any:
@@ -22,11 +24,11 @@ def plot_scatter(points: Mapping[str, tuple[ArrayLike, ArrayLike]], x_label: str
     axis = figure.add_subplot()
     for i, (label, (x, y)) in enumerate(points.items()):
         axis.scatter(np.asarray(x, float), np.asarray(y, float), s=38, color=SERIES[i % len(SERIES)],
-                     marker=MARKS[i % len(MARKS)], label=label[:60])
+                     marker=MARKS[i % len(MARKS)], label=shorten(label, LONGEST))
     axis.set(xlabel=x_label, ylabel=y_label)
     axis.grid(linewidth=0.6)
     axis.set_axisbelow(True)
-    figure.legend(loc="outside lower center", ncols=1 if max(map(len, points), default=0) > 28 else 2)
+    figure.legend(loc="outside lower center", ncols=_count_columns(points))
     return figure
 
 
@@ -50,7 +52,7 @@ def plot_sweep(panels: Mapping[str, Mapping[str, tuple[ArrayLike, ArrayLike, Arr
             i = labels.index(label)
             axis.errorbar(np.asarray(x, float), np.asarray(means, float), np.nan_to_num(np.asarray(spreads, float)),
                           color=SERIES[i % len(SERIES)], marker=MARKS[i % len(MARKS)], markersize=5, linewidth=1.4,
-                          capsize=3, label=label[:60])
+                          capsize=3, label=shorten(label, LONGEST))
         axis.set_title(score)
         axis.grid(axis="y", linewidth=0.6)
         at = np.unique(np.concatenate([np.asarray(x, float) for x, _, _ in series.values()]))
@@ -63,8 +65,13 @@ def plot_sweep(panels: Mapping[str, Mapping[str, tuple[ArrayLike, ArrayLike, Arr
     handles = {label: handle for axis in axes.flat for handle, label in zip(*axis.get_legend_handles_labels(),
                                                                             strict=True)}
     if len(handles) > 1:
-        figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=2)
+        figure.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=_count_columns(handles))
     return figure
+
+
+def _count_columns(labels: Iterable[str]) -> int:
+    """Return how many labels of a legend have room beside each other."""
+    return 1 if max(map(len, labels), default=0) > 28 else 2
 
 
 def plot_rank_correlations(correlations: ArrayLike, names: Sequence[str]) -> Any:
