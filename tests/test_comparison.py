@@ -165,3 +165,27 @@ def check_bad_input(folder):
         run(evaluate.main, cli.define_evaluate_flags, "--compare=" + ",".join(
             f"exported/{path.name}" for path in (folder / "exported").glob("vae*")))
     assert len(sorted(folder.rglob("*"))) == len(before) - 1
+
+
+def test_latents_are_active_in_units_of_the_models_own_prior():
+    mean, stddev = np.random.default_rng(0).standard_normal((9, 2)), np.full((9, 2), 0.3)
+    prior = {"prior_mean": np.zeros((9, 2)), "prior_stddev": np.full((9, 2), [0.3, 1.0])}
+    assert comparison._judge({"mean": mean, "stddev": stddev, **prior})[1].tolist() == [False, True]
+
+
+def test_a_full_covariance_is_judged_by_its_marginals():
+    mean = np.random.default_rng(0).standard_normal((9, 2))
+    L = np.tile([[0.1, 0.0], [0.9, 0.1]], (9, 1, 1))        # standard deviations 0.1 and 0.9055
+    verdict, _ = comparison._judge({"mean": mean, "scale_tril": L})
+    expected = verdicts.judge(mean, np.tile(np.sqrt([0.01, 0.82]), (9, 1)))
+    np.testing.assert_allclose(verdict.kl, expected.kl, rtol=1e-12)
+
+
+def test_p_is_multiplied_by_the_number_of_pairs():
+    one, other = [0.1, 0.35, 0.2, 0.15, 0.3], [0.33, 0.6, 0.4, 0.55, 0.25]
+    alone, three = (comparison.answer("A", models(one), "B", models(other), pairs) for pairs in (1, 3))
+    p = float(alone.split("p = ")[1].split(")")[0])
+    assert "A has the more orthogonal columns" in alone and p < 0.05 < 3 * p
+    assert "It cannot be told" in three
+    assert float(three.split("p = ")[1].split(" ")[0]) == pytest.approx(3 * p, rel=0.1)
+    assert "(times 3 pairs)" in three

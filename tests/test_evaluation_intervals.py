@@ -88,3 +88,9 @@ def test_quick_has_fewer_resamples():
     assert quick.measured["mig"]["resamples"] == evaluation.SLOW_RESAMPLES and "mig" in quick.interval
     assert quick.measured["explicitness"]["resamples"] == 0 and "explicitness" not in quick.interval
     assert set(quick.chance_level) == {"mig", "explicitness"}
+
+
+@pytest.mark.parametrize(("level", "t"), [(0.95, 2.7764), (0.9, 2.1318)])       # Student's, 4 degrees of freedom
+def test_the_reach_of_an_interval_is_students(level, t):
+    low, high = evaluation.estimate_interval(7.0, [1, 2, 3, 4, 5], level)
+    assert [7 - low, high - 7] == pytest.approx([t * np.sqrt(2.5)] * 2, rel=1e-4)

@@ -7,10 +7,12 @@ import warnings
 import cases
 import numpy as np
 import pytest
+from codes import noisy
 from scored_codes import CHEAP, codes_and_factors
 
 from vae_tf import cli, evaluation, export, metrics, report
 from vae_tf.errors import InputError
+from vae_tf.evaluation import scoring
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +167,47 @@ def test_an_exported_model_is_scored(tmp_path, name):
         kl = scored.results["kl"]
         error = parts["standard_errors"].sum() + kl.parts["standard_error"]
         assert abs(scored.results["elbo_decomposition"].score - kl.score) < 5 * error
+
+
+def pretend(seeds):
+    """What an evaluation asks of an exported model, without one: its posterior has a full covariance."""
+    factor = np.array([[0.5, 0.0, 0.0], [0.9, 0.1, 0.0], [-0.4, 0.3, 0.2]])
+    return types.SimpleNamespace(
+        card={}, u_at=lambda *_: None, encode=lambda x, u: {"mean": x, "scale_tril": np.tile(factor, (len(x), 1, 1))},
+        objective=lambda x, seed, u: (seeds.append(seed), {"loss": x[:, 0]})[1])
+
+
+def test_standard_deviations_of_a_full_covariance_are_those_of_its_marginals():
+    codes, _ = scoring._encode(pretend([]), cases.dataset((3,)), np.arange(4), 0)
+    np.testing.assert_allclose(codes.stddev, np.tile(np.sqrt([0.25, 0.82, 0.29]), (4, 1)), rtol=1e-12)
+
+
+def test_other_seeds_draw_other_rows():
+    codes = evaluation.Codes(*codes_and_factors(300))
+    drawn = [evaluation.score(codes, ["total_correlation"], examples=200, quick=True, seed=seed, jobs=1)
+             for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(drawn[0].indices, drawn[1].indices)
+    assert not np.array_equal(drawn[0].indices, drawn[2].indices)
+
+
+def test_other_seeds_draw_other_examples(monkeypatch):
+    monkeypatch.setattr(scoring, "check_dataset", lambda *_: None)
+    drawn = [set(evaluation.evaluate(pretend([]), cases.dataset((3,)), (), examples=10, seed=seed).indices)
+             for seed in (0, 0, 1)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_every_batch_of_an_evaluation_has_noise_of_its_own(monkeypatch):
+    monkeypatch.setattr(scoring, "BATCH", 10)
+    seeds = []
+    for seed in (0, 1):
+        scoring._encode(pretend(seeds), cases.dataset((3,)), np.arange(35), seed)
+    assert len(set(seeds)) == len(seeds) == 8
+
+
+def test_the_regime_is_of_the_examples_that_are_scored():
+    codes, factors = noisy(300)
+    found = evaluation.score(evaluation.Codes(codes, factors, None, np.full(codes.shape, 0.3)), ["sap"], examples=200,
+                             quick=True, jobs=1)
+    assert len(found.posterior.mean) == 200 and len(found.codes) == 300
+    np.testing.assert_array_equal(found.posterior.mean, found.codes[:200])

@@ -6,7 +6,7 @@ import pytest
 from page_cases import CELLS, entries, result, table, written
 
 from vae_tf.errors import InputError
-from vae_tf.experiments.summaries import Summary
+from vae_tf.experiments.summaries import INSIDE, NEITHER, Summary
 
 
 def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(places):
@@ -84,3 +84,27 @@ def test_an_order_with_dead_models_says_so(tmp_path):
 def test_a_claim_that_cannot_be_checked_is_refused(tmp_path, entry, message):
     with pytest.raises(InputError, match=re.escape(message)):
         table(tmp_path, CELLS, more=f'\n[[checks]]\nsays = "It is so."\n{entry}\n')
+
+
+@pytest.mark.parametrize(("mean", "inside"), [(0.904, True), (0.896, True), (0.906, False), (0.894, False)])
+def test_a_number_without_a_spread_is_inside_its_rounding(tmp_path, mean, inside):
+    read = table(tmp_path, CELLS)               # it prints 0.9
+    summary = Summary(read, [result(3, 0, mean)])
+    assert (summary.judge(read.cells[2], "dto") == INSIDE) == inside
+
+
+def test_a_bound_may_be_reached(tmp_path):
+    read = table(tmp_path, CELLS[:1], more='\n[[checks]]\nsays = "So."\nmetric = "dto"\nlow = 0.5\nhigh = 0.5\n')
+    assert Summary(read, [result(1, 0, 0.5)]).check(read.checks[0])[0] == "holds"
+
+
+@pytest.mark.parametrize(("second", "state"), [(0.5, "does not hold"), (0.501, "holds")])
+def test_equal_numbers_do_not_rise(tmp_path, second, state):
+    read = table(tmp_path, CELLS)
+    found = [result(1, 0, 0.5), result(2, 0, second), result(3, 0, 0.8)]
+    assert Summary(read, found).check(read.checks[0])[0] == state
+
+
+def test_equal_numbers_are_in_no_order(tmp_path):
+    read = table(tmp_path, CELLS)
+    assert Summary(read, [result(1, 0, 0.7), result(2, 0, 0.7)]).judge(read.cells[0], "dto") == NEITHER

@@ -3,6 +3,7 @@ import warnings
 import numpy as np
 import pytest
 from cases import build, dataset
+from codes import noisy
 from sklearn.decomposition import PCA
 
 from vae_tf import evaluation, export, jacobians, metrics, report, verdicts
@@ -123,3 +124,12 @@ def test_principal_axes_are_sklearns(shape):
 def test_principal_axes_bad_input(x, ranges, message):
     with pytest.raises(InputError, match=message):
         principal_axes(x, ranges)
+
+
+def test_the_widths_of_a_full_covariance_are_those_of_its_marginals():
+    codes, factors = noisy(60)
+    L = np.tril(np.random.default_rng(0).uniform(0.1, 0.9, (60, 4, 4)))
+    marginal = np.sqrt(np.einsum("nij,nij->ni", L, L))
+    one, other = (metrics.METRICS["mig_posterior"].measure(metrics.Context(codes, factors, stddevs=stddevs)).score
+                  for stddevs in (L, marginal))
+    assert one == pytest.approx(other, abs=1e-12)

@@ -1,3 +1,4 @@
+import types
 import warnings
 
 import cases
@@ -10,7 +11,8 @@ from tensorflow_probability import distributions as tfd
 
 from vae_tf import data, evaluation, export, jacobians, metrics, models, theory, training
 from vae_tf.errors import InputError
-from vae_tf.metrics import derivatives
+from vae_tf.metrics import derivatives, inference_error
+from vae_tf.metrics.expansion import Expansion
 
 
 def exported(tmp_path, model, dataset, name, network, likelihood, beta=1.0, variance=0.5):
@@ -274,3 +276,19 @@ def test_reference_kl_is_the_closed_form():
     slow = [reference.full_gaussian_kl(m, S, np.zeros(3), P) for m, S, P in zip(means, covariances, precisions,
                                                                                 strict=True)]
     np.testing.assert_allclose(theory.gaussian_kl(means, covariances, 0.0, precisions), slow, rtol=1e-9)
+
+
+def test_draws_from_the_models_own_posterior_weigh_alike_whatever_its_prior():
+    """log p(x, z) - log q(z|x) is log p(x) at every z where q(z|x) is p(z|x)."""
+    rng = np.random.default_rng(0)
+    W, s2 = rng.standard_normal((5, 2)), 0.3
+    x, prior_mean = rng.standard_normal((3, 5)), rng.standard_normal((3, 2))
+    prior_variance = rng.uniform(0.2, 3, (3, 2))
+    covariance = np.linalg.inv(W.T @ W / s2 + np.eye(2) / prior_variance[:, np.newaxis])
+    mean = np.einsum("nij,nj->ni", covariance, x @ W / s2 + prior_mean / prior_variance)
+    at = Expansion(x, mean, covariance, prior_mean, prior_variance, mean @ W.T, covariance, covariance, s2)
+    context = types.SimpleNamespace(seed=0, model=types.SimpleNamespace(decode=lambda z: {"mean": z @ W.T}))
+    for i, weights in enumerate(inference_error._draw_log_weights(at, context, covariance)):
+        evidence = theory.linear_log_likelihood(np.outer(*2 * [x[i] - W @ prior_mean[i]]),
+                                                W * np.sqrt(prior_variance[i]), s2)
+        np.testing.assert_allclose(weights, evidence, atol=1e-9)

@@ -97,3 +97,17 @@ def test_dci_is_seeded():
         first, second = (metrics.METRICS[name](codes, factors, seed=1) for _ in range(2))
         assert first.score == second.score
         assert first.score != metrics.METRICS[name](codes, factors, seed=2).score
+
+
+@pytest.mark.parametrize("name", ["dci_fast", "dci_forest"])
+def test_informativeness_is_the_accuracy_on_new_rows(name):
+    rng = np.random.default_rng(0)
+    codes, factors = rng.standard_normal((120, 3)), rng.integers(0, 3, (120, 1))     # there is nothing to learn
+    parts = metrics.METRICS[name](codes, factors).parts
+    assert parts["informativeness"] == parts["accuracy"].mean() < 0.6 < 0.9 < parts["informativeness_train"]
+
+
+def test_bins_hold_about_as_many_examples_each():
+    values = np.random.default_rng(0).standard_normal(2_000) ** 3
+    bins = np.searchsorted(boosted_trees._find_edges(values), values)
+    assert np.bincount(bins).tolist() == pytest.approx([2_000 / boosted_trees.BINS] * boosted_trees.BINS, abs=1.01)

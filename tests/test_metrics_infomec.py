@@ -79,3 +79,17 @@ def test_a_factor_in_a_single_bin_does_not_vary():
     codes, factors = np.random.default_rng(0).standard_normal((2, 40, 2))
     with pytest.raises(InputError, match="factors: expected at least one that varies"):
         metrics.infomec(codes, factors, bins=1)
+
+
+def test_explicitness_weighs_classes_alike():
+    """Without weights, the regression would predict the classes' shares, and useless codes would seem explicit."""
+    rng = np.random.default_rng(0)
+    v = (np.arange(2_000) % 10 == 0).astype(int)[:, np.newaxis]
+    found = metrics.infomec(rng.standard_normal((2_000, 2)), v).parts["explicitness"]
+    assert abs(found) < 0.02
+
+
+def test_latents_of_a_twentieth_of_the_widest_range_are_active():
+    z = np.linspace(0, 1, 40)[:, np.newaxis] * [1, 1 / 19, 1 / 21]
+    v = np.arange(40)[:, np.newaxis] % 4
+    assert metrics.infomec(z, v).parts["active"].tolist() == [True, True, False]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from codes import SIZES, grid, score, standardised
+from codes import SIZES, grid, noisy, score, standardised
 
 from vae_tf import metrics
 from vae_tf.errors import InputError
@@ -135,3 +135,27 @@ def test_rotation_fools_the_beta_vae_score():
     factors = grid(*SIZES, copies=20)
     rotation = np.linalg.qr(np.random.default_rng(3).standard_normal((3, 3)))[0]
     assert score("beta_vae_score", 30 * standardised(factors) @ rotation, factors) > 0.8       # chance is 1/3
+
+
+def test_irs_takes_the_quantile_that_is_asked_for():
+    codes, factors = noisy(400)
+    scored = metrics.irs(metrics.make_sampler(codes, factors), quantile=0.5).parts["matrix"]
+    for k, v in enumerate(factors.T):
+        medians = np.mean([np.median(np.abs(codes[v == value] - codes[v == value].mean(0)), 0) for value in
+                           np.unique(v)], 0)
+        np.testing.assert_allclose(scored[:, k], 1 - medians / np.abs(codes - codes.mean(0)).max(0), atol=1e-12)
+
+
+@pytest.mark.parametrize("metric", [metrics.beta_vae_score, metrics.factor_vae_score])
+def test_accuracies_of_factors_that_are_always_told_are_1(metric):
+    factors = grid(*SIZES, copies=5)
+    found = metric(metrics.make_sampler(30 * standardised(factors), factors), train=500, test=500)
+    assert found.score == 1 and found.parts["per_factor"].tolist() == [1, 1, 1]
+
+
+def test_irs_is_of_as_many_examples_as_are_asked_for():
+    from codes import noisy
+    codes, factors = noisy(400)
+    rows = np.random.default_rng(3).permutation(400)[:60]
+    some = metrics.irs(metrics.make_sampler(codes, factors), examples=60, seed=3)
+    assert some.score == pytest.approx(metrics.irs(metrics.make_sampler(codes[rows], factors[rows])).score, abs=1e-12)

@@ -9,6 +9,7 @@ from vae_tf import jacobians
 from vae_tf.errors import InputError
 from vae_tf.metrics import local_decoder, local_decoder_error, loss_split, od_score, stochastic_loss_error
 from vae_tf.metrics.local_decoder import fit_local_decoders
+from vae_tf.metrics.local_decoder_errors import LocalDecoders
 
 EPS = np.finfo(np.float32).eps
 RNG = np.random.default_rng(0)
@@ -216,3 +217,21 @@ def test_loss_split_adds_up_and_knows_its_cross_term():
 def test_bad_input_is_one_clear_error(call, message):
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_the_stochastic_loss_of_a_full_covariance():
+    rng = np.random.default_rng(0)
+    W, means = rng.standard_normal((3, 5)).astype(np.float32), rng.standard_normal((4, 3))
+    L = np.tril(rng.uniform(0.1, 0.5, (4, 3, 3)))
+    fits = fit_local_decoders(lambda z: z @ W, means, L, draws=40)
+    found = stochastic_loss_error(fits, np.tile(W @ W.T, (4, 1, 1)), L).parts["jacobian"]
+    np.testing.assert_allclose(found, [np.trace(W @ W.T @ factor @ factor.T) for factor in L], rtol=1e-5)
+
+
+def test_relative_errors_are_mean_squares_of_errors_over_the_loss():
+    gram, stddevs = np.array([[[4.0]], [[9.0]]]), np.ones((2, 1))
+    fits = LocalDecoders(gram, gram, np.ones(2), np.ones(2), np.array([2.0, 10.0]), np.ones(2), np.array([3.0, 5.0]), 1)
+    parts = stochastic_loss_error(fits, gram, stddevs).parts
+    assert parts["relative_error_jacobian"] == pytest.approx((1.0**2 + 0.1**2) / 2)
+    assert parts["relative_error_local_decoder"] == pytest.approx((0.5**2 + 0.5**2) / 2)
+    assert parts["error_jacobian"] == pytest.approx((2.0**2 + 1.0**2) / 2)

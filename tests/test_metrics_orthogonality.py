@@ -6,7 +6,7 @@ from scipy.stats import ortho_group
 from vae_tf import activity
 from vae_tf.errors import InputError
 from vae_tf.metrics import od_score
-from vae_tf.metrics.orthogonality import align, column_cosine, dto, hadamard_gap, variance_norm_relation
+from vae_tf.metrics.orthogonality import DISTANCES, align, column_cosine, dto, hadamard_gap, variance_norm_relation
 
 EPS = np.finfo(np.float32).eps
 
@@ -212,3 +212,32 @@ def test_aligned_reproduces_the_matrix():
 def test_bad_input_is_one_clear_error(call, message):
     with pytest.raises(InputError, match=message):
         call(gram(np.random.default_rng(9).standard_normal((5, 6, 3))), np.full((5, 3), 0.1))
+
+
+def test_the_slope_is_that_of_a_regression_on_the_norms():
+    rng = np.random.default_rng(10)
+    G, stddevs = gram(rng.standard_normal((6, 9, 4))), rng.uniform(0.1, 0.9, (6, 4))
+    x, y = -np.log(np.diagonal(G, axis1=1, axis2=2)), 2 * np.log(stddevs)
+    found = variance_norm_relation(G, stddevs).parts
+    np.testing.assert_allclose(found["slope"], [np.polyfit(*row, 1)[0] for row in zip(x, y, strict=True)], rtol=1e-9)
+    np.testing.assert_allclose(found["per_example"], (y - x).std(1), rtol=1e-9)
+
+
+def test_variances_of_a_full_covariance_are_its_diagonal():
+    rng = np.random.default_rng(11)
+    G, L = gram(rng.standard_normal((6, 9, 4))), np.tril(rng.uniform(0.1, 0.9, (6, 4, 4)))
+    marginal = np.sqrt(np.diagonal(L @ L.swapaxes(1, 2), axis1=1, axis2=2))
+    assert variance_norm_relation(G, L).score == pytest.approx(variance_norm_relation(G, marginal).score, rel=1e-12)
+
+
+@pytest.mark.parametrize("metric", [dto, hadamard_gap, column_cosine])
+def test_standard_errors_are_those_of_means_over_examples(metric):
+    parts = metric(gram(np.random.default_rng(12).standard_normal((50, 9, 4)))).parts
+    assert parts["standard_error"] == pytest.approx(parts["per_example"].std() / np.sqrt(50), rel=1e-12)
+
+
+def test_dto_of_a_comparison_is_over_all_latents_and_the_other_distances_over_the_active_ones():
+    G, active = gram(np.random.default_rng(13).standard_normal((5, 8, 3))), np.array([True, False, True])
+    assert {name: of(G, active) for name, of in DISTANCES.items()} == {
+        "dto": dto(G).score, "dto_active": dto(G, active).score, "column_cosine": column_cosine(G, active).score,
+        "hadamard_gap": hadamard_gap(G, active).score}

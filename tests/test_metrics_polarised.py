@@ -227,3 +227,16 @@ def test_polarised_fraction_of_an_autoencoder_is_absent():
 def test_active_units_by_hand():
     codes = np.array([[0.0, 0, 5], [0.3, 0.1, 5]])       # variances 0.0225, 0.0025, 0
     assert metrics.active_units(codes).score == 1
+
+
+def test_the_spread_of_passive_variances_is_held_against_the_priors():
+    results, _ = metrics.polarised_regime(*encoder())
+    assert (results["proposition_3_passive"].parts["spread"] == 0).all()
+    assert encoder()[3][:, results["proposition_3_passive"].parts["latents"]].std(0).max() > 0.01
+
+
+def test_the_spread_of_an_active_latents_variance():
+    stddev = np.tile([[0.1], [0.3]], (50, 1))
+    found = metrics.polarised_regime(np.arange(100.0)[:, np.newaxis], stddev)[0]["proposition_3_active"].parts
+    assert found["variance"] == pytest.approx((0.01 + 0.09) / 2)
+    assert found["spread"] == pytest.approx(0.04**2)

@@ -218,3 +218,10 @@ def test_elbo_decomposition_of_one_posterior_and_of_a_learned_prior():
     assert parts["total_correlation"] == pytest.approx(0, abs=1e-12)
     same = metrics.elbo_decomposition(mean, stddev, prior_means=mean, prior_stddevs=stddev)
     assert same.score == pytest.approx(0, abs=1e-12)
+
+
+def test_a_posterior_that_is_each_examples_own_prior_has_no_kl():
+    rng = np.random.default_rng(0)
+    means, stddevs = rng.standard_normal((6, 3)), rng.uniform(0.3, 1, (6, 3))
+    scored = metrics.elbo_decomposition(means, stddevs, prior_means=means, prior_stddevs=stddevs)
+    assert scored.score == pytest.approx(0, abs=1e-12)

@@ -81,3 +81,11 @@ def test_bad_arguments_name_themselves():
         metrics.udr([codes, codes], similarity="pearson")
     with pytest.raises(InputError, match="average: expected one of latents, models; got 'median'"):
         metrics.udr([codes, codes], average="median")
+
+
+def test_the_best_model_has_the_largest_udr():
+    z = np.random.default_rng(0).standard_normal((500, 4))
+    turned = z @ np.linalg.qr(np.random.default_rng(1).standard_normal((4, 4)))[0]
+    found = metrics.udr([turned, z, -z, z[:, ::-1]])
+    assert found.parts["best"] == found.parts["per_model"].argmax() != 0
+    assert found.score == found.parts["per_model"].max()

@@ -73,3 +73,16 @@ def test_newton_steps_take_codes_in_any_unit(unit):
     z[:, 2:4] *= unit
     assert readout.fit_logistic(z, v).score(z, v) > 0.95                # the penalty leaves some neighbours together
     assert readout.fit_logistic(1e8 * z, v).score(1e8 * z, v) == 1      # next to no penalty
+
+
+def test_areas_of_the_training_part_are_of_the_training_part():
+    codes, factors = noisy(300)
+    train, _ = splitting.split_rows(300, 1 / 3, 0)
+    parts = metrics.explicitness(codes, factors).parts
+    z = (codes - codes[train].mean(0)) / codes[train].std(0)
+    expected = []
+    for v in factors.T:
+        learner = readout.fit_logistic(z[train], v[train])
+        expected.append(readout.mean_roc_area(v[train], learner.predict_proba(z[train]), learner.classes_))
+    np.testing.assert_allclose(parts["per_factor_train"], expected, atol=1e-12)
+    assert (parts["per_factor_train"] != parts["per_factor"]).all()

@@ -82,3 +82,24 @@ def test_perfect_codes_in_regression_exceed_one():
     # ... and in classification they reach the number of classes.
     factors = grid(4, 4, copies=100)
     assert metrics.disentanglement_score(factors.astype(float), factors).score > 2
+
+
+def test_one_latent_is_held_against_the_commonest_class():
+    v = np.repeat([0, 1], [300, 100])[:, np.newaxis]
+    scored = metrics.disentanglement_score(v.astype(float), v, "categorical")
+    share = scored.parts["normaliser"].item()
+    assert 0.5 < share < 1 and scored.parts["performance"].item() == 1
+    assert scored.score == pytest.approx((1 - share) / share, abs=1e-12)
+    assert scored.parts["bounded"] == pytest.approx(1, abs=1e-12)
+
+
+def test_the_bounded_part_of_perfect_classes_is_1():
+    v = np.repeat([0, 1], [300, 100])[:, np.newaxis]
+    assert metrics.disentanglement_score(v.astype(float), v, "categorical").parts["bounded"] == pytest.approx(1)
+
+
+def test_the_seed_decides_which_of_equal_codes_are_neighbours():
+    codes = np.zeros((20, 1))
+    first, again, other = (single_latents._tell_apart(codes, 5, seed) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).all()

@@ -9,6 +9,7 @@ from cases import LATENTS, NARROW, build, dataset
 from vae_tf import distributions, models, objectives, training
 from vae_tf.errors import InputError
 from vae_tf.models import factor_vae
+from vae_tf.models.factor_vae import make_discriminator
 
 NAMES = ("factor_vae", "dip_vae_i", "dip_vae_ii", "annealed_vae")
 
@@ -160,3 +161,26 @@ def test_a_factor_vae_goes_on_exactly_with_its_discriminator(tmp_path):
     train(make("factor_vae"), 3, tmp_path)
     for a, b in zip(whole, train(make("factor_vae", seed=9), 6, tmp_path), strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", ["dip_vae_i", "dip_vae_ii"])
+def test_a_lambda_d_of_0_is_no_default(name):
+    model = build(name, "mlp_synthetic", (3,), "gaussian", {"lambda_od": 2.0, "lambda_d": 0.0})
+    x = tf.constant(dataset((3,)).images_at(np.arange(8)))
+    terms = model.objective(x, noise=distributions.draw_noise((0, 1), 8, LATENTS))
+    np.testing.assert_allclose(terms["loss"], terms["reconstruction"] + terms["kl"] + 2 * terms["off_diagonal"],
+                               rtol=1e-5)
+    assert terms["diagonal"][0] > 0.01
+
+
+def test_the_discriminator_has_the_papers_optimizer():
+    model = build("factor_vae", "mlp_synthetic", (3,), "gaussian", NARROW)
+    _, update = model.updates(keras.optimizers.SGD(1.0))
+    assert (float(update.optimizer.learning_rate), update.optimizer.beta_1, update.optimizer.beta_2) == (
+        pytest.approx(1e-4), 0.5, 0.9)
+
+
+def test_the_discriminator_is_that_of_the_paper():
+    layers = make_discriminator(3, 16).layers
+    assert [layer.negative_slope for layer in layers if isinstance(layer, keras.layers.LeakyReLU)] == [
+        pytest.approx(0.2)] * 6

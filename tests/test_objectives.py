@@ -105,3 +105,8 @@ def test_the_weighted_estimate_of_mutual_information_ends_where_only_a_samples_o
     q = distributions.diagonal_normal(1e2 * draws(0, 6, 3), draws(1, 6, 3))      # far apart
     parts = objectives.kl_decomposition(q, distributions.standard_normal(3), q.sample(seed=(0, 1)), 1000, "weighted")
     np.testing.assert_allclose(parts["mutual_information"], np.log(6 * 1000), atol=1e-4)   # z is rounded to 4e-6
+
+
+def test_stratified_weights_of_a_batch_larger_than_the_data_sum_to_one():
+    weights = tf.function(lambda size: objectives.stratified_sampling(size, 5))(tf.constant(7))
+    np.testing.assert_allclose(np.exp(weights).sum(1), 1, rtol=1e-5)

@@ -220,3 +220,13 @@ def test_flags_and_configurations_have_the_penalty():
                                                                           "jacobian_examples"}
     assert not [name for name in cli.configure(parse(cli.define_train_flags, "--dataset=circles"), whole).as_json()
                 if "jacobian" in name]
+
+
+def test_a_batch_smaller_than_the_penalty_asks_for_has_the_mean_of_all_its_examples():
+    model = build("vae", "mlp_synthetic", (3,), "gaussian", {})
+    x = tf.constant(dataset((3,)).images_at(np.arange(8)))
+    noise = distributions.draw_noise((0, 1), 8, LATENTS)
+    model.penalise_jacobian("l1", examples=16)
+    z = distributions.reparameterise(model.posterior(x), noise)
+    expected = np.mean(penalties.measure_size(jacobians.jacobian(model.likelihood, z)))
+    np.testing.assert_allclose(model.compute_terms(x, noise=noise)["jacobian_penalty"], np.full(8, expected), rtol=1e-5)

@@ -7,10 +7,11 @@ import rounding
 import tensorflow as tf
 from cases import build, dataset
 
-from vae_tf import distributions, networks, replicas, runs, train_step, training
+from vae_tf import data, distributions, networks, replicas, runs, train_step, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
 from vae_tf.models import VAE, BetaTCVAE
+from vae_tf.training import loop
 
 DENSE = [(name, "mlp_synthetic" if name in ("vae", "ivae") else "linear", (3,), "gaussian", {}) for name in
          ("vae", "full_covariance_vae", "beta_tcvae", "ivae", "ae", "dip_vae_i", "annealed_vae")]
@@ -270,3 +271,15 @@ def test_a_replica_s_folder_reads_like_a_run_of_its_own(tmp_path):
     assert step == 10 and {k: v.shape for k, v in b.items()} == {k: v.shape for k, v in alone.items()}
     assert_same_history(*histories)
     assert json.dumps(histories[0])
+
+
+def test_each_replica_is_watched_on_the_first_examples_of_its_own_first_epoch(monkeypatch):
+    monkeypatch.setattr(loop, "WATCHED_EXAMPLES", 7)
+    whole, seeds = dataset((3,)), [2, 3]
+    histories = training.fit_replicas(
+        [build("vae", "linear", (3,), "gaussian", {}, seed) for seed in seeds], whole, keras.optimizers.SGD(0.0),
+        seeds=seeds, steps=1, batch_size=8, log_every=1, watch_every=1,
+        watch=lambda model, x, u: {"watched": tf.reduce_sum(x)})
+    for seed, (row,) in zip(seeds, histories, strict=True):
+        x = whole.images_at(data.batches.draw_permutation(len(whole), seed, 0)[:7])
+        assert row["watched"] == pytest.approx(x.sum(), rel=1e-5)

@@ -5,9 +5,10 @@ import json
 import matplotlib.image
 import numpy as np
 import pytest
-from cases import build
+import tensorflow as tf
+from cases import build, dataset
 
-from vae_tf import data, evaluation, export, metrics, report, training, verdicts
+from vae_tf import data, evaluation, export, metrics, models, report, training, verdicts
 from vae_tf.metrics import Result, information
 from vae_tf.report import pictures
 
@@ -243,3 +244,17 @@ def test_a_picture_of_any_number_of_channels(tmp_path, channels, monkeypatch):
     assert not [said for said in texts if said.startswith(("z1", "z2")) and "%" in said]
     assert texts[-1].startswith("vae on mine, 3 latents, 0 steps") and "tmpabc" not in texts[-1]
     assert {2: "channel 1 of 2", 7: "channels 1 to 3 of 7"}[channels] in texts[-1]
+
+
+def test_a_fresh_model_of_images_is_judged_on_numbers_from_0_to_1():
+    images = dataset((6, 6, 1))
+    model = build("vae", "mlp_mnist", (6, 6, 1), "bernoulli", {})
+    q = model.posterior(models.scale_to_unit_range(tf.constant(images.images_at(np.arange(len(images))))))
+    expected = verdicts.judge(q.mean().numpy(), q.stddev().numpy())
+    np.testing.assert_allclose(verdicts.judge_model(model, images).kl, expected.kl, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("nats", "state"), [(0.68, "nearly dead"), (0.70, "alive")])
+def test_a_model_that_says_log_2_nats_is_alive(nats, state):
+    mean = np.full((9, 2), np.sqrt(nats))            # KL_j = mean^2 / 2
+    assert verdicts.judge(mean, np.ones((9, 2))).state == state

@@ -1,5 +1,6 @@
 """Validation while training, early stopping, the best weights, and how all of it is resumed."""
 
+import dataclasses
 import math
 import shutil
 
@@ -9,8 +10,9 @@ import pytest
 from cases import build, dataset
 from trainings import assert_equal, terms
 
-from vae_tf import runs, training
+from vae_tf import data, distributions, models, runs, training
 from vae_tf.errors import InputError
+from vae_tf.training import validation
 from vae_tf.training.validation import choose_size, count_since_best
 
 WHOLE = dataset((3,))
@@ -187,3 +189,36 @@ def test_schedules_are_those_of_their_formulas():
                            (("cosine", 0.1, 9, 9), "warmup_steps: expected fewer than the 9 steps")]:
         with pytest.raises(InputError, match=message):
             training.schedule_learning_rate(*wrong)
+
+
+def test_a_validation_drops_nothing_out():
+    x, z = keras.Input((3,)), keras.Input((2,))
+    h = keras.layers.Dropout(0.5)(keras.layers.Dense(32, "tanh")(x))
+    model = models.VAE(keras.Model(x, [keras.layers.Dense(2)(h), keras.layers.Dense(2)(h)]),
+                       keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
+    whole = dataset((3,))
+    trained_on, held_out = whole.take(np.arange(24)), whole.take(np.arange(24, 40))
+    history = training.fit(model, trained_on, keras.optimizers.SGD(0.0), steps=2, batch_size=8, log_every=1,
+                           validation=held_out, validate_every=1)
+    model.compile()
+    expected = model.evaluate(held_out, batch_size=8, verbose=0)
+    assert history[0]["validation_loss"] == history[1]["validation_loss"] == pytest.approx(
+        model.evaluate(held_out, batch_size=8, verbose=0, return_dict=True)["loss"], rel=1e-5), expected
+
+
+def test_a_loss_that_stays_the_same_is_no_improvement():
+    whole = dataset((3,))
+    history = training.fit(build("vae", "linear", (3,), "gaussian", {}), whole.take(np.arange(24)),
+                           keras.optimizers.SGD(0.0), steps=20, batch_size=8, log_every=1,
+                           validation=whole.take(np.arange(24, 40)), validate_every=1, early_stopping=2)
+    assert [row["step"] for row in history] == [1, 2, 3] and training.find_best(history)["step"] == 1
+
+
+def test_a_validation_is_of_5_000_examples_at_most():
+    seen = []
+    x = np.random.default_rng(0).standard_normal((5_100, 3)).astype(np.float32)
+    held_out = data.from_arrays("many", x)
+    watched = dataclasses.replace(held_out, images_at=lambda rows: (seen.append(rows), held_out.images_at(rows))[1])
+    training.fit(build("vae", "linear", (3,), "gaussian", {}), held_out.take(np.arange(64)), keras.optimizers.SGD(0.0),
+                 steps=1, batch_size=64, log_every=1, validation=watched, validate_every=1)
+    assert max(rows.max() for rows in seen) < 5_000 == validation.MOST_EXAMPLES
