@@ -3,6 +3,7 @@
 import json
 import os
 import struct
+import warnings
 import zlib
 
 import numpy as np
@@ -218,6 +219,9 @@ def test_a_slip_in_a_column_of_numbers_is_named(folder):
     with pytest.warns(UserWarning, match="column v is taken as texts, although 2 of its 3 cells are numbers, because "
                                          "'2.5cm' is none") as said:
         ds = data.load(str(folder))
+    table("file_name,v\n0.png,1\n1.png,2\n2.png,X\n")(folder)
+    with warnings.catch_warnings(action="error"):
+        assert data.load(str(folder)).factors == (data.Factor("v", 3, "categorical"),)
     assert len(said) == 1 and [factor.kind for factor in ds.factors] == ["categorical", "categorical"]
 
 

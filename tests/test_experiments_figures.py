@@ -54,5 +54,7 @@ def test_a_figure_says_for_how_long_models_were_trained_if_that_was_shortened(tm
     assert bars[0]["limits"] == (0, float("inf"))
     titles = [title for title, _ in figures.draw(summary, tmp_path)]
     assert "A title, 1,000 of 15,625 steps" in titles
+    mixed = Summary(read, [*short[:2], *(result(2, seed, 0.1, score=2) for seed in (0, 1))])
+    assert list(figures.collect_series(mixed, lines, "dto")) == ["Data (some shortened)"]
     one = [path.name for _, path in figures.draw(Summary(read, short[:1]), tmp_path)]
     assert len(one) == len(titles) - 1          # no scatter of a single point

@@ -1,6 +1,7 @@
 """What is left to do of a table, what is refused before anything is trained, and what running tasks tell."""
 
 import dataclasses
+import pathlib
 import re
 import shutil
 
@@ -117,6 +118,13 @@ def test_cells_that_are_not_run_for_one_reason_are_one_line(tmp_path):
     line, = planning.plan(made, [], QUICK, 1, tasks.Places()).problems
     assert line.startswith("a row, a column and 1 more cell are not run: ")
     assert "unheard_of" in line
+
+
+def test_an_export_is_a_runs_own_if_its_training_was_as_long():
+    trained = {"mine/1": {}, "mine/2": {}, "longer/1": {"steps": CONFIG.steps + 1}, "other/1": {"seed": 9}}
+    cards = {pathlib.Path("exported", name): {"recipe": {**CONFIG.as_json(), **more}} for name, more in trained.items()}
+    assert finding.find_export(CONFIG, cards) == pathlib.Path("exported/mine/2")
+    assert finding.find_export(dataclasses.replace(CONFIG, steps=CONFIG.steps - 1), cards) is None
 
 
 def test_seeds_train_side_by_side_from_a_common_step(tmp_path):

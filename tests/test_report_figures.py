@@ -107,11 +107,12 @@ def test_vectors_and_responses():
         np.testing.assert_array_equal([line.get_ydata() for line in axis.lines], moved.T)
     assert figure.get_supylabel() == "entries of x"
     many = np.zeros((2, 3, 50))
+    many[0, :, :34] = [[-2], [0], [2]]
     many[1, :, 35:] = [[-1], [0], [1]]
     figure = report.plot_responses([-1, 0, 1], many, ["z1", "z0"])
     assert [len(axis.lines) for axis in figure.axes] == [30, 30]
     assert sum(np.ptp(line.get_ydata()) > 0 for line in figure.axes[1].lines) == 15
-    assert figure.get_supylabel() == "the 30 of 50 entries of x that move most"
+    assert figure.get_supylabel() == "the 30 of 50 entries of x that each latent moves most"
 
 
 @pytest.mark.parametrize(("text", "longest", "shown"), [

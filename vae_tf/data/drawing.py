@@ -15,7 +15,7 @@ COLUMNS = 10
 SIDE, GAP = 0.65, 0.04      # the larger side of an image in inches, and between images as a share of it
 LEFT, ABOVE = 1.6, 0.4      # inches for labels and for the title
 TWO_LINES = 0.3             # inches that two lines of a label need
-LOOKED_AT = 20_000          # examples among which those are searched that differ in one factor alone
+TRIED = 30                  # examples for which others are searched that differ in one factor alone
 
 
 def draw_page(path: pathlib.Path, dataset: Dataset, seed: int = 0) -> None:
@@ -33,31 +33,29 @@ def draw_page(path: pathlib.Path, dataset: Dataset, seed: int = 0) -> None:
 
 
 def choose_range(dataset: Dataset, factor: int, seed: int = 0) -> Integers:
-    """Return up to 10 examples in which a factor goes from its least to its greatest value, by index.
+    """Return up to 10 examples in which a factor rises, by index.
 
-    The other factors stay, if such examples are among those that are looked at, as they are in a complete grid;
-    otherwise they vary, too.
+    The other factors stay as they are in one of the examples, if at least half as many values of the factor occur
+    beside them as are shown, as in a complete grid. Otherwise they vary, too. The values are from the least to the
+    greatest of those that occur.
     """
     if dataset.factors_at is None:
         raise ValueError("expected a dataset with factors")
-    rng = np.random.default_rng(seed)
-    if dataset.complete_grid:       # in any order
-        values = dataset.factors_at(np.arange(len(dataset)))
-        differs = values != values[rng.integers(len(dataset))]
-        known = np.flatnonzero(~np.delete(differs, factor, axis=1).any(1))
-        values = values[known]
-    else:
-        known = np.sort(rng.choice(len(dataset), min(LOOKED_AT, len(dataset)), replace=False))
-        values = dataset.factors_at(known)
-    known, values = (array[~np.isnan(values[:, factor])] for array in (known, values))
-    if not len(known):
-        return known
-    others = np.delete(values, factor, axis=1)
-    groups = np.unique(others, axis=0, return_inverse=True)[1].reshape(-1)
-    fixed, span = np.flatnonzero(groups == np.argmax(np.bincount(groups))), np.ptp(values[:, factor])
-    chosen = fixed if span and np.ptp(values[fixed, factor]) == span else np.arange(len(known))
+    values = dataset.factors_at(np.arange(len(dataset)))
+    known = np.flatnonzero(~np.isnan(values[:, factor]))
+    values = values[known]
+    others, shown = np.delete(values, factor, axis=1), min(COLUMNS, len(np.unique(values[:, factor])))
+    chosen, most = np.arange(len(known)), max(1, (shown - 1) // 2)
+    for start in np.random.default_rng(seed).choice(len(known), min(TRIED, len(known)), replace=False):
+        beside = np.flatnonzero((others == others[start]).all(1))
+        different = len(np.unique(values[beside, factor]))
+        if different > most:
+            chosen, most = beside, different
+        if most >= shown:
+            break
     order = chosen[np.unique(values[chosen, factor], return_index=True)[1]]        # from least to greatest
-    return known[order[np.unique(np.linspace(0, len(order) - 1, COLUMNS).round().astype(int))]]
+    return known[order[np.unique(np.linspace(0, max(len(order) - 1, 0), COLUMNS).round().astype(int))]] if len(
+        known) else known
 
 
 def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = "") -> Any:

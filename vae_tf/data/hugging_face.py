@@ -27,7 +27,8 @@ def read_dataset(path: str) -> Dataset:
     """Return a Dataset of the images in a folder of `save_to_disk`, with all other columns as factors.
 
     `train` and `test` are published parts if there are no other splits. Class labels and texts are categorical, other
-    whole numbers ordinal, and other numbers continuous. Columns whose names start with `u_` are u.
+    whole numbers ordinal, unless they are floats that hardly recur, and other numbers continuous. Columns whose names
+    start with `u_` are u.
 
     Raises:
         InputError: `datasets` is not installed, the folder is damaged, or it has no images of one size and 8 bits.

@@ -98,10 +98,15 @@ def convert(path: str | os.PathLike, name: str, cells: list[str], are_texts: boo
 
 
 def _warn_of_slips(path: str | os.PathLike, name: str, cells: list[str]) -> None:
-    """Warn of a column that is taken as texts if most of its cells, of those that lack nothing, are numbers."""
+    """Warn of a column that is taken as texts although most of its cells, of those that lack nothing, are numbers.
+
+    Classes may be called 1, 2, ... and X. So some of the numbers must be fractions, or a text must have a digit.
+    """
+    numbers = [cell for cell in cells if _is_number(cell)]
     texts = [cell for cell in cells if not _is_number(cell)]
-    if 2 * len(texts) < len(cells):
-        warnings.warn(f"dataset: {path}: column {name} is taken as texts, although {len(cells) - len(texts):,} of its "
+    likely = not all(map(_is_whole, numbers)) or any(character.isdecimal() for cell in texts for character in cell)
+    if len(texts) < len(numbers) and likely:
+        warnings.warn(f"dataset: {path}: column {name} is taken as texts, although {len(numbers):,} of its "
                       f"{len(cells):,} cells are numbers, because {texts[0]!r} is none", stacklevel=4)
 
 

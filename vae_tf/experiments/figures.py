@@ -56,9 +56,12 @@ def _count_points(panels: Sequence[tuple[tables.Metric, Series]]) -> int:
 
 def _describe_shortened(summary: Summary, cells: Iterable[tables.Cell]) -> str:
     """Say for how long those of some cells were trained that were shortened; "" if none was."""
-    lengths = {describe_length(summary, cell) for cell in cells
-               if summary.of[cell.row, cell.column] and is_shortened(summary, cell)}
-    return lengths.pop() if len(lengths) == 1 else "shortened" if lengths else ""
+    trained = [cell for cell in cells if summary.find_share(cell) is not None]
+    lengths = {describe_length(summary, cell) for cell in trained if is_shortened(summary, cell)}
+    if not lengths:
+        return ""
+    alike = len(lengths) == 1 and all(is_shortened(summary, cell) for cell in trained)
+    return lengths.pop() if alike else "some shortened"
 
 
 def _save(figure: tables.Figure, panels: Sequence[tuple[tables.Metric, Series]], table: tables.Table, alone: bool,

@@ -9,7 +9,7 @@ from typing import Any
 from vae_tf import export, files, runs
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
-from vae_tf.experiments.tasks import Places, covers, is_same_run
+from vae_tf.experiments.tasks import Places, is_same_run
 
 
 def list_run_roots(places: Places) -> list[pathlib.Path]:
@@ -34,11 +34,12 @@ def find_exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, 
 
 
 def find_export(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
-    """Return the export of a run: of its own length, or else of the longest training beyond it, or else None."""
-    lengths = {path: card["recipe"]["steps"] for path, card in cards.items()
-               if covers(config, card["recipe"])}
-    exact = [path for path, steps in lengths.items() if steps == config.steps]
-    return max(exact, default=max(lengths, key=lambda path: lengths[path], default=None))
+    """Return the newest export of a run of this length, or None.
+
+    One of a longer training would be the only such seed of a shortened table, which shows the longest.
+    """
+    return max((path for path, card in cards.items()
+                if is_same_run(config, card["recipe"]) and card["recipe"]["steps"] == config.steps), default=None)
 
 
 def find_trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> tuple[int, list[int]]:

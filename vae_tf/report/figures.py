@@ -187,7 +187,7 @@ def plot_reconstructed_vectors(x: ArrayLike, reconstructed: ArrayLike) -> Any:
 def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str]) -> Any:
     """Plot how the entries of a decoded vector move with each latent, a panel per latent.
 
-    Of more than 30 entries, those are drawn that move most.
+    Of more than 30 entries, each panel has those that its latent moves most.
 
     Args:
         values: [T], places of a latent, in prior standard deviations.
@@ -196,7 +196,6 @@ def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str])
     """
     outputs = np.asarray(outputs, float)
     entries = outputs.shape[-1]
-    outputs = outputs[..., np.sort(np.argsort(-np.ptp(outputs, 1).max(0), kind="stable")[:MOST_ENTRIES])]
     columns = min(4, len(labels))
     rows = -(-len(labels) // columns)
     figure = make_figure(WIDTH, 0.4 + 1.7 * rows)
@@ -204,12 +203,13 @@ def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str])
     for axis in axes.flat[len(labels):]:
         axis.set_axis_off()
     for axis, moved, label in zip(axes.flat, outputs, labels, strict=False):
-        axis.plot(np.asarray(values), moved, linewidth=1.2, color=COLOURS["active"], alpha=0.8)
+        most = np.sort(np.argsort(-np.ptp(moved, 0), kind="stable")[:MOST_ENTRIES])
+        axis.plot(np.asarray(values), moved[:, most], linewidth=1.2, color=COLOURS["active"], alpha=0.8)
         axis.set_title(label, fontsize=8)
         axis.grid(linewidth=0.5)
     figure.supxlabel("place of the latent, standard deviations", fontsize=9)
     figure.supylabel("entries of x" if entries <= MOST_ENTRIES else
-                     f"the {MOST_ENTRIES} of {entries:,} entries of x that move most", fontsize=9)
+                     f"the {MOST_ENTRIES} of {entries:,} entries of x that each latent moves most", fontsize=9)
     return figure
 
 

@@ -90,7 +90,7 @@ def _draw_learned(facts: Facts, model: Any, dataset: Any, passive_kl: float,
     """Return the figures of the page, those of training first."""
     made = [_draw_training(facts.history), *([] if dataset.is_image else
                                        _draw_vectors(facts, model, dataset, reconstructions)),
-            _draw_kl(facts), _draw_regime(facts, passive_kl), _draw_information(facts),
+            _draw_kl(facts, bool(model.card["u_size"])), _draw_regime(facts, passive_kl), _draw_information(facts),
             *_draw_columns(facts, bool(model.card["u_size"]))]
     return [figure for figure in made if figure is not None]
 
@@ -148,16 +148,18 @@ def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple
                         [labels[j] for j in order]))]
 
 
-def _draw_kl(facts: Facts) -> Figure | None:
+def _draw_kl(facts: Facts, sees_u: bool) -> Figure | None:
+    """Return the bars of each latent's KL, against a prior that sees u or is N(0, I)."""
     verdict = facts.scored.verdict
     if verdict is None or verdict.kl is None:
         return None
     order = np.argsort(-verdict.kl, kind="stable")[:MOST_BARS]
     ordered = ", ".join(f"z{j} {verdict.kl[j]:.2g}" for j in order[:10])
     return Figure("kl", "How much each latent says",
-                  "The KL of a latent is the most nats of x that it can carry; a part of it may be how far all of its "
-                  "codes together are from the prior. Below the dashed line a latent says nothing: its posterior is "
-                  "the prior. An active latent is used at every example, a mixed one at some.",
+                  f"The KL of a latent is the most nats of x that it can carry{' beyond what u says' * sees_u}; a part "
+                  "of it may be how far all of its codes together are from the prior. Below the dashed line a latent "
+                  f"says nothing{' beyond u' * sees_u}: its posterior is the prior. An active latent is used at "
+                  "every example, a mixed one at some.",
                   f"Bars of KL per latent, in nats: {ordered}.",
                   draw_svg("kl", figures.plot_kl, verdict.kl[order], [facts.kinds[j] for j in order], order))
 

@@ -67,10 +67,10 @@ def make_row(evaluation: Evaluation, name: str, result: metrics.Result) -> Row:
 
 def _describe_bounded(result: metrics.Result) -> str:
     """Return what to add to the meaning of a score that may exceed 1: its part that may not, which answers take."""
-    bounded, chance = (result.parts.get(name) for name in (BOUNDED, f"{BOUNDED}_chance_level"))
-    if bounded is None:
+    bounded, chance = (np.asarray(result.parts.get(name, ())) for name in (BOUNDED, f"{BOUNDED}_chance_level"))
+    if bounded.ndim or bounded.dtype.kind not in "biuf" or not np.isfinite(bounded):     # of somebody's own metric
         return ""
-    by_chance = "" if chance is None else f" (chance {format_number(float(chance))})"
+    by_chance = "" if chance.ndim else f" (chance {format_number(float(chance))})"
     return f"; {format_number(float(bounded))}{by_chance} if it is kept within 0 and 1"
 
 

@@ -39,7 +39,7 @@ def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = 
 
 
 def _find_constant(facts: Facts) -> list[str]:
-    """Say which latents have a KL although their posterior is nearly the same for all x, as after few steps.
+    """Say which latents have a KL although their posterior is nearly the same at all examples, as after few steps.
 
     Gaussian codes of variance v around a posterior of variance s^2 carry 1/2 log(1 + v / s^2) nats, about v / (2 s^2).
     """
@@ -50,8 +50,8 @@ def _find_constant(facts: Facts) -> list[str]:
     says = codes.mean.var(0) / (2 * squared.mean(0))
     same = (says < INFORMATIVE_KL) & (np.log(squared).std(0) < STEADY)
     constant = [f"z{j}" for j in np.flatnonzero(verdict.informative & same)]
-    return [f"{', '.join(constant)}: the KL is not about x, because the posterior is nearly the same at every x and is "
-            "not the prior. Train for longer."] if constant else []
+    return [f"{', '.join(constant)}: the KL says nothing of x here, because the posterior is nearly the same at all "
+            "examples that were scored, and is not the prior. More training may change that."] if constant else []
 
 
 def _find_unbalanced(facts: Facts) -> list[str]:

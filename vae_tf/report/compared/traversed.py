@@ -17,6 +17,7 @@ from vae_tf.report.traversals import Latent, count_fitting, list_latents
 
 MOST_GROUPS, MOST_LATENTS = 8, 10       # that are pictured
 EXAMPLES = 500                          # by which latents are ordered
+LONGEST = 20                            # characters of a factor's name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +58,7 @@ def _picture(label: str, name: str, model: Any, dataset: Any, seed: int, fitting
     places = np.linspace(-2, 2, 21)
     order = pictures.order_latents(scored)[:MOST_LATENTS]
     moved = pictures.move_latents(model, dataset, scored, order, places)
-    labels = pictures.label_latents(scored, dataset)
+    labels = pictures.label_latents(scored, dataset, LONGEST)
     svg = draw_svg(f"group{number}", figures.plot_responses, places, np.reshape(moved, (len(order), len(places), -1)),
-                   [labels[j].replace("\n", ", ") for j in order])
+                   [labels[j] for j in order])
     return Pictured(label, make_printable(name), svg=svg)
