@@ -157,8 +157,8 @@ def test_what_an_extension_adds_is_trained_exported_and_scored_from_the_command_
     """A module outside of the package, through the real programs."""
     shutil.copy(ROOT / "examples" / "extension.py", tmp_path / "mine.py")
     page = run_program(tmp_path, "train.py", "--help")
-    assert "adversarial_vae. [ivae]" in " ".join(page.split()) and "faces3d, bars, or tfds:NAME, or the path" in " ".join(
-        page.split())
+    words = " ".join(page.split())
+    assert "adversarial_vae. [ivae]" in words and "faces3d, bars, or tfds:NAME, or the path" in words
     assert "\nModel: adversarial_vae\n  --tc_weight " in page
     assert "latent_range" in run_program(tmp_path, "evaluate.py", "--help")
 
