@@ -262,3 +262,11 @@ def test_every_distribution_becomes_a_graph_without_a_warning(name, monkeypatch)
 
     means(x, u)
     assert not warned
+
+
+@pytest.mark.parametrize(("split", "u", "said"), [
+    ("hold_out:a>1", {"names": ["a"]}, True), ("random", {"names": ["a"]}, False), ("hold_out:a>1", None, False)])
+def test_an_ivae_says_that_training_has_not_seen_held_out_u(split, u, said):
+    remarks = models.IVAE.list_remarks({"u_size": 1, "u": u, "recipe": {"split": split}})
+    assert "sees u" in remarks[0] and [line for line in remarks if "has not seen such u" in line] == remarks[1:]
+    assert (len(remarks) == 2) == said and not models.VAE.list_remarks({"u_size": 0, "recipe": {"split": split}})
