@@ -124,10 +124,10 @@ class Autoencoder(KerasLoops):
         """Return sentences about such a model for the table of scores; `card` is that of its export."""
         if not card["u_size"]:
             return []
-        held_out = card.get("u") and str(card.get("recipe", {}).get("split")).startswith("hold_out")
+        held_out = bool(card.get("u")) and str(card.get("recipe", {}).get("split")).startswith("hold_out")
         return ["The codes are means of q(z|x, u): this encoder sees u, so scores against factors that u holds are no "
                 "test of discovery.",
-                *["Examples were held out by factors, of which u is made: training has not seen such u."] * bool(held_out)]
+                *["Examples were held out by factors, of which u is made: training has not seen such u."] * held_out]
 
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood) -> None:
         self._check_networks(encoder, decoder, likelihood)
