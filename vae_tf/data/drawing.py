@@ -43,6 +43,8 @@ def choose_range(dataset: Dataset, factor: int, seed: int = 0) -> Integers:
         raise ValueError("expected a dataset with factors")
     values = dataset.factors_at(np.arange(len(dataset)))
     known = np.flatnonzero(~np.isnan(values[:, factor]))
+    if not len(known):
+        return known
     values = values[known]
     others, shown = np.delete(values, factor, axis=1), min(COLUMNS, len(np.unique(values[:, factor])))
     chosen, most = np.arange(len(known)), max(1, (shown - 1) // 2)
@@ -54,8 +56,7 @@ def choose_range(dataset: Dataset, factor: int, seed: int = 0) -> Integers:
         if most >= shown:
             break
     order = chosen[np.unique(values[chosen, factor], return_index=True)[1]]        # from least to greatest
-    return known[order[np.unique(np.linspace(0, max(len(order) - 1, 0), COLUMNS).round().astype(int))]] if len(
-        known) else known
+    return known[order[np.unique(np.linspace(0, len(order) - 1, COLUMNS).round().astype(int))]]
 
 
 def plot_images(rows: Sequence[np.ndarray], labels: Sequence[str], title: str = "") -> Any:

@@ -11,7 +11,7 @@ from vae_tf.typing import ArrayLike
 
 MOST_CELLS = 200        # of a matrix whose cells say their numbers
 MOST_NAMES = 40         # latents that are named along an axis
-MOST_ENTRIES = 30       # of a vector, whose responses to a latent are drawn
+MOST_ENTRIES = 30       # of a vector that are drawn
 LONGEST = 24            # characters of a name
 WIDTH = 7.2             # inches
 VALIDATION = "validation_"      # how the names of terms begin that are of the validation part

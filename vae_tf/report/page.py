@@ -22,7 +22,6 @@ MOST_LATENTS = 30           # whose histograms, responses and columns are shown
 MOST_BARS = 100             # latents whose KL is shown
 MOST_ROWS = 500             # of a history that are shown of each term
 LONGEST = 20                # characters of a factor's name, for which there is room above a panel
-MOST_ENTRIES = 30           # of a vector that are shown beside their reconstructions
 MARKS = {"yes": "✓", "partly": "≈", "no": "✗", "unknown": "?"}      # a verdict is a shape and a word beside a colour
 SPOKEN = {"yes": "yes", "partly": "partly", "no": "no", "unknown": "open"}
 
@@ -129,7 +128,8 @@ def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple
     """Return what stands for images of data that are vectors."""
     places = np.linspace(-2, 2, 21)
     x, reconstructed = (each.reshape(len(each), -1) for each in reconstructions)
-    shown = f" The first {MOST_ENTRIES} of {x.shape[1]:,} entries are drawn." if x.shape[1] > MOST_ENTRIES else ""
+    most = figures.MOST_ENTRIES
+    shown = f" The first {most} of {x.shape[1]:,} entries are drawn." if x.shape[1] > most else ""
     order = pictures.order_latents(facts.scored)[:MOST_LATENTS]
     labels = pictures.label_latents(facts.scored, dataset, LONGEST)
     moved = np.array([each.reshape(len(places), -1)
@@ -139,7 +139,7 @@ def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple
         Figure("reconstructions", "Does x come back?", "Each point is an entry of a data vector. On the line it comes "
                f"back from the latents unchanged.{shown}", f"Data against reconstructions. The mean squared error of "
                f"all entries is {error:.3g}.", draw_svg("reconstructions", figures.plot_reconstructed_vectors,
-                                                        x[:, :MOST_ENTRIES], reconstructed[:, :MOST_ENTRIES])),
+                                                        x[:, :most], reconstructed[:, :most])),
         Figure("responses", "What each latent does", "Each panel moves one latent from -2 to 2 standard "
                "deviations of its prior, or of the codes of a model without a prior. The latent of the largest KL "
                "comes first. Flat lines are a latent that does nothing.",
