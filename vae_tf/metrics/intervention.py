@@ -17,7 +17,7 @@ from vae_tf.metrics.samplers import Sampler, draw_alike_pairs, draw_fixed_factor
 BATCH = 64
 TRAIN, TEST = 10_000, 5_000
 BatchSize = Annotated[int, Whole(1, 10_000)]
-CHUNK = 1_000               # number of batches whose codes are in memory at a time
+CHUNK = 100                 # number of batches whose codes are looked at together: few, so that caches hold them
 
 
 @register(needs=("sampler",), range=(0, 1), unchanged_by=("sign", "relabelling"), nearly_unchanged_by=("permutation",),
@@ -46,7 +46,7 @@ def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count
     """
     sampler = _check(sampler)
     factor, pairs = draw_alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
-    features = np.concatenate([np.abs(np.diff(_encode(sampler, chunk), axis=2)).mean((1, 2))
+    features = np.concatenate([np.abs(np.subtract(*_encode(sampler, np.moveaxis(chunk, -1, 0)))).mean(1)
                                for chunk in _divide(pairs)])
     if len(np.unique(factor[:train])) < 2:
         raise InputError("factors: beta_vae_score expects at least two that vary and whose values recur; got one")

@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,9 @@ def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
 def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray) -> Any:
     """Fit scikit-learn's LogisticRegression of classes [C], three or more, to codes z [N, d] with labels [N] in 0..C-1.
 
-    It minimises the sum over examples of -log p(label) plus half the squared weights; the constants are free.
+    It minimises the sum over examples of -log p(label) plus half the squared weights; the constants are free. Nearly
+    all of the time goes into the Hessian. So that of an earlier step is taken again where it leads on quickly, and far
+    from the optimum its sums are of float32.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -128,21 +131,26 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
 
     W = np.zeros((len(classes), X.shape[1]))
     loss, p = evaluate(W)
+    promised, solve = np.inf, None
     for _ in range(NEWTON_STEPS):
-        gradient = (p - own).T @ X + penalty * W
-        H = np.zeros((W.size, W.size))
-        for start in range(0, len(X), ROWS):
-            _add_curvature(H, p[start:start + ROWS], X[start:start + ROWS])
-        H[np.diag_indices(len(H))] += np.tile(penalty, len(classes))
-        step = _solve(H, gradient.ravel(), 1e-12 * len(X)).reshape(W.shape)
-        promised, length = float((gradient * step).sum()), 1.0
-        nearly = promised < 1e-6 * (1 + loss)       # what is left after a step is about the square of what it promised
+        gradient = ((p - own).T @ X + penalty * W).ravel()
+        step = solve(gradient) if solve else gradient
+        is_new = solve is None or gradient @ step > promised / 10
+        if is_new:
+            H = _sum_curvature(p, X, np.float32 if promised > 1e-2 * (1 + loss) else np.float64)
+            H[np.diag_indices(len(H))] += np.tile(penalty, len(classes))
+            solve = _make_solver(H, 1e-12 * len(X))
+            step = solve(gradient)
+        promised, length = float(gradient @ step), 1.0
+        # What is left after a step is about the square of what it promised, and with an old Hessian a tenth of it.
+        nearly = promised < (1e-6 if is_new else 1e-12) * (1 + loss)
         while True:         # a full step, unless the objective falls by less than a part of what the slope promises
-            found, p_there = evaluate(W - length * step)
+            there = W - length * step.reshape(W.shape)
+            found, p_there = evaluate(there)
             if found <= loss - 1e-4 * length * promised or length < 1e-6:
                 break
             length /= 2
-        W, loss, p = W - length * step, found, p_there
+        W, loss, p = there, found, p_there
         if nearly:
             break
     learner = LogisticRegression()
@@ -151,20 +159,24 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
     return learner
 
 
-def _add_curvature(H: np.ndarray, p: np.ndarray, X: np.ndarray) -> None:
-    """Add what examples X [n, D] of probabilities p [n, C] contribute to the Hessian [C D, C D] of a logistic loss.
+def _sum_curvature(p: np.ndarray, X: np.ndarray, dtype: type[np.floating]) -> np.ndarray:
+    """Return the Hessian float64 [C D, C D] of a logistic loss, at examples X [N, D] of probabilities p [N, C].
 
-    It is sum_n (diag p_n - p_n p_n^T) (x) x_n x_n^T.
+    It is sum_n (diag p_n - p_n p_n^T) (x) x_n x_n^T, and the sums are of numbers of a dtype.
     """
-    each, size = np.arange(p.shape[1]), X.shape[1]
-    weighted = p[:, :, np.newaxis] * X[:, np.newaxis]
-    flat = weighted.reshape(len(X), -1)
-    H -= flat.T @ flat
-    H.reshape(len(each), size, len(each), size)[each, :, each] += weighted.transpose(1, 2, 0) @ X
+    (N, C), D, each = p.shape, X.shape[1], np.arange(p.shape[1])
+    H = np.zeros((C * D, C * D), dtype)
+    for rows in (slice(start, start + ROWS) for start in range(0, N, ROWS)):
+        x = X[rows].astype(dtype)
+        weighted = p[rows].astype(dtype)[:, :, np.newaxis] * x[:, np.newaxis]
+        flat = weighted.reshape(len(x), -1)
+        H -= flat.T @ flat
+        H.reshape(C, D, C, D)[each, :, each] += weighted.transpose(1, 2, 0) @ x
+    return H.astype(np.float64)
 
 
-def _solve(H: np.ndarray, gradient: np.ndarray, least: float) -> np.ndarray:
-    """Return about H^-1 gradient [n] for a symmetric H [n, n] that is positive semidefinite up to rounding.
+def _make_solver(H: np.ndarray, least: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from g [n] to about H^-1 g, for a symmetric H [n, n], positive semidefinite up to rounding.
 
     H is brought to a diagonal of ones, and a little is added to it, so that directions that H does not see are left
     alone: a shift of all constants, and latents that are copies of each other. More is added where rounding is larger,
@@ -175,5 +187,5 @@ def _solve(H: np.ndarray, gradient: np.ndarray, least: float) -> np.ndarray:
     for little in 10.0 ** np.arange(-10, 11, 2):
         with contextlib.suppress(scipy.linalg.LinAlgError):
             factor = scipy.linalg.cho_factor(H + little * np.eye(len(H)), overwrite_a=True, check_finite=False)
-            return unit * scipy.linalg.cho_solve(factor, unit * gradient, check_finite=False)
-    return unit**2 * gradient
+            return lambda g: unit * scipy.linalg.cho_solve(factor, unit * g, check_finite=False)
+    return lambda g: unit**2 * g
