@@ -1,5 +1,6 @@
 """A SavedModel as functions of NumPy arrays, which raise a one-line error for inputs that do not fit."""
 
+import functools
 import pathlib
 import re
 from collections.abc import Callable, Mapping
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import arguments
+from vae_tf import arguments, graphs
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError, make_printable
 from vae_tf.export import operations
@@ -138,6 +139,11 @@ class Exported:
     def decoder(self) -> Callable[[Tensor], dict[str, Tensor]]:
         """`decode` as a function of tensors, of any number of rows, which gradients and `jacobians` go through."""
         return self._find_function("decode")
+
+    @functools.cached_property
+    def inlined_decoder(self) -> Callable[[Tensor], dict[str, Tensor]]:
+        """`decoder` as a function whose operations become those of the graph that calls it, see `graphs.inline`."""
+        return graphs.inline(self._find_function("decode"), z=self._specs["z"])
 
     def reconstruct(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
         """Return the mean [B, ...] decoded from the posterior mean."""

@@ -50,7 +50,7 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
     """Make a program (z [B, d], x [B, n]) -> natural parameter [B, n], its Jacobian, Hessian of log p(x|z) [B, d, d].
 
     Args:
-        decoder: a function of z, as `vae_tf.jacobians` takes it.
+        decoder: a function of z, as `vae_tf.jacobians` takes it; that of an export is `export.Exported.inlined_decoder`.
         noise_variance: s^2 of a Gaussian likelihood, None for a Bernoulli.
         d: latents.
 
@@ -60,22 +60,21 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
     def flat(z: tf.Tensor) -> tf.Tensor:
         return tf.reshape(jacobians.take_output(decoder(z), "natural"), [tf.shape(z)[0], -1])
 
+    def differentiate(y: tf.Tensor, by: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        return tf.gradients(y, by, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)[0]
+
     def program(z: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        # The tangents, d of them per example, are rows of one batch: were they vectorised instead, a loaded decoder
-        # would compute gradients of its weights, too.
-        many, directions = tf.repeat(z, d, axis=0), tf.tile(tf.eye(d), [tf.shape(z)[0], 1])
-        with tf.autodiff.ForwardAccumulator(many, directions) as tangents:
-            with tf.GradientTape() as tape:
-                tape.watch(many)
-                output, data = flat(many), tf.repeat(x, d, axis=0)
-                total = tf.reduce_sum(data * output - tf.math.softplus(output) if noise_variance is None
-                                      else -tf.square(data - output) / (2 * noise_variance))
-            gradient = tape.gradient(total, many)
-            jacobians.check_differentiable(gradient)
-        columns, H = (tangents.jvp(each, unconnected_gradients=tf.UnconnectedGradients.ZERO)
-                      for each in (output, gradient))
-        J = tf.transpose(tf.reshape(columns, [-1, d, tf.shape(x)[1]]), [0, 2, 1])
-        return output[::d], J, tf.reshape(H, [-1, d, d])
+        output = flat(z)
+        u = tf.zeros_like(output)
+        residual = x - tf.sigmoid(output) if noise_variance is None else (x - output) / noise_variance
+        pulled, gradient = differentiate(output, z, u), differentiate(output, z, residual)
+        jacobians.check_differentiable(gradient)
+        # J^T u is linear in u: the gradient of its entry j by u is the column j of J. That of the gradient of
+        # log p(x|z), which is J^T residual, by z is the column j of the Hessian.
+        directions = tf.eye(d)[:, tf.newaxis] * tf.ones_like(z)                             # [d, B, d]
+        J, H = tf.vectorized_map(
+            lambda each: (differentiate(pulled, u, each), differentiate(gradient, z, each)), directions)
+        return output, tf.transpose(J, [1, 2, 0]), tf.transpose(H, [1, 2, 0])
 
     with jacobians.refuse_missing_gradients():
         return graphs.trace(program, [decoder]).get_concrete_function(tf.TensorSpec((None, d)),

@@ -10,7 +10,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
 from vae_tf.theory.checks import check_positive_definite
 
-BATCH = 16              # examples whose curvature is computed at a time; the decoder sees d times as many rows
+BATCH = 16              # examples whose curvature is computed at a time; derivatives have d times as many rows
 
 
 class Expansion(NamedTuple):
@@ -47,7 +47,7 @@ def expand(context: Any, progress: Callable[[int, int], None]) -> Expansion:
     variance = read_noise_variance(context.model.card)
     x, posterior = encode(context.model, context.dataset, context.indices)
     mean = posterior["mean"]
-    program = derivatives.compile_curvatures(context.model.decoder, variance, mean.shape[1])
+    program = derivatives.compile_curvatures(context.model.inlined_decoder, variance, mean.shape[1])
     found = []
     for start in range(0, len(mean), BATCH):
         rows = slice(start, start + BATCH)
