@@ -173,8 +173,8 @@ def pretend(seeds):
     """What an evaluation asks of an exported model, without one: its posterior has a full covariance."""
     factor = np.array([[0.5, 0.0, 0.0], [0.9, 0.1, 0.0], [-0.4, 0.3, 0.2]])
     return types.SimpleNamespace(
-        card={}, u_at=lambda *_: None, encode=lambda x, u: {"mean": x, "scale_tril": np.tile(factor, (len(x), 1, 1))},
-        objective=lambda x, seed, u: (seeds.append(seed), {"loss": x[:, 0]})[1])
+        card={}, u_at=lambda *_: None, encode_with_terms=lambda x, seed, u: (
+            seeds.append(seed), ({"mean": x, "scale_tril": np.tile(factor, (len(x), 1, 1))}, {"loss": x[:, 0]}))[1])
 
 
 def test_standard_deviations_of_a_full_covariance_are_those_of_its_marginals():

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -114,6 +115,32 @@ def test_reloaded_equals_the_model(exported, wanted, index):
     for name, term in model.objective(models.scale_to_unit_range(tf.constant(x)), u, noise=noise).items():
         relative = 0.02 if CASES[index][4].get("dtype") else 1e-4
         np.testing.assert_allclose(terms[name], term, rtol=relative, atol=1e-3, err_msg=name)
+    posterior, beside = loaded.encode_with_terms(x, 5, u)
+    assert_close(posterior, loaded.encode(x, u), tolerance(CASES[index]))
+    assert_close(beside, terms, tolerance(CASES[index]))
+    assert "encode" not in vars(model)          # that the export gave it for a while
+
+
+def test_the_objective_encodes_once(exported):
+    model, _, path, _ = exported(find("ivae", "conv_locatello"))
+    graph = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes()).meta_graphs[0].graph_def
+    convolutions = [sum(node.op == "Conv2D" for node in function.node_def) for function in graph.library.function
+                    if "_objective_" in function.signature.name]
+    assert max(convolutions) == sum(isinstance(layer, keras.layers.Conv2D) for layer in model.encoder.layers) > 1
+
+
+def test_an_export_of_terms_alone_is_encoded_beside_them(exported, monkeypatch):
+    """Earlier versions exported no more."""
+    _, data, path, _ = exported(find("vae", "mlp_synthetic"))
+    loaded, x = export.load(path), data.images_at(np.arange(3))
+    posterior, terms = loaded.encode_with_terms(x)
+    function = loaded._find_function("objective")
+    monkeypatch.setattr(loaded, "_find_function", lambda name: lambda **inputs: {
+        key: value for key, value in function(**inputs).items() if not key.startswith("posterior/")})
+    again = loaded.encode_with_terms(x)
+    assert {*terms} == {"loss", "reconstruction", "kl"}
+    for found, expected in zip(again, (posterior, terms), strict=True):
+        assert_close(found, expected, {"rtol": 1e-5})
 
 
 @pytest.mark.parametrize("index", EVERY_KIND, ids=[IDS[index] for index in EVERY_KIND])

@@ -50,8 +50,9 @@ def test_newton_steps_reach_the_optimum_of_scikit_learn(unit, monkeypatch):
     expected = LogisticRegression(C=unit**2, solver="newton-cholesky", max_iter=1_000, tol=1e-10).fit(z, v)
     np.testing.assert_array_equal(learner.classes_, expected.classes_)
     # The last of Newton's steps promises less than 1e-6 of the objective, and the next one, as steps converge
-    # quadratically, less than 1e-9; with an old Hessian it is 1e-12 and a tenth of that. What a step promises is a sum over examples, of the variance under p of the change
-    # in the scores; that bounds the square of the change in a probability. The objective is below N log C.
+    # quadratically, less than 1e-9; with an old Hessian it is 1e-12 and a tenth of that. What a step promises is a sum
+    # over examples, of the variance under p of the change in the scores; that bounds the square of the change in a
+    # probability. The objective is below N log C.
     left = np.sqrt(1e-9 * len(v) * np.log(14))
     np.testing.assert_allclose(learner.predict_proba(twice), expected.predict_proba(z), rtol=0, atol=left)
 

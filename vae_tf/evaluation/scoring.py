@@ -148,11 +148,11 @@ def count_examples(names: Sequence[str], examples: int) -> int:
 
 def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[Codes, dict[str, np.ndarray]]:
     """Return the Codes of some examples, and the terms of their objective [N] by name."""
-    encoded, terms = [], []
+    batches = []
     for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
         x, u = dataset.images_at(i), model.u_at(dataset, i)
-        encoded.append(model.encode(x, u=u))
-        terms.append(model.objective(x, seed=seed * 1_000 + batch, u=u))
+        batches.append(model.encode_with_terms(x, seed * 1_000 + batch, u))
+    encoded, terms = zip(*batches, strict=True)
     posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
     full = posterior.pop("scale_tril", None)
     if full is not None:

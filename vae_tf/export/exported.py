@@ -15,6 +15,7 @@ from vae_tf.errors import InputError, make_printable
 from vae_tf.export import operations
 from vae_tf.export.card import CARD, read_card, scale_as_trained
 from vae_tf.export.checksums import check_files
+from vae_tf.export.functions import POSTERIOR
 from vae_tf.export.hub import find_newest
 from vae_tf.export.versions import is_pattern
 from vae_tf.typing import Array, ArrayLike, Floats, Integers, Tensor
@@ -168,6 +169,17 @@ class Exported:
 
     def objective(self, x: ArrayLike, seed: int = 0, u: ArrayLike | None = None) -> Outputs:
         """Return the terms of the training objective per example [B], in nats, for one z per example."""
+        found = self._call_objective(x, seed, u)
+        return {name: value for name, value in found.items() if not name.startswith(POSTERIOR)}
+
+    def encode_with_terms(self, x: ArrayLike, seed: int = 0, u: ArrayLike | None = None) -> tuple[Outputs, Outputs]:
+        """Return what `encode` and `objective` do, of which the encoder is run once alone."""
+        found = self._call_objective(x, seed, u)
+        terms = {name: value for name, value in found.items() if not name.startswith(POSTERIOR)}
+        posterior = {name.removeprefix(POSTERIOR): value for name, value in found.items() if name not in terms}
+        return posterior or self.encode(x, u), terms        # earlier versions exported the terms alone
+
+    def _call_objective(self, x: ArrayLike, seed: int, u: ArrayLike | None) -> Outputs:
         inputs = {"x": x, "seed": seed, **self._name_u(u)}
         return _run("objective", self._find_function("objective"),
                     {key: _convert(key, value, self._specs[key]) for key, value in inputs.items()})

@@ -3,6 +3,8 @@
 Inputs are what a client has, uint8 images or float32 vectors; preprocessing is inside.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -19,6 +21,8 @@ tfd = tfp.distributions
 
 # Tolerance for factors outside of their range, for float32 rounding: a share of the range's largest number.
 ROUNDING = 1e-6
+
+POSTERIOR = "posterior/"      # what the names of what `objective` returns of q(z|x) begin with
 
 Outputs = dict[str, Tensor]
 
@@ -72,21 +76,10 @@ class _Inputs:
 
 
 def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
-    # Uses loc and scale: mean() and stddev() broadcast, which other runtimes cannot convert.
     gives_prior = describe_prior(model) == NORMAL
 
     def compute_posterior(x: Tensor, u: Tensor | None = None) -> Outputs:
-        posterior: Any = model.posterior(x, u)
-        prior: Any = model.prior(u)
-        outputs = {"mean": posterior.loc}
-        if isinstance(posterior, tfd.MultivariateNormalTriL):
-            outputs["scale_tril"] = posterior.scale_tril
-        elif prior is not None:
-            outputs["stddev"] = posterior.scale.diag_part()
-        if gives_prior:     # with a row for each example, also if there is one prior for all
-            zeros = tf.zeros_like(posterior.loc)
-            outputs.update(prior_mean=prior.loc + zeros, prior_stddev=prior.scale.diag_part() + zeros)
-        return outputs
+        return _compute_posterior(model, gives_prior, x, u)
 
     # Traced once for all signatures that encode.
     posterior_of = graphs.trace(compute_posterior, [model], input_signature=[inputs.floats, *inputs.with_u])
@@ -109,6 +102,22 @@ def _define_encoding(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> d
     if model.u_size and dataset.u_range is not None:
         defined["encode_factors"] = graphs.trace(encode_factors, [model], input_signature=[inputs.x, inputs.factors])
     return defined
+
+
+def _compute_posterior(model: Autoencoder, gives_prior: bool, x: Tensor, u: Tensor | None = None) -> Outputs:
+    """Return what q(z|x), and if asked for the prior, consist of, by name."""
+    # Uses loc and scale: mean() and stddev() broadcast, which other runtimes cannot convert.
+    posterior: Any = model.posterior(x, u)
+    prior: Any = model.prior(u)
+    outputs = {"mean": posterior.loc}
+    if isinstance(posterior, tfd.MultivariateNormalTriL):
+        outputs["scale_tril"] = posterior.scale_tril
+    elif prior is not None:
+        outputs["stddev"] = posterior.scale.diag_part()
+    if gives_prior:     # with a row for each example, also if there is one prior for all
+        zeros = tf.zeros_like(posterior.loc)
+        outputs.update(prior_mean=prior.loc + zeros, prior_stddev=prior.scale.diag_part() + zeros)
+    return outputs
 
 
 def _scale_factors(dataset: Dataset, factors: Tensor) -> Tensor:
@@ -176,8 +185,33 @@ def _define_traversal(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> 
 
 
 def _define_objective(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> dict[str, Any]:
+    gives_prior = describe_prior(model) == NORMAL
+
     def objective(x: Tensor, seed: Tensor, u: Tensor | None = None) -> Outputs:
         noise = distributions.draw_noise(tf.stack([seed, 0]), tf.shape(x)[0], model.noise_size)
-        return model.objective(*inputs.prepare(x, u), noise=noise)
+        prepared = inputs.prepare(x, u)
+        with _encode_once(model):
+            posterior = _compute_posterior(model, gives_prior, *prepared)
+            terms = model.objective(*prepared, noise=noise)
+        return {**terms, **{POSTERIOR + name: value for name, value in posterior.items()}}
 
     return {"objective": graphs.trace(objective, [model], input_signature=[inputs.x, inputs.seed, *inputs.with_u])}
+
+
+@contextlib.contextmanager
+def _encode_once(model: Autoencoder) -> Iterator[None]:
+    """While entered, let a model encode the same tensors once alone, whoever asks for their heads."""
+    known: dict[tuple[int, int, bool], tuple[list[Tensor], Any]] = {}
+    attributes: Any = vars(model)       # set past Keras, which would track them
+
+    def encode(x: Tensor, u: Tensor | None = None, training: bool = False) -> list[Tensor]:
+        key = (id(x), id(u), training)
+        if key not in known:
+            known[key] = type(model).encode(model, x, u, training), (x, u)      # which keeps these, and so their ids
+        return known[key][0]
+
+    attributes["encode"] = encode
+    try:
+        yield
+    finally:
+        del attributes["encode"]

@@ -50,7 +50,7 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
     """Make a program (z [B, d], x [B, n]) -> natural parameter [B, n], its Jacobian, Hessian of log p(x|z) [B, d, d].
 
     Args:
-        decoder: a function of z, as `vae_tf.jacobians` takes it; that of an export is `export.Exported.inlined_decoder`.
+        decoder: a function of z, as `vae_tf.jacobians` takes it; of an export, `export.Exported.inlined_decoder`.
         noise_variance: s^2 of a Gaussian likelihood, None for a Bernoulli.
         d: latents.
 
