@@ -13,6 +13,7 @@ from vae_tf.typing import Floats, Integers
 ROUNDS, RATE, DEPTH = 100, 0.1, 3       # scikit-learn's defaults, which disentanglement_lib takes
 BINS = 255                              # of a latent
 BLOCK, LONG = 15, 32                    # bins in a block, and the shortest long row, see `_accumulate`
+WIDEST = 80                             # of differences of scores whose exponential is a float32
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
 
 
@@ -66,7 +67,7 @@ class BoostedTrees:
         rate = RATE * (len(self._start) - 1) / len(self._start) if several else RATE
         random = np.random.default_rng(seed)
         for _ in range(ROUNDS):
-            residuals = targets - _find_shares(scores)
+            residuals = np.subtract(targets, shares := _find_shares(scores), out=shares)
             grown, leaves = _grow(binned, members, counts, residuals, rate, random.permutation(latents), gain)
             scores += grown.steps.take(leaves)
             self._rounds.append(grown)
@@ -116,8 +117,12 @@ def _find_shares(scores: Floats) -> Floats:
     """Return the probabilities [N, S] of scores: of each class, or of the second of two if there is one score."""
     if scores.shape[1] == 1:
         return 1 / (1 + np.exp(-scores))
-    shares = np.exp(scores - scores.max(1, keepdims=True))
-    return shares / shares.sum(1, keepdims=True)
+    low, high = scores.min(), scores.max()
+    # No exponential may be infinite, nor all of a row 0. The largest of each row takes longer to find than that of all.
+    shares = scores - (high if high - low < WIDEST else scores.max(1, keepdims=True))
+    np.exp(shares, out=shares)
+    shares /= (shares @ np.ones(shares.shape[1], np.float32))[:, np.newaxis]
+    return shares
 
 
 def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, residuals: Floats, rate: float,
@@ -191,9 +196,9 @@ def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Int
     gains *= splits
     best = gains.max(1)
     latents = order[best[order].argmax(0)]
-    found = np.take_along_axis(gains, latents[np.newaxis, np.newaxis], 0)[0]
-    largest = found.max(0) * number[0, 0]
-    thresholds = np.where(largest > 0, found.argmax(0), BINS - 1).astype(np.uint8)
+    found = gains.reshape(*gains.shape[:2], -1)[latents.ravel(), :, np.arange(latents.size)]        # [nodes S, BINS]
+    largest = found.max(1).reshape(latents.shape) * number[0, 0]
+    thresholds = np.where(largest > 0, found.argmax(1).reshape(latents.shape), BINS - 1).astype(np.uint8)
     return latents, thresholds, largest
 
 
