@@ -152,8 +152,10 @@ def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, r
         nodes = _descend(binned, nodes, latents, thresholds)
     # The step of a leaf is one of Newton's: the sum of the residuals r over that of abs(r) (1 - abs(r)).
     leaves, sizes = _number_leaves(nodes), abs(residuals)
-    up, down = (np.bincount(leaves.ravel(), values.ravel(), 2**DEPTH * len(nodes)).reshape(len(nodes), -1)
-                for values in (residuals, sizes * (1 - sizes)))
+    first = sums.reshape(*sums.shape[:2], -1)[latents.ravel(), thresholds.ravel(), np.arange(latents.size)]
+    first = first.reshape(latents.shape)
+    up = np.stack([first, sums[0, -1] - first], 1).reshape(-1, len(nodes)).T
+    down = np.bincount(leaves.ravel(), (sizes * (1 - sizes)).ravel(), 2**DEPTH * len(nodes)).reshape(len(nodes), -1)
     steps = rate * np.divide(up, down, out=np.zeros(up.shape), where=down > SMALLEST)
     return Round(levels, steps.astype(np.float32)), leaves
 

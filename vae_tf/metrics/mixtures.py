@@ -8,7 +8,7 @@ import scipy
 
 CHUNK = 100_000             # number of densities in memory at a time, few enough to stay in the cache
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
-MANY = 100                  # number of components from which on densities may be computed in float32
+MANY = 1_000                # number of components from which on densities may be computed in float32
 SAFE_REACH = 1e3            # the largest reach of z, in units of the narrowest component, for float32
 GRID = 6                    # points of the grid on which a density is computed, per least standard deviation
 FEWEST = 10                 # the least number of points of a grid
