@@ -1,10 +1,13 @@
 """Compute every metric with its chance level and interval, for Codes (in parallel) and for exported models."""
 
+import concurrent.futures
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import math
 import pathlib
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -148,10 +151,16 @@ def count_examples(names: Sequence[str], examples: int) -> int:
 
 def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[Codes, dict[str, np.ndarray]]:
     """Return the Codes of some examples, and the terms of their objective [N] by name."""
-    batches = []
-    for batch, i in enumerate(np.array_split(indices, math.ceil(len(indices) / BATCH))):
-        x, u = dataset.images_at(i), model.u_at(dataset, i)
-        batches.append(model.encode_with_terms(x, seed * 1_000 + batch, u))
+    reading = threading.Lock()
+
+    def encode(batch: int, rows: np.ndarray) -> tuple[dict, dict]:
+        with reading:
+            x, u = dataset.images_at(rows), model.u_at(dataset, rows)
+        return model.encode_with_terms(x, seed * 1_000 + batch, u)
+
+    # While TensorFlow ends one batch with fewer threads than there are, it begins the next.
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        batches = list(pool.map(encode, itertools.count(), np.array_split(indices, math.ceil(len(indices) / BATCH))))
     encoded, terms = zip(*batches, strict=True)
     posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
     full = posterior.pop("scale_tril", None)

@@ -98,7 +98,7 @@ def plot_latents(images: Sequence[np.ndarray], labels: Sequence[str], place: flo
 def draw_frames(moved: np.ndarray, places: ArrayLike, labels: Sequence[str], title: str, dpi: int) -> list[bytes]:
     """Return the PNG of each place; `make_animations` has the arguments, and dpi are dots per inch."""
     with use_theme():
-        return [as_png(plot_latents(list(np.nan_to_num(moved[:, t])), labels, place, title), dpi, facecolor="white")
+        return [as_png(plot_latents(list(np.nan_to_num(moved[:, t])), labels, place, title), dpi)
                 for t, place in enumerate(np.asarray(places))]
 
 

@@ -33,7 +33,7 @@ def draw_polarised(path: pathlib.Path, title: str, codes: Codes, passive_kl: flo
     """Draw the figure of `plot_polarised` to a PNG at `path`."""
     with use_theme():
         figure = plot_polarised(title, codes, passive_kl, bins)
-        files.write_bytes(path, as_png(figure, facecolor="white"))
+        files.write_bytes(path, as_png(figure))
 
 
 def plot_polarised(title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL, bins: int = 50,

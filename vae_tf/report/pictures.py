@@ -44,7 +44,7 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
         title += "; channel 1 of 2" if channels == 2 else f"; channels 1 to 3 of {channels}"
     with use_theme():
         figure = plot_images([x, reconstructed, *moved], rows, title)
-        files.write_bytes(path, as_png(figure, dpi=110, facecolor="white", bbox_inches="tight"))
+        files.write_bytes(path, as_png(figure, dpi=110, tight=True))
 
 
 def make_title(card: dict[str, Any]) -> str:

@@ -49,10 +49,15 @@ def shorten(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest - 1 - end]}…{text[len(text) - end:]}"
 
 
-def as_png(figure: Any, dpi: int = 100, **options: Any) -> bytes:
-    """Return a Matplotlib figure as the bytes of a PNG."""
+def as_png(figure: Any, dpi: int = 100, tight: bool = False) -> bytes:
+    """Return a Matplotlib figure on white as the bytes of a PNG; a tight one ends where what is drawn ends."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=dpi, **options)
+    figure.set(dpi=dpi, facecolor="white")
+    if tight:
+        figure.savefig(buffer, format="png", facecolor="white", bbox_inches="tight")
+    else:
+        FigureCanvasAgg(figure).print_png(buffer)       # `savefig` would draw everything twice
     return buffer.getvalue()
 
 
