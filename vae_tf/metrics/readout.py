@@ -15,9 +15,7 @@ from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
-# Numbers of weights of a logistic regression: up to the first, scikit-learn's own Newton steps are the fastest, and
-# beyond the second L-BFGS is.
-FEW_WEIGHTS, MANY_WEIGHTS = 200, 600
+FEW_WEIGHTS = 600       # of a logistic regression, up to which Newton's steps take less time than L-BFGS
 NEWTON_STEPS = 100
 ROWS = 2048             # examples whose part of the Hessian is computed at a time, which bounds its memory
 
@@ -91,17 +89,17 @@ def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
     """Fit a logistic regression of classes v [N] on codes z [N, d]; returns scikit-learn's, at its default penalty.
 
     Newton's steps reach the optimum soonest, unless weights are many: each step solves equations of all weights of all
-    classes. scikit-learn sums the Hessian for each pair of classes, which is slow where these are many.
+    classes. Those of scikit-learn sum the Hessian for each pair of classes, which is slow where there are several.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
     classes, labels = np.unique(v, return_inverse=True)
-    weights = (z.shape[1] + 1) * len(classes)
-    if FEW_WEIGHTS < weights <= MANY_WEIGHTS and len(classes) > 2:
+    has_few = (z.shape[1] + 1) * len(classes) <= FEW_WEIGHTS
+    if has_few and len(classes) > 2:
         return _fit_in_newton_steps(z, classes, labels)
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        solver = "newton-cholesky" if weights <= FEW_WEIGHTS else "lbfgs"
+        solver = "newton-cholesky" if has_few else "lbfgs"
         return LogisticRegression(solver=solver, max_iter=1_000).fit(z, v)
 
 
