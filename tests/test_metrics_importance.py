@@ -77,6 +77,20 @@ def test_binned_trees_have_sklearns_importances_but_for_ties(classes):
     assert (abs(ours.mean(0) - sklearns.mean(0)) < 4 * error + 0.002).all()
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_trees_learn_classes_of_three_examples(seed):
+    """Of 8,000 examples, three of one class lie apart; three of another lie anywhere."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(8000, 5))
+    v = (z[:, 0] > 0).astype(int)
+    rare = rng.permutation(8000)[:6]
+    v[rare] = 2 + np.arange(6) // 3
+    z[rare[:3], 1] += 8
+    trees = BoostedTrees(z, v)
+    assert trees.score(z, v) == 1
+    assert trees.importance[0] > 0.98       # without LONGEST it is 0.94 and 0.69
+
+
 def test_trees_without_a_split_have_no_importance():
     trees = BoostedTrees(np.zeros((10, 2)), np.arange(10) % 2)
     np.testing.assert_array_equal(trees.importance, 0)

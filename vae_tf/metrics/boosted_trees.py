@@ -15,6 +15,7 @@ BINS = 255                              # of a latent
 BLOCK, LONG = 15, 32                    # bins in a block, and the shortest long row, see `_accumulate`
 WIDEST = 80                             # of differences of scores whose exponential is a float32
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
+LONGEST = 10                            # step of a leaf; where a tree has longer ones, rounding has made them
 
 
 class Round(NamedTuple):
@@ -157,7 +158,7 @@ def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, r
     up = np.stack([first, sums[0, -1] - first], 1).reshape(-1, len(nodes)).T
     down = np.bincount(leaves.ravel(), (sizes * (1 - sizes)).ravel(), 2**DEPTH * len(nodes)).reshape(len(nodes), -1)
     steps = rate * np.divide(up, down, out=np.zeros(up.shape), where=down > SMALLEST)
-    return Round(levels, steps.astype(np.float32)), leaves
+    return Round(levels, steps.clip(-LONGEST, LONGEST).astype(np.float32)), leaves
 
 
 def _number_leaves(nodes: Integers) -> Integers:

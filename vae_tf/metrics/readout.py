@@ -15,9 +15,10 @@ from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
-FEW_WEIGHTS = 600       # of a logistic regression, up to which Newton's steps take less time than L-BFGS
+FEW_WEIGHTS = 600       # of a logistic regression, up to which Newton's steps take little time and reach the optimum
 NEWTON_STEPS = 100
 ROWS = 2048             # examples whose part of the Hessian is computed at a time, which bounds its memory
+LITTLE = 1e-4           # that may be added to a Hessian of float32, whose diagonal is 1, so that it can be solved
 
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
@@ -98,7 +99,9 @@ def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
     has_few = (z.shape[1] + 1) * len(classes) <= FEW_WEIGHTS
     if has_few and len(classes) > 2:
         return _fit_in_newton_steps(z, classes, labels)
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+    with warnings.catch_warnings():
+        for each in (ConvergenceWarning, scipy.linalg.LinAlgWarning):       # after the latter it goes on by L-BFGS
+            warnings.simplefilter("ignore", each)
         solver = "newton-cholesky" if has_few else "lbfgs"
         return LogisticRegression(solver=solver, max_iter=1_000).fit(z, v)
 
@@ -108,13 +111,14 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
 
     It minimises the sum over examples of -log p(label) plus half the squared weights; the constants are free. Nearly
     all of the time goes into the Hessian. So that of an earlier step is taken again where it leads on quickly, and far
-    from the optimum its sums are of float32.
+    from the optimum its sums are of float32, unless their rounding hides directions.
     """
     from sklearn.linear_model import LogisticRegression
 
-    rms = np.sqrt((z**2).mean(0))
-    scale = np.append(np.where(rms > 0, rms, 1), 1)         # of the columns, which rounding should treat alike
-    X = np.hstack([z, np.ones((len(z), 1))]) / scale
+    center, spread = z.mean(0), z.std(0)
+    # Rounding should treat all columns alike. The spread of those that are constant is itself only rounding.
+    scale = np.append(np.where(spread > 1e-14 * np.abs(center), spread, 1), 1)
+    X = np.hstack([z - center, np.ones((len(z), 1))]) / scale
     penalty = np.append(scale[:-1] ** -2.0, 0)
     own = np.eye(len(classes))[labels]
 
@@ -127,21 +131,29 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
         loss = np.log(total).sum() - scores[np.arange(len(X)), labels].sum() + (penalty * W**2).sum() / 2
         return float(loss), p / total[:, np.newaxis]
 
+    def prepare(is_rough: bool) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
+        """Return what `_make_solver` does of the Hessian."""
+        H = _sum_curvature(p, X, np.float32 if is_rough else np.float64)
+        H[np.diag_indices(len(H))] += np.tile(penalty, len(classes))
+        return _make_solver(H, 1e-12 * len(X))
+
     W = np.zeros((len(classes), X.shape[1]))
     loss, p = evaluate(W)
-    promised, solve = np.inf, None
+    promised, solve, is_rough = np.inf, None, True
     for _ in range(NEWTON_STEPS):
         gradient = ((p - own).T @ X + penalty * W).ravel()
         step = solve(gradient) if solve else gradient
         is_new = solve is None or gradient @ step > promised / 10
         if is_new:
-            H = _sum_curvature(p, X, np.float32 if promised > 1e-2 * (1 + loss) else np.float64)
-            H[np.diag_indices(len(H))] += np.tile(penalty, len(classes))
-            solve = _make_solver(H, 1e-12 * len(X))
+            is_rough &= promised > 1e-2 * (1 + loss)
+            solve, little = prepare(is_rough)
+            if is_rough and little > LITTLE:
+                is_rough = False
+                solve, _ = prepare(is_rough)
             step = solve(gradient)
         promised, length = float(gradient @ step), 1.0
         # What is left after a step is about the square of what it promised, and with an old Hessian a tenth of it.
-        nearly = promised < (1e-6 if is_new else 1e-12) * (1 + loss)
+        nearly = not is_rough and promised < (1e-6 if is_new else 1e-12) * (1 + loss)
         while True:         # a full step, unless the objective falls by less than a part of what the slope promises
             there = W - length * step.reshape(W.shape)
             found, p_there = evaluate(there)
@@ -153,7 +165,8 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
             break
     learner = LogisticRegression()
     learner.classes_, learner.n_features_in_ = classes, z.shape[1]
-    learner.coef_, learner.intercept_ = (W / scale)[:, :-1], W[:, -1]
+    learner.coef_ = W[:, :-1] / scale[:-1]
+    learner.intercept_ = W[:, -1] - learner.coef_ @ center
     return learner
 
 
@@ -173,17 +186,20 @@ def _sum_curvature(p: np.ndarray, X: np.ndarray, dtype: type[np.floating]) -> np
     return H.astype(np.float64)
 
 
-def _make_solver(H: np.ndarray, least: float) -> Callable[[np.ndarray], np.ndarray]:
+def _make_solver(H: np.ndarray, least: float) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
     """Return a function from g [n] to about H^-1 g, for a symmetric H [n, n], positive semidefinite up to rounding.
 
-    H is brought to a diagonal of ones, and a little is added to it, so that directions that H does not see are left
-    alone: a shift of all constants, and latents that are copies of each other. More is added where rounding is larger,
-    as it is where all examples are known for certain. Entries of the diagonal below `least` count as `least`.
+    H is brought to a diagonal of ones, and a little, which is returned as well, is added to it, so that directions that
+    H does not see are left alone: a shift of all constants, and latents that are copies of each other. More is added
+    where rounding is larger, as it is where all examples are known for certain. Entries of the diagonal below `least`
+    count as `least`.
     """
     unit = 1 / np.sqrt(np.maximum(H.diagonal(), least))
     H = H * unit * unit[:, np.newaxis]
     for little in 10.0 ** np.arange(-10, 11, 2):
         with contextlib.suppress(scipy.linalg.LinAlgError):
             factor = scipy.linalg.cho_factor(H + little * np.eye(len(H)), overwrite_a=True, check_finite=False)
-            return lambda g: unit * scipy.linalg.cho_solve(factor, unit * g, check_finite=False)
-    return lambda g: unit**2 * g
+            break
+    else:
+        return (lambda g: unit**2 * g), np.inf
+    return (lambda g: unit * scipy.linalg.cho_solve(factor, unit * g, check_finite=False)), float(little)
