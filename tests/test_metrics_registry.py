@@ -148,6 +148,12 @@ def test_bad_declarations_name_themselves(registered, options, message):
         metrics.register(**{"needs": ("codes",), "meaning": "a toy", "name": "toy", **options})(lambda codes: None)
 
 
+def test_a_metric_may_be_declared_with_lists(registered):
+    metrics.register(needs=["codes"], meaning="a toy", name="toy", range=[0, 1])(
+        lambda codes: metrics.Result("toy", 0.5, {}, "a toy"))
+    assert evaluation.score(codes_and_factors(), ["toy"]).results["toy"].score == 0.5
+
+
 def test_a_metric_that_returns_no_result_is_named(registered):
     metrics.register(needs=("codes",), meaning="a toy", name="toy")(lambda codes: 0.5)
     scored = evaluation.score(codes_and_factors(), ["toy"])

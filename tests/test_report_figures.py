@@ -1,10 +1,14 @@
 """Figures show the arrays that they were given."""
 
+import io
+
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
 from vae_tf import report
-from vae_tf.report.theme import shorten
+from vae_tf.report.theme import as_png, shorten
 
 pytestmark = pytest.mark.usefixtures("theme")
 
@@ -21,6 +25,13 @@ def texts_of(axis):
 
 def labels_of(ticks):
     return [tick.get_text() for tick in ticks]
+
+
+@pytest.mark.parametrize("tight", [False, True])
+def test_pictures_have_the_dots_per_inch_asked_for(tight):
+    image = Image.open(io.BytesIO(as_png(Figure((4, 3)), 110, tight)))
+    assert image.info["dpi"] == pytest.approx((110, 110), abs=0.01)         # a PNG has whole dots per metre
+    assert tight or image.size == (440, 330)
 
 
 def test_curves_have_a_panel_per_term_and_leave_out_what_is_missing():

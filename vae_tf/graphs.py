@@ -1,6 +1,7 @@
 """How a function of models becomes a graph."""
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,6 +31,7 @@ def inline(function: Any, **specs: tf.TensorSpec) -> Callable[..., Any]:
 
     Such a function takes less time to differentiate twice: what is called as a whole is differentiated as a whole, with
     gradients of its weights. It can be called in graphs alone, and `tf.gradients` differentiates it, not a tape.
+    A function with gradients of its own is returned as it is, because these belong to its own graph.
 
     Args:
         function: a restored function, whose outputs are a dict.
@@ -38,6 +40,9 @@ def inline(function: Any, **specs: tf.TensorSpec) -> Callable[..., Any]:
     called = function.get_concrete_function(**specs)
     frozen = convert_variables_to_constants_v2(called, lower_control_flow=False)
     definition, names = frozen.graph.as_graph_def(), [output.name for output in frozen.outputs]
+    nodes = itertools.chain(definition.node, *(each.node_def for each in definition.library.function))
+    if any("_gradient_op_type" in node.attr for node in nodes):
+        return function
 
     def put_operations(*tensors: tf.Tensor) -> Any:
         inputs = {each.name: tensor for each, tensor in zip(frozen.inputs, tensors, strict=True)}

@@ -25,11 +25,11 @@ def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, prog
     What `kept` has is not computed again. A metric of which a worker process dies twice has an InputError for a result.
     """
     declared = [metrics.METRICS[name] for name in names]
-    draws = {metric: list_draws(metric, len(codes.mean), asked.quick) for metric in declared}
+    draws = {metric.name: list_draws(metric, len(codes.mean), asked.quick) for metric in declared}
     # All metrics of one draw, then those of the next: processes that compute the same metric need the same, such as
     # memory's speed, at the same time.
-    work = [(metric, draw) for metric in declared for draw in draws[metric]]
-    work.sort(key=lambda task: (-metrics.COSTS.index(task[0].cost), draws[task[0]].index(task[1])))
+    work = [(metric, draw) for metric in declared for draw in draws[metric.name]]
+    work.sort(key=lambda task: (-metrics.COSTS.index(task[0].cost), draws[task[0].name].index(task[1])))
     outcomes: dict[str, dict[Draw, Outcome]] = {name: {} for name in names}
     left: dict[tuple, list[metrics.Metric]] = {}
     for metric, draw in work:

@@ -17,6 +17,7 @@ from vae_tf.export.card import CARD, read_card, scale_as_trained
 from vae_tf.export.checksums import check_files
 from vae_tf.export.functions import POSTERIOR
 from vae_tf.export.hub import find_newest
+from vae_tf.export.signatures import is_usable
 from vae_tf.export.versions import is_pattern
 from vae_tf.typing import Array, ArrayLike, Floats, Integers, Tensor
 
@@ -177,7 +178,9 @@ class Exported:
         found = self._call_objective(x, seed, u)
         terms = {name: value for name, value in found.items() if not name.startswith(POSTERIOR)}
         posterior = {name.removeprefix(POSTERIOR): value for name, value in found.items() if name not in terms}
-        return posterior or self.encode(x, u), terms        # earlier versions exported the terms alone
+        if not posterior or not all(map(is_usable, posterior, posterior.values())):
+            posterior = self.encode(x, u)       # of earlier versions, which export the terms alone; or raises an error
+        return posterior, terms
 
     def _call_objective(self, x: ArrayLike, seed: int, u: ArrayLike | None) -> Outputs:
         inputs = {"x": x, "seed": seed, **self._name_u(u)}

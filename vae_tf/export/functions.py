@@ -200,15 +200,22 @@ def _define_objective(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> 
 
 @contextlib.contextmanager
 def _encode_once(model: Autoencoder) -> Iterator[None]:
-    """While entered, let a model encode the same tensors once alone, whoever asks for their heads."""
-    known: dict[tuple[int, int, bool], tuple[list[Tensor], Any]] = {}
+    """While entered, let a model encode the same tensors once alone, whoever asks for their heads.
+
+    It has no effect on models that encode in their own way.
+    """
     attributes: Any = vars(model)       # set past Keras, which would track them
+    if type(model).encode is not Autoencoder.encode or "encode" in attributes:
+        yield
+        return
+    known: dict[tuple[int, int, bool, int], tuple[list[Tensor], Any]] = {}
 
     def encode(x: Tensor, u: Tensor | None = None, training: bool = False) -> list[Tensor]:
-        key = (id(x), id(u), training)
-        if key not in known:
-            known[key] = type(model).encode(model, x, u, training), (x, u)      # which keeps these, and so their ids
-        return known[key][0]
+        graph = tf.compat.v1.get_default_graph()        # tensors of a loop's body are of no use outside of it
+        key = (id(x), id(u), training, id(graph))
+        if key not in known:        # the latter keeps what the ids are of
+            known[key] = Autoencoder.encode(model, x, u, training), (x, u, graph)
+        return list(known[key][0])
 
     attributes["encode"] = encode
     try:

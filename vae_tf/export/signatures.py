@@ -35,7 +35,7 @@ def _make_signature(name: str, function: Any, limits: Mapping[str, int]) -> Any:
         outputs = function(*(bounded[key] for key in specs))
         floats = [part for key in specs if inputs[key].dtype.is_floating
                   for part in (f"{key} up to", tf.reduce_max(abs(inputs[key])))]
-        return {key: require(value, _is_usable(key, value), f"{key} came out NaN, infinite, or 0 where it must be "
+        return {key: require(value, is_usable(key, value), f"{key} came out NaN, infinite, or 0 where it must be "
                              "positive; the inputs are too large:", *floats)
                 for key, value in outputs.items()}
 
@@ -45,7 +45,7 @@ def _make_signature(name: str, function: Any, limits: Mapping[str, int]) -> Any:
     return tf.function(signature, autograph=False, input_signature=[*specs.values()])
 
 
-def _is_usable(key: str, value: Tensor) -> Tensor:
+def is_usable(key: str, value: Tensor) -> Tensor:
     """Return whether an output is finite and, if it is a standard deviation, positive."""
     finite = tf.math.is_finite(value)
     return tf.reduce_all(finite & (value > 0) if key.endswith("stddev") else finite)

@@ -55,7 +55,7 @@ def as_png(figure: Any, dpi: int = 100, tight: bool = False) -> bytes:
     buffer = io.BytesIO()
     figure.set(dpi=dpi, facecolor="white")
     if tight:
-        figure.savefig(buffer, format="png", facecolor="white", bbox_inches="tight")
+        figure.savefig(buffer, format="png", dpi=dpi, facecolor="white", bbox_inches="tight")
     else:
         FigureCanvasAgg(figure).print_png(buffer)       # `savefig` would draw everything twice
     return buffer.getvalue()
