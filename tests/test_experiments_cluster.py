@@ -125,8 +125,8 @@ def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path
     assert state(short) == before
     assert len(results.read_all(tmp_path / "results")) == 2
     said = (tmp_path / "out.txt").read_text()
-    assert "0 runs are finished, 2 left" in said
-    assert "1 runs are finished, 1 left" in said
+    assert "Runs finished: 0; left: 2." in said
+    assert "Runs finished: 1; left: 1." in said
 
     # Each run was trained once: every row of history is there once, and each model was exported once.
     folder, = tmp_path.glob("runs/*-20000-seed0")

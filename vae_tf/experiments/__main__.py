@@ -63,7 +63,7 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
     for problem in plan.problems:
         print(f"warning: {problem}", file=sys.stderr)
     left = sum(max(1, len(task.seeds)) for task in plan.tasks)
-    print(f"{table.name}: {table.title}, {table.paper}, {table.where}. {plan.finished} runs are finished, {left} left.")
+    print(f"{table.name}: {table.title}, {table.paper}, {table.where}. Runs finished: {plan.finished}; left: {left}.")
     outcomes = {}
     if plan.tasks:
         shown = progress.Progress(plan.tasks, found)
