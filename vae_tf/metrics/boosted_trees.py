@@ -15,7 +15,7 @@ BINS = 255                              # of a latent
 BLOCK, LONG = 15, 32                    # bins in a block, and the shortest long row, see `_accumulate`
 WIDEST = 80                             # of differences of scores whose exponential is a float32
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
-LONGEST = 10                            # step of a leaf; where a tree has longer ones, rounding has made them
+LONGEST = 10                            # step of a leaf, of a score whose exponential counts
 
 
 class Round(NamedTuple):
@@ -37,8 +37,9 @@ class BoostedTrees:
 
     The residuals, the choice of splits, the update of the leaves, and the number, depth and rate of the trees are those
     of scikit-learn at its defaults. But splits are between bins: the values of a latent are put into 255 bins of about
-    equally many examples first, which loses nothing of up to 255 distinct values. Scores and residuals are float32.
-    Between splits that are equally good, rounding or a random order of the latents decides.
+    equally many examples first, which loses nothing of up to 255 distinct values. Scores and residuals are float32, so
+    that the step of a leaf whose examples are known nearly for certain is mostly rounding: no step is longer than
+    LONGEST. Between splits that are equally good, rounding or a random order of the latents decides.
 
     Attributes:
         classes: [C], sorted.
