@@ -15,7 +15,7 @@ BINS = 255                              # of a latent
 BLOCK, LONG = 15, 32                    # bins in a block, and the shortest long row, see `_accumulate`
 WIDEST = 80                             # of differences of scores whose exponential is a float32
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
-LONGEST = 10                            # step of a leaf, of a score whose exponential counts
+LONGEST = 10                            # the most by which a leaf moves a score
 
 
 class Round(NamedTuple):
