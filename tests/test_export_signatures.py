@@ -5,19 +5,17 @@ import re
 import subprocess
 import sys
 
-import cases
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from cases import CASES, EXAMPLES, FACTORS, IDS, KINDS, LATENTS, find
-from exports import card, saved
+from exports import assert_close, saved
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
 
 from vae_tf import distributions, export, jacobians, models
 from vae_tf.errors import InputError
-from vae_tf.metrics import derivatives
 
 # Indices into CASES. Images have all that vectors have, and two signatures more: of vectors, two kinds are enough.
 EVERY_KIND = [*(find(kind, "conv_locatello") for kind in KINDS), find("vae", "mlp_synthetic"),
@@ -98,12 +96,6 @@ def expected(model, data, jacobian, size):
     return answers
 
 
-def assert_close(outputs, right, within):
-    assert sorted(outputs) == sorted(right)
-    for name, value in right.items():
-        np.testing.assert_allclose(outputs[name], value, **within, err_msg=name)
-
-
 @pytest.mark.parametrize("index", EXPORTED, ids=[IDS[index] for index in EXPORTED])
 def test_reloaded_equals_the_model(exported, wanted, index):
     model, data, _, loaded = exported(index)
@@ -129,69 +121,6 @@ def test_the_objective_encodes_once(exported):
     convolutions = [sum(node.op == "Conv2D" for node in function.node_def) for function in graph.library.function
                     if "_objective_" in function.signature.name]
     assert max(convolutions) == sum(isinstance(layer, keras.layers.Conv2D) for layer in model.encoder.layers) > 1
-
-
-class TakesHeads(models.VAE):
-    """Takes the heads out of the list that it is given."""
-
-    def posterior(self, x, u=None, training=False):
-        heads = self.encode(x, u, training)
-        scale = heads.pop()
-        return distributions.diagonal_normal(heads.pop(), scale)
-
-
-class EncodesInLoop(models.VAE):
-    def objective(self, x, u=None, *, noise, beta=None, training=False):
-        half = x / 2
-        inside = tf.map_fn(lambda _: self.encode(half)[0], tf.range(2), fn_output_signature=tf.float32)[1]
-        terms = super().objective(x, u, noise=noise, beta=beta, training=training)
-        return {**terms, "difference": tf.reduce_sum(abs(inside - self.encode(half)[0]), 1)}
-
-
-class EncodesWithScale(models.VAE):
-    def encode(self, x, u=None, training=False, scale=1.0):
-        return [scale * head for head in super().encode(x, u, training)]
-
-    def posterior(self, x, u=None, training=False):
-        return distributions.diagonal_normal(*self.encode(x, u, training, scale=0.5))
-
-
-class HasOwnEncoding(models.VAE):
-    def __init__(self, *args, **options):
-        super().__init__(*args, **options)
-        self.encode = functools.partial(self.encode_double)
-
-    def encode_double(self, x, u=None, training=False):
-        return [2 * head for head in models.VAE.encode(self, x, u, training)]
-
-
-@pytest.mark.parametrize("kind", [TakesHeads, EncodesInLoop, EncodesWithScale, HasOwnEncoding])
-def test_models_that_encode_in_their_own_way_are_exported(kind, tmp_path):
-    built, data = cases.build("vae", "mlp_synthetic", (3,), "gaussian", {}), cases.dataset((3,))
-    model = kind(built.encoder, built.decoder, built.likelihood_layer)
-    before, x = vars(model).get("encode"), data.images_at(np.arange(4))
-    loaded = export.load(export.save(tmp_path / "own", model, data, {**card(("vae", "mlp_synthetic", (3,))),
-                                                                     "recipe": {}}))
-    posterior, terms = loaded.encode_with_terms(x, 5)
-    q, noise = model.posterior(tf.constant(x)), distributions.draw_noise(tf.constant([5, 0]), 4, model.noise_size)
-    for found, expected in ((posterior, {"mean": q.loc, "stddev": q.stddev()}),
-                            (terms, model.objective(tf.constant(x), noise=noise))):
-        assert_close(found, {name: value.numpy() for name, value in expected.items()}, {"rtol": 1e-5, "atol": 1e-5})
-    assert vars(model).get("encode") is before
-
-
-def test_second_derivatives_of_a_decoder_with_gradients_of_its_own(tmp_path):
-    """Keras' silu is one, and its gradient is of the graph that it was traced in."""
-    built = cases.build("vae", "mlp_synthetic", (3,), "gaussian", {})
-    z = keras.Input((LATENTS,))
-    decoder = keras.Model(z, keras.layers.Dense(3)(keras.layers.Dense(5, activation="silu")(z)))
-    model = models.VAE(built.encoder, decoder, built.likelihood_layer)
-    loaded = export.load(export.save(tmp_path / "silu", model, cases.dataset((3,)),
-                                     {**card(("vae", "mlp_synthetic", (3,))), "recipe": {}}))
-    z, x = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
-    expected = derivatives.compile_curvatures(model.decoder, 1.0, LATENTS)(z[:, :LATENTS], x)
-    found = derivatives.compile_curvatures(loaded.inlined_decoder, 1.0, LATENTS)(z[:, :LATENTS], x)
-    assert_close(dict(enumerate(found)), dict(enumerate(expected)), {"rtol": 1e-5, "atol": 1e-6})
 
 
 def test_a_posterior_beside_terms_that_is_not_finite_is_refused(exported):

@@ -179,7 +179,7 @@ class Exported:
         terms = {name: value for name, value in found.items() if not name.startswith(POSTERIOR)}
         posterior = {name.removeprefix(POSTERIOR): value for name, value in found.items() if name not in terms}
         if not posterior or not all(map(is_usable, posterior, posterior.values())):
-            posterior = self.encode(x, u)       # of earlier versions, which export the terms alone; or raises an error
+            posterior = self.encode(x, u)       # Earlier versions exported the terms alone. It says what is not usable.
         return posterior, terms
 
     def _call_objective(self, x: ArrayLike, seed: int, u: ArrayLike | None) -> Outputs:

@@ -213,7 +213,7 @@ def _encode_once(model: Autoencoder) -> Iterator[None]:
     def encode(x: Tensor, u: Tensor | None = None, training: bool = False) -> list[Tensor]:
         graph = tf.compat.v1.get_default_graph()        # tensors of a loop's body are of no use outside of it
         key = (id(x), id(u), training, id(graph))
-        if key not in known:        # the latter keeps what the ids are of
+        if key not in known:        # Inputs and graph are kept beside the heads, so that nothing else gets their ids.
             known[key] = Autoencoder.encode(model, x, u, training), (x, u, graph)
         return list(known[key][0])
 
