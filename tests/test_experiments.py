@@ -79,15 +79,15 @@ def test_words_for_the_same_number_are_the_same_recipe():
     assert of[0] != recipes.read("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.002",)).flags
 
 
-def test_results_are_written_read_and_found_by_flags_longest_first(tmp_path):
+def test_results_are_written_read_and_found_by_flags_and_length(tmp_path):
     for seed, steps in ((1, 100), (0, 100), (0, 50)):
         results.write(tmp_path, a_result(seed, steps))
     results.write(tmp_path, a_result(2, 200, numerics=results.NUMERICS - 1))
     found = results.read_all(tmp_path)
     assert len(found) == 4
-    chosen = results.find_of_cell(found, a_result()["flags"])
-    assert [(each["seed"], each["steps"]) for each in chosen] == [(0, 100), (1, 100)]
-    assert not results.find_of_cell(found, {"model": "ae"})
+    by_length = results.find_by_length(found, a_result()["flags"])
+    assert [[(each["seed"], each["steps"]) for each in of] for of in by_length] == [[(0, 100), (1, 100)], [(0, 50)]]
+    assert not results.find_by_length(found, {"model": "ae"})
     assert results.read_all(tmp_path / "nothing") == []
 
 
@@ -96,7 +96,7 @@ def test_results_of_several_data_are_not_mixed(tmp_path, capsys):
         return a_result(seed, configuration={**a_result()["configuration"], "data_fingerprint": data})
 
     found = [of("old", 0), of("old", 1), of("new", 2)]
-    assert results.find_of_cell(found, a_result()["flags"]) == found[:2]
+    assert results.find_by_length(found, a_result()["flags"]) == [found[:2]]
     for each in found:
         results.write(tmp_path, each)
     assert len(results.read_all(tmp_path)) == 3

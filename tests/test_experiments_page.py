@@ -39,6 +39,38 @@ def test_a_table_may_start_with_a_byte_order_mark(places):
     assert tables.read(path) == made
 
 
+def test_a_row_shows_its_models_at_one_length_and_longer_trainings_below(places):
+    made = table(places[0], CELLS)
+    found = [result(beta, seed, 0.1 * beta + 0.02 * seed, steps=1_000) for beta in (1, 2, 3) for seed in (0, 1)]
+    longer = [result(1, 0, 0.25, steps=10_000), result(3, 0, 0.7, steps=10_000), result(3, 1, 0.9, steps=10_000)]
+    text = written(places, [*found, *longer])
+    lengths = [entry.split("<br>")[-1] for entry in entries(text, "DtO")[:3]]
+    assert lengths == ["2 seeds, 1,000 of 15,625 steps"] * 3
+    assert "Data: one 0.11, then two 0.21, three 0.31 | holds after shortened training |" in text
+    listed = ["Longer trainings, which fewer seeds or not all models of the row have:", "",
+              "- Data, one, 1 seed, 10,000 of 15,625 steps: DtO 0.25, Score 0.10",
+              "- Data, three, 2 seeds, 10,000 of 15,625 steps: DtO 0.80 ± 0.14, Score 0.10 ± 0.00", ""]
+    assert "\n".join(listed) in text
+    assert "9 runs and experiments" in text
+    told = [re.split("  +", line) for line in listing.list_numbers(made, [*found, *longer])]
+    assert [[row[1], row[4], *row[-2:]] for row in told[-4:] if row[2] == "DtO"] == [
+        ["one", "0.25", "1", "64 epochs"], ["three", "0.80 +- 0.14", "2", "64 epochs"]]
+    # Once each model has as many seeds of the longer training, the row shows that, and nothing stands below.
+    text = written(places, [result(1, 1, 0.27, steps=10_000), result(2, 0, 0.4, steps=10_000),
+                            result(2, 1, 0.4, steps=10_000)])
+    assert [entry.split("<br>")[-1] for entry in entries(text, "DtO")[:3]] == ["2 seeds, 10,000 of 15,625 steps"] * 3
+    assert "Longer trainings, which" not in text
+
+
+def test_models_without_a_common_length_show_their_longest(places):
+    table(places[0], CELLS)
+    found = [result(1, 0, 0.2, steps=1_000), result(1, 1, 0.2, steps=500), result(2, 0, 0.3, steps=100)]
+    text = written(places, found)
+    assert [entry.split("<br>")[-1] for entry in entries(text, "DtO")[:2]] == [
+        "1 seed, 1,000 of 15,625 steps", "1 seed, 100 of 15,625 steps"]
+    assert "Longer trainings, which" not in text
+
+
 def test_p_values_are_not_averaged_and_a_small_spread_is_not_hidden(places):
     path = places[0] / "some_table.toml"
     table(places[0], CELLS[:1], more="")

@@ -36,7 +36,7 @@ def find_exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, 
 def find_export(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
     """Return the newest export of a run of this length, or None.
 
-    One of a longer training would be the only such seed of a shortened table, which shows the longest.
+    One of a longer training could not be compared with the other models of a shortened table.
     """
     return max((path for path, card in cards.items()
                 if is_same_run(config, card["recipe"]) and card["recipe"]["steps"] == config.steps), default=None)

@@ -56,7 +56,7 @@ def describe_cost(table: tables.Table, found: Sequence[results.Result]) -> str:
 
 def estimate_seconds(table: tables.Table, cell: tables.Cell, found: Sequence[results.Result]) -> float | None:
     """Return the seconds for one seed of a cell at the length of its recipe, or None if no result tells."""
-    of = [result for result in values.find_results(table, cell, found) if result["seconds"].get("training") is not None
+    of = [result for result in values.find_longest(table, cell, found) if result["seconds"].get("training") is not None
           and result["epochs"]]
     if not of:
         return None
@@ -70,15 +70,19 @@ def estimate_seconds(table: tables.Table, cell: tables.Cell, found: Sequence[res
 def name_machines(table: tables.Table, found: Sequence[results.Result]) -> str:
     """Name the kinds of machines that the results of a table come from."""
     return " and ".join(sorted({result["machine"] for cell in table.cells
-                                for result in values.find_results(table, cell, found)}))
+                                for result in values.find_longest(table, cell, found)}))
 
 
 def list_numbers(table: tables.Table, found: Sequence[results.Result]) -> list[str]:
-    """Return a table's numbers beside the printed ones as lines: mean and deviation over seeds, seeds, length."""
+    """Return a table's numbers beside the printed ones as lines: mean and deviation over seeds, seeds, length.
+
+    Those of longer trainings, which the page tells below a table's rows, are the last lines.
+    """
     head = ("", "", "", "paper", "here", "seeds", "length")
     rows = [head]
-    summary = Summary(table, found)
-    for cell, name in table.list_numbers():
+    compared = Summary(table, found)
+    for summary, cell, name in ((of, *number) for of in (compared, compared.longer) for number in
+                                of.table.list_numbers()):
         metric, number, shown = table.metrics[name], summary.get_number(cell, name), summary.of[cell.row, cell.column]
         missing = next(filter(None, (results.find_missing_entry(result, table.get_metric(cell, name))
                                      for result in shown)), None)

@@ -49,7 +49,9 @@ paper's number is a verdict:
 - **{NEITHER}**: it is neither.
 - **{ALONE}**: it is not inside, and of that row (or column) no other model with another printed number is measured.
 
-Models are compared only if they trained for the same share of the length that their recipes have.
+Models are compared only if they trained for the same share of the length that their recipes have. A row shows its
+models at one share: the one of which each has the most seeds, or the longest of several such. Longer trainings are
+listed below the table.
 
 A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats. Its scores mean
 nothing, and are left out of the mean; what a dead model has none the less, such as its KL, stands with the word "dead".
@@ -155,6 +157,7 @@ def write_section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]], t
             lines += [f"**{metric.label}**" + (f" ({metric.better} is better)" if metric.better != "neither" else "")
                       + "\n", *write_matrix(summary, name), ""]
     lines += [f"![{html.escape(title)}]({file.parent.name}/{file.name})\n" for title, file in drawn]
+    lines += write_longer(summary.longer)
     lines += write_claims(summary)
     lines += write_missing(summary)
     if any(cell.recipe for cell in table.cells):
@@ -193,9 +196,7 @@ def write_entry(summary: Summary, cell: tables.Cell, name: str) -> str:
     if name in cell.printed:
         lines.append(f"paper {format_with_spread(*cell.printed[name], decimals)}" + (f": {verdict}" if verdict else ""))
     if number.runs and cell.recipe:
-        seeds = f"{number.runs} seed{'s' * (number.runs > 1)}"
-        dead = f", {number.dead} of them dead" if number.dead else ""
-        lines.append(f"{seeds}{dead}, {describe_length(summary, cell)}")
+        lines.append(describe_runs(summary, cell))
     return "<br>".join(lines)
 
 
@@ -204,6 +205,26 @@ def format_with_spread(mean: float, spread: float | None, decimals: int) -> str:
     if spread is None:
         return format_value(mean, decimals)
     return f"{format_value(mean, decimals)} ± {format_spread(spread, decimals)}"
+
+
+def write_longer(longer: Summary) -> list[str]:
+    """Return the numbers of models that were trained for longer than the row that they stand in shows."""
+    table = longer.table
+    lines = []
+    for cell in table.cells:
+        numbers = [f"{table.metrics[name].label} {format_with_spread(number.mean, number.spread, metric.decimals)}"
+                   for name, metric in table.metrics.items()
+                   if (number := longer.get_number(cell, name)).mean is not None]
+        lines.append(f"- {cell.row}, {cell.column}, {describe_runs(longer, cell)}: {', '.join(numbers) or 'no score'}")
+    return ["Longer trainings, which fewer seeds or not all models of the row have:\n", *lines, ""] if lines else []
+
+
+def describe_runs(summary: Summary, cell: tables.Cell) -> str:
+    """Say how many seeds of a measured cell there are, how many of them are dead, and how long they were trained."""
+    runs = summary.of[cell.row, cell.column]
+    dead = sum(map(results.is_dead, runs))
+    return (f"{len(runs)} seed{'s' * (len(runs) > 1)}" + (f", {dead} of them dead" if dead else "")
+            + f", {describe_length(summary, cell)}")
 
 
 def write_claims(summary: Summary) -> list[str]:
@@ -249,7 +270,8 @@ def compute_seconds(result: results.Result) -> float:
 
 def write_machines(summaries: Sequence[Summary]) -> str:
     """Say on which machines, and with which versions, everything was measured."""
-    there = {id(result): result for summary in summaries for some in summary.of.values() for result in some}.values()
+    there = {id(result): result for compared in summaries for summary in (compared, compared.longer)
+             for some in summary.of.values() for result in some}.values()
     if not there:
         return "## Machines and versions\n\nNothing is measured yet.\n"
     hours = sum(map(compute_seconds, there)) / 3600

@@ -120,8 +120,7 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
             own = recipes.read(other.recipe, other.flags)
             if (chosen[0] or (recipe.steps, recipe.epochs)) != (length or (own.steps, own.epochs)):
                 raise InputError(f"{table.name}: {cell.row}, {cell.column} differs from {other.row}, {other.column} in "
-                                 "its length alone; expected cells of other flags, as a table shows the longest "
-                                 "training of each")
+                                 "its length alone; expected cells of other flags, by which results are found")
     return list(cells.values())
 
 

@@ -93,7 +93,7 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
     for runs in _group(found, lambda run: json.dumps([run.get("flags"), run["numerics"]], sort_keys=True)).values():
         if "flags" not in runs[0] or len({_get_fingerprint(run) for run in runs}) == 1:
             continue
-        shown = _get_fingerprint((find_of_cell(runs, runs[0]["flags"], numerics=runs[0]["numerics"]))[0])
+        shown = _get_fingerprint(find_by_length(runs, runs[0]["flags"], numerics=runs[0]["numerics"])[0][0])
         other = next(run for run in runs if _get_fingerprint(run) != shown)
         print(f"warning: {folder}: {runs[0]['recipe']} has results of different data. Tables show those of fingerprint "
               f"{shown[:8] or 'unknown'}, of which there are most. Delete the results of data that are out of date; "
@@ -143,16 +143,20 @@ def _read(path: pathlib.Path) -> Result:
     return {name: value for name, value in result.items() if name != "checksum"}
 
 
-def find_of_cell(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS) -> list[Result]:
-    """Return the results of a recipe's flags, ordered by seed: those of the longest training that any seed has.
+def find_by_length(found: Iterable[Result], flags: Mapping[str, Any], *, numerics: int = NUMERICS
+                   ) -> list[list[Result]]:
+    """Return the results of a recipe's flags: a list for each length of training, longest first, ordered by seed.
 
-    All are of the same data. Of several data with a training of that length, it is those with the most results.
+    All of a list are of the same data. Of several data with a training of that length, it is those with the most
+    results.
     """
     same = [result for result in found if result.get("flags") == flags and result["numerics"] == numerics]
-    longest = max((result["steps"] for result in same), default=None)
-    shown = _group((result for result in same if result["steps"] == longest), _get_fingerprint)
-    most = max(map(len, shown.values()), default=0)
-    return sorted(next((of for of in shown.values() if len(of) == most), []), key=lambda result: result["seed"])
+    by_length = []
+    for steps in sorted({result["steps"] for result in same}, reverse=True):
+        by_data = _group((result for result in same if result["steps"] == steps), _get_fingerprint)
+        most = max(by_data.values(), key=len)
+        by_length.append(sorted(most, key=lambda result: result["seed"]))
+    return by_length
 
 
 def find_of_experiment(found: Iterable[Result], name: str) -> list[Result]:

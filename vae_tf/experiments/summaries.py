@@ -1,5 +1,6 @@
 """Summarise what was measured of a table's cells over seeds, and compare it with what the paper prints and claims."""
 
+import copy
 import dataclasses
 import itertools
 import math
@@ -53,12 +54,20 @@ class Summary:
 
     Attributes:
         table: tables.Table.
-        of: {(row, column): results by seed}.
+        of: {(row, column): results by seed}, those of `values.find_of_row`.
+        longer: the same table with the results of its cells' longest trainings, and only the cells that show other
+            ones here.
     """
 
     def __init__(self, table: tables.Table, found: Sequence[results.Result]) -> None:
         self.table = table
-        self.of = {(cell.row, cell.column): values.find_results(table, cell, found) for cell in table.cells}
+        self.of = {(row, column): there for row in dict.fromkeys(cell.row for cell in table.cells)
+                   for column, there in values.find_of_row(table, row, found).items()}
+        self.longer = copy.copy(self)
+        longest = {(cell.row, cell.column): values.find_longest(table, cell, found) for cell in table.cells}
+        self.longer.table = dataclasses.replace(table, cells=tuple(
+            cell for cell in table.cells if longest[cell.row, cell.column] != self.of[cell.row, cell.column]))
+        self.longer.of = longest
 
     def get_number(self, cell: tables.Cell, name: str) -> Number:
         """Return a metric of a cell over seeds."""

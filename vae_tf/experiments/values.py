@@ -2,7 +2,7 @@
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from vae_tf.experiments import recipes, results
@@ -11,12 +11,47 @@ from vae_tf.experiments.tables import Cell, Table
 Of = Callable[[Cell], list[results.Result]]     # returns the results of a cell, ordered by seed
 
 
-def find_results(table: Table, cell: Cell, found: Sequence[results.Result]) -> list[results.Result]:
-    """Return the results that a cell shows, one for each seed, ordered by it."""
+def find_by_length(table: Table, cell: Cell, found: Sequence[results.Result]) -> list[list[results.Result]]:
+    """Return the results of a cell: a list for each length of training, longest first, ordered by seed."""
     if not cell.recipe:
-        return results.find_of_experiment(found, table.name)
+        return [there] if (there := results.find_of_experiment(found, table.name)) else []
     flags = recipes.read_flags_if_possible(cell.recipe, cell.flags)
-    return results.find_of_cell(found, flags) if flags else []
+    return results.find_by_length(found, flags) if flags else []
+
+
+def find_longest(table: Table, cell: Cell, found: Sequence[results.Result]) -> list[results.Result]:
+    """Return the results of the longest training of a cell that any seed has, ordered by seed."""
+    return next(iter(find_by_length(table, cell, found)), [])
+
+
+def find_of_row(table: Table, row: str, found: Sequence[results.Result]) -> dict[str, list[results.Result]]:
+    """Return {column: the results that a cell of a row shows, ordered by seed}.
+
+    Models are compared at the same share of their recipes' lengths. The row shows the share of which each of its models
+    has the most seeds, or the longest of several such. Without a common share, each cell shows its longest training.
+    """
+    cells = [cell for cell in table.cells if cell.row == row]
+    lengths = {cell.column: find_by_length(table, cell, found) for cell in cells}
+    shares = {cell.column: {share: of for of in lengths[cell.column] if (share := find_share(cell, of)) is not None}
+              for cell in cells}
+    # An untrained model, which has no share, is compared with any other.
+    trained = {column: by_share for column, by_share in shares.items() if by_share}
+    choices = [{column: _find_at(by_share, share) for column, by_share in trained.items()}
+               for share in sorted({share for by_share in trained.values() for share in by_share}, reverse=True)]
+    common = [chosen for chosen in choices if all(chosen.values())]
+    best = max((min(map(len, chosen.values())) for chosen in common), default=0)
+    shown = next((chosen for chosen in common if min(map(len, chosen.values())) == best), {})
+    return {**{column: next(iter(by_length), []) for column, by_length in lengths.items()}, **shown}
+
+
+def _find_at(by_share: Mapping[float, list[results.Result]], share: float) -> list[results.Result]:
+    """Return the results of a share of a recipe's length; none if there are none."""
+    return next((of for other, of in by_share.items() if _are_close(other, share)), [])
+
+
+def _are_close(*shares: float) -> bool:
+    """Say whether shares of a length are the same, but for what is left because a run is a whole number of steps."""
+    return max(shares) <= 1.001 * min(shares)
 
 
 def measure_length(cell: Cell, there: Sequence[results.Result]) -> tuple[float, float | None, str]:
@@ -39,7 +74,7 @@ def find_share(cell: Cell, there: Sequence[results.Result]) -> float | None:
 def are_as_long(cells: Sequence[Cell], of: Of) -> bool:
     """Say whether cells that were trained at all were trained for the same share of their recipes' lengths."""
     shares = [share for share in (find_share(cell, of(cell)) for cell in cells) if share is not None]
-    return not shares or max(shares) <= 1.001 * min(shares)
+    return not shares or _are_close(*shares)
 
 
 def read_values(table: Table, cell: Cell, name: str, of: Of) -> list[Any]:
