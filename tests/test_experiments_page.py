@@ -62,6 +62,16 @@ def test_a_row_shows_its_models_at_one_length_and_longer_trainings_below(places)
     assert "Longer trainings, which" not in text
 
 
+def test_of_trainings_beyond_the_recipes_length_the_one_with_the_most_seeds_is_shown(places):
+    table(places[0], CELLS)
+    text = written(places, [result(1, 0, 0.2), result(1, 1, 0.2), result(1, 1, 0.4, steps=20_000), result(2, 0, 0.3)])
+    assert [entry.split("<br>")[-1] for entry in entries(text, "DtO")[:2]] == [
+        "2 seeds, 15,625 steps", "1 seed, 15,625 steps"]
+    assert "- Data, one, 1 seed, 20,000 steps: DtO 0.40, Score 0.10" in text
+    text = written(places, [result(1, 0, 0.4, steps=20_000)])
+    assert entries(text, "DtO")[0].endswith("<br>2 seeds, 20,000 steps") and "Longer trainings, which" not in text
+
+
 def test_models_without_a_common_length_show_their_longest(places):
     table(places[0], CELLS)
     found = [result(1, 0, 0.2, steps=1_000), result(1, 1, 0.2, steps=500), result(2, 0, 0.3, steps=100)]

@@ -32,16 +32,28 @@ def find_of_row(table: Table, row: str, found: Sequence[results.Result]) -> dict
     """
     cells = [cell for cell in table.cells if cell.row == row]
     lengths = {cell.column: find_by_length(table, cell, found) for cell in cells}
-    shares = {cell.column: {share: of for of in lengths[cell.column] if (share := find_share(cell, of)) is not None}
-              for cell in cells}
     # An untrained model, which has no share, is compared with any other.
-    trained = {column: by_share for column, by_share in shares.items() if by_share}
+    trained = {cell.column: by_share for cell in cells if (by_share := _group_by_share(cell, lengths[cell.column]))}
     choices = [{column: _find_at(by_share, share) for column, by_share in trained.items()}
                for share in sorted({share for by_share in trained.values() for share in by_share}, reverse=True)]
     common = [chosen for chosen in choices if all(chosen.values())]
     best = max((min(map(len, chosen.values())) for chosen in common), default=0)
     shown = next((chosen for chosen in common if min(map(len, chosen.values())) == best), {})
     return {**{column: next(iter(by_length), []) for column, by_length in lengths.items()}, **shown}
+
+
+def _group_by_share(cell: Cell, by_length: Sequence[list[results.Result]]) -> dict[float, list[results.Result]]:
+    """Return the results of a cell by their share of its recipe's length.
+
+    All trainings of at least the recipe's length have a share of 1. Of these it is the one with the most seeds, or the
+    longest of several such.
+    """
+    by_share: dict[float, list[results.Result]] = {}
+    for of in by_length:
+        share = find_share(cell, of)
+        if share is not None and len(of) > len(by_share.get(share, ())):
+            by_share[share] = of
+    return by_share
 
 
 def _find_at(by_share: Mapping[float, list[results.Result]], share: float) -> list[results.Result]:
