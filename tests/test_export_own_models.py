@@ -47,7 +47,18 @@ class HasOwnEncoding(models.VAE):
         return [2 * head for head in models.VAE.encode(self, x, u, training)]
 
 
-@pytest.mark.parametrize("kind", [TakesHeads, EncodesInLoop, EncodesWithScale, HasOwnEncoding])
+class Contractive(models.VAE):
+    """Its objective differentiates the encoder."""
+
+    def objective(self, x, u=None, *, noise, beta=None, training=False):
+        terms = super().objective(x, u, noise=noise, beta=beta, training=training)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            mean = self.encode(x, u, training)[0]
+        return {**terms, "contraction": tf.reduce_sum(tape.batch_jacobian(mean, x)**2, (1, 2))}
+
+
+@pytest.mark.parametrize("kind", [TakesHeads, EncodesInLoop, EncodesWithScale, HasOwnEncoding, Contractive])
 def test_models_that_encode_in_their_own_way_are_exported(kind, tmp_path):
     built, data = cases.build("vae", "mlp_synthetic", (3,), "gaussian", {}), cases.dataset((3,))
     model = kind(built.encoder, built.decoder, built.likelihood_layer)

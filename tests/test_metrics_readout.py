@@ -83,25 +83,42 @@ def test_newton_steps_go_on_where_float32_hides_directions():
     v[:6] = np.arange(6)
     z = 10 * rng.normal(size=(6, 8))[v] + rng.normal(size=(600, 8))
     z *= np.exp(2 * rng.normal(size=(600, 1))) * 10.0 ** np.arange(-4, 4)
-
-    def measure_loss(learner):
-        scores = z @ learner.coef_.T + learner.intercept_
-        scores -= scores.max(1, keepdims=True)
-        likely = scores[np.arange(len(v)), v] - np.log(np.exp(scores).sum(1))
-        return (learner.coef_**2).sum() / 2 - likely.sum()
-
     best = LogisticRegression(solver="newton-cholesky", max_iter=1_000, tol=1e-10).fit(z, v)
     # Steps end where they promise less than 1e-6 of 1 and the objective.
-    assert measure_loss(readout.fit_logistic(z, v)) == pytest.approx(measure_loss(best), rel=1e-6, abs=1e-6)
+    assert measure_loss(readout.fit_logistic(z, v), z, v) == pytest.approx(measure_loss(best, z, v), rel=1e-6, abs=1e-6)
 
 
-def test_newton_steps_do_not_mind_where_codes_lie():
+@pytest.mark.parametrize("seed", [7, 19, 22])
+def test_newton_steps_go_on_where_far_examples_are_known_for_certain(seed):
+    """There p - p^2 is nothing but rounding, which hides the curvature of all other examples."""
+    rng = np.random.default_rng(seed)
+    v = rng.integers(0, 6, 600)
+    v[:6] = np.arange(6)
+    z = 15 * rng.normal(size=(6, 15))[v] + rng.normal(size=(600, 15))
+    z *= np.exp(4 * rng.normal(size=(600, 1)))
+    best = LogisticRegression(max_iter=5_000, tol=1e-10).fit(z, v)
+    assert measure_loss(readout.fit_logistic(z, v), z, v) == pytest.approx(measure_loss(best, z, v), rel=1e-6)
+
+
+def measure_loss(learner, z, v):
+    """The objective of scikit-learn's logistic regression, at its default penalty."""
+    scores = z @ learner.coef_.T + learner.intercept_
+    scores -= scores.max(1, keepdims=True)
+    likely = scores[np.arange(len(v)), v] - np.log(np.exp(scores).sum(1))
+    return (learner.coef_**2).sum() / 2 - likely.sum()
+
+
+@pytest.mark.parametrize(("classes", "latents", "atol"), [
+    (2, 6, 1e-8), (6, 10, 1e-8),        # codes around 1e6 are rounded by 1e-10; scores add so many, with weights of 1
+    (50, 15, 1e-3),                     # L-BFGS, which is stopped where the slope is 1e-4
+])
+def test_logistic_regressions_do_not_mind_where_codes_lie(classes, latents, atol):
     rng = np.random.default_rng(0)
-    v = rng.integers(0, 6, 3000)
-    z = rng.normal(size=(6, 10))[v] + rng.normal(size=(3000, 10))
+    v = rng.integers(0, classes, 3000)
+    z = rng.normal(size=(classes, latents))[v] + rng.normal(size=(3000, latents))
     expected = readout.fit_logistic(z, v).predict_proba(z)
-    # Codes around 1e6 are rounded by 1e-10; scores add ten of them, with weights of about 1.
-    np.testing.assert_allclose(readout.fit_logistic(z + 1e6, v).predict_proba(z + 1e6), expected, rtol=0, atol=1e-8)
+    far = z + 1e6
+    np.testing.assert_allclose(readout.fit_logistic(far, v).predict_proba(far), expected, rtol=0, atol=atol)
 
 
 def test_areas_of_the_training_part_are_of_the_training_part():

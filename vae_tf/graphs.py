@@ -22,8 +22,13 @@ def trace(function: Callable[..., Any], models: Iterable[Any], **options: Any) -
         models: what the function calls: models, or functions such as a decoder.
         options: the arguments of `tf.function`.
     """
-    own = all(_list_packages(model) <= {*WRITTEN_AS_GRAPHS} for model in models)
+    own = all(map(is_own, models))
     return tf.function(tf.autograph.experimental.do_not_convert(function) if own else function, **options)
+
+
+def is_own(model: Any) -> bool:
+    """Say whether no code of a model, a function or the model of a method comes from outside of the package."""
+    return _list_packages(model) <= {*WRITTEN_AS_GRAPHS}
 
 
 def inline(function: Any, **specs: tf.TensorSpec) -> Callable[..., Any]:

@@ -202,19 +202,18 @@ def _define_objective(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> 
 def _encode_once(model: Autoencoder) -> Iterator[None]:
     """While entered, let a model encode the same tensors once alone, whoever asks for their heads.
 
-    It has no effect on models that encode in their own way.
+    It has no effect on models that others wrote: they may differentiate their encoder, or let it draw anew each time.
     """
     attributes: Any = vars(model)       # set past Keras, which would track them
-    if type(model).encode is not Autoencoder.encode or "encode" in attributes:
+    if not graphs.is_own(model) or "encode" in attributes:
         yield
         return
-    known: dict[tuple[int, int, bool, int], tuple[list[Tensor], Any]] = {}
+    own, known = model.encode, {}
 
     def encode(x: Tensor, u: Tensor | None = None, training: bool = False) -> list[Tensor]:
-        graph = tf.compat.v1.get_default_graph()        # tensors of a loop's body are of no use outside of it
-        key = (id(x), id(u), training, id(graph))
-        if key not in known:        # Inputs and graph are kept beside the heads, so that nothing else gets their ids.
-            known[key] = Autoencoder.encode(model, x, u, training), (x, u, graph)
+        key = (id(x), id(u), training)
+        if key not in known:        # The inputs are kept beside the heads, so that nothing else gets their ids.
+            known[key] = own(x, u, training), (x, u)
         return list(known[key][0])
 
     attributes["encode"] = encode

@@ -97,17 +97,25 @@ def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
 
     classes, labels = np.unique(v, return_inverse=True)
     has_few = (z.shape[1] + 1) * len(classes) <= FEW_WEIGHTS
+    # Where codes lie is only a matter of the constants, but all solvers are slow, or stop early, far from 0. A mean
+    # would follow outliers, and leave all other codes on one side of it.
+    center = np.median(z, 0)
     if has_few and len(classes) > 2:
-        return _fit_in_newton_steps(z, classes, labels)
-    with warnings.catch_warnings():
-        for each in (ConvergenceWarning, scipy.linalg.LinAlgWarning):       # after the latter it goes on by L-BFGS
-            warnings.simplefilter("ignore", each)
-        solver = "newton-cholesky" if has_few else "lbfgs"
-        return LogisticRegression(solver=solver, max_iter=1_000).fit(z, v)
+        learner = _fit_in_newton_steps(z - center, classes, labels)
+    else:
+        with warnings.catch_warnings():
+            for each in (ConvergenceWarning, scipy.linalg.LinAlgWarning):       # after the latter it goes on by L-BFGS
+                warnings.simplefilter("ignore", each)
+            solver = "newton-cholesky" if has_few else "lbfgs"
+            learner = LogisticRegression(solver=solver, max_iter=1_000).fit(z - center, v)
+    learner.intercept_ = learner.intercept_ - learner.coef_ @ center
+    return learner
 
 
 def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray) -> Any:
     """Fit scikit-learn's LogisticRegression of classes [C], three or more, to codes z [N, d] with labels [N] in 0..C-1.
+
+    The codes lie around 0.
 
     It minimises the sum over examples of -log p(label) plus half the squared weights; the constants are free. Nearly
     all of the time goes into the Hessian. So that of an earlier step is taken again where it leads on quickly, and far
@@ -115,12 +123,11 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
     """
     from sklearn.linear_model import LogisticRegression
 
-    center, spread = z.mean(0), z.std(0)
-    # Rounding should treat all columns alike. The spread of those that are constant is itself only rounding.
-    scale = np.append(np.where(spread > 1e-14 * np.abs(center), spread, 1), 1)
-    X = np.hstack([z - center, np.ones((len(z), 1))]) / scale
+    spread = np.sqrt((z**2).mean(0))
+    scale = np.append(np.where(spread > 0, spread, 1), 1)       # so that rounding treats all columns alike
+    X = np.hstack([z, np.ones((len(z), 1))]) / scale
     penalty = np.append(scale[:-1] ** -2.0, 0)
-    own = np.eye(len(classes))[labels]
+    own = labels[:, np.newaxis] == np.arange(len(classes))
 
     def evaluate(W: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the objective, and the probabilities [N, C]."""
@@ -141,7 +148,7 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
     loss, p = evaluate(W)
     promised, solve, is_rough = np.inf, None, True
     for _ in range(NEWTON_STEPS):
-        gradient = ((p - own).T @ X + penalty * W).ravel()
+        gradient = (np.where(own, -_complement(p), p).T @ X + penalty * W).ravel()
         step = solve(gradient) if solve else gradient
         is_new = solve is None or gradient @ step > promised / 10
         if is_new:
@@ -166,7 +173,7 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
     learner = LogisticRegression()
     learner.classes_, learner.n_features_in_ = classes, z.shape[1]
     learner.coef_ = W[:, :-1] / scale[:-1]
-    learner.intercept_ = W[:, -1] - learner.coef_ @ center
+    learner.intercept_ = W[:, -1]
     return learner
 
 
@@ -176,14 +183,25 @@ def _sum_curvature(p: np.ndarray, X: np.ndarray, dtype: type[np.floating]) -> np
     It is sum_n (diag p_n - p_n p_n^T) (x) x_n x_n^T, and the sums are of numbers of a dtype.
     """
     (N, C), D, each = p.shape, X.shape[1], np.arange(p.shape[1])
-    H = np.zeros((C * D, C * D), dtype)
+    H, own = np.zeros((C * D, C * D), dtype), np.zeros((C, D, D), dtype)
+    variance = p * _complement(p)       # p - p^2 of examples that are nearly known would be nothing but rounding
     for rows in (slice(start, start + ROWS) for start in range(0, N, ROWS)):
         x = X[rows].astype(dtype)
-        weighted = p[rows].astype(dtype)[:, :, np.newaxis] * x[:, np.newaxis]
-        flat = weighted.reshape(len(x), -1)
+        flat = (p[rows].astype(dtype)[:, :, np.newaxis] * x[:, np.newaxis]).reshape(len(x), -1)
         H -= flat.T @ flat
-        H.reshape(C, D, C, D)[each, :, each] += weighted.transpose(1, 2, 0) @ x
+        own += (variance[rows].T.astype(dtype)[:, :, np.newaxis] * x).transpose(0, 2, 1) @ x
+    H.reshape(C, D, C, D)[each, :, each] = own
     return H.astype(np.float64)
+
+
+def _complement(p: np.ndarray) -> np.ndarray:
+    """Return 1 - p of probabilities p [N, C], to the same relative precision where p is nearly 1."""
+    others = p.copy()
+    largest = np.arange(len(p)), p.argmax(1)
+    others[largest] = 0
+    complement = 1 - p
+    complement[largest] = others.sum(1)
+    return complement
 
 
 def _make_solver(H: np.ndarray, least: float) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
