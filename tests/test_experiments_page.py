@@ -62,14 +62,21 @@ def test_a_row_shows_its_models_at_one_length_and_longer_trainings_below(places)
     assert "Longer trainings, which" not in text
 
 
-def test_of_trainings_beyond_the_recipes_length_the_one_with_the_most_seeds_is_shown(places):
+def test_models_beyond_the_recipes_length_are_compared_at_one_length(places):
     table(places[0], CELLS)
     text = written(places, [result(1, 0, 0.2), result(1, 1, 0.2), result(1, 1, 0.4, steps=20_000), result(2, 0, 0.3)])
     assert [entry.split("<br>")[-1] for entry in entries(text, "DtO")[:2]] == [
         "2 seeds, 15,625 steps", "1 seed, 15,625 steps"]
     assert "- Data, one, 1 seed, 20,000 steps: DtO 0.40, Score 0.10" in text
-    text = written(places, [result(1, 0, 0.4, steps=20_000)])
-    assert entries(text, "DtO")[0].endswith("<br>2 seeds, 20,000 steps") and "Longer trainings, which" not in text
+    text = written(places, [result(2, 0, 0.4, steps=20_000)])
+    assert [entry.split("<br>")[-1] for entry in entries(text, "DtO")[:2]] == ["1 seed, 20,000 steps"] * 2
+
+
+def test_a_full_length_that_all_models_have_comes_before_shortened_ones_with_more_seeds(places):
+    table(places[0], CELLS)
+    text = written(places, [result(beta, seed, 0.1 * beta, steps=steps) for beta in (1, 2) for seed, steps in
+                            ((0, 1_000), (1, 1_000), (0, 15_625))])
+    assert [entry.split("<br>")[-1] for entry in entries(text, "DtO")[:2]] == ["1 seed, 15,625 steps"] * 2
 
 
 def test_models_without_a_common_length_show_their_longest(places):

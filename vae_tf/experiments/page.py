@@ -50,8 +50,9 @@ paper's number is a verdict:
 - **{ALONE}**: it is not inside, and of that row (or column) no other model with another printed number is measured.
 
 Models are compared only if they trained for the same share of the length that their recipes have. A row shows its
-models at one share: the one of which each has the most seeds, or the longest of several such. Longer trainings are
-listed below the table.
+models at the longest share that all of them have, if that is no shortened training; else at the one of which each has
+the most seeds, or the longest of several such; and without a common share, each at its longest. Below the table is the
+longest training of each model that has a longer one.
 
 A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats. Its scores mean
 nothing, and are left out of the mean; what a dead model has none the less, such as its KL, stands with the word "dead".

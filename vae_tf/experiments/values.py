@@ -8,6 +8,7 @@ from typing import Any
 from vae_tf.experiments import recipes, results
 from vae_tf.experiments.tables import Cell, Table
 
+WHOLE = 0.999       # the share of a recipe's length from which a training is not shortened
 Of = Callable[[Cell], list[results.Result]]     # returns the results of a cell, ordered by seed
 
 
@@ -27,38 +28,36 @@ def find_longest(table: Table, cell: Cell, found: Sequence[results.Result]) -> l
 def find_of_row(table: Table, row: str, found: Sequence[results.Result]) -> dict[str, list[results.Result]]:
     """Return {column: the results that a cell of a row shows, ordered by seed}.
 
-    Models are compared at the same share of their recipes' lengths. The row shows the share of which each of its models
-    has the most seeds, or the longest of several such. Without a common share, each cell shows its longest training.
+    Models are compared at the same share of their recipes' lengths. The row shows the longest share that all of its
+    models have, if that is no shortened training. Of shortened ones it shows the share of which each model has the most
+    seeds, or the longest of several such. Without a common share, each cell shows its longest training.
     """
     cells = [cell for cell in table.cells if cell.row == row]
     lengths = {cell.column: find_by_length(table, cell, found) for cell in cells}
     # An untrained model, which has no share, is compared with any other.
     trained = {cell.column: by_share for cell in cells if (by_share := _group_by_share(cell, lengths[cell.column]))}
-    choices = [{column: _find_at(by_share, share) for column, by_share in trained.items()}
-               for share in sorted({share for by_share in trained.values() for share in by_share}, reverse=True)]
-    common = [chosen for chosen in choices if all(chosen.values())]
-    best = max((min(map(len, chosen.values())) for chosen in common), default=0)
-    shown = next((chosen for chosen in common if min(map(len, chosen.values())) == best), {})
-    return {**{column: next(iter(by_length), []) for column, by_length in lengths.items()}, **shown}
+    shares = sorted({share for by_share in trained.values() for share in by_share}, reverse=True)
+    choices = [(share, {column: _find_at(by_share, share) for column, by_share in trained.items()}) for share in shares]
+    common = [(share >= WHOLE, min(map(len, chosen.values())), chosen) for share, chosen in choices
+              if all(chosen.values())]
+    best = next((each for each in common if each[0]), None) or max(common, key=lambda each: each[1], default=None)
+    longest = {column: next(iter(by_length), []) for column, by_length in lengths.items()}
+    return {**longest, **(best[2] if best else {})}
 
 
 def _group_by_share(cell: Cell, by_length: Sequence[list[results.Result]]) -> dict[float, list[results.Result]]:
-    """Return the results of a cell by their share of its recipe's length.
-
-    All trainings of at least the recipe's length have a share of 1. Of these it is the one with the most seeds, or the
-    longest of several such.
-    """
-    by_share: dict[float, list[results.Result]] = {}
+    """Return the results of a cell by their share of its recipe's length, above 1 where they trained for longer."""
+    by_share = {}
     for of in by_length:
-        share = find_share(cell, of)
-        if share is not None and len(of) > len(by_share.get(share, ())):
-            by_share[share] = of
+        if find_share(cell, of) is not None:
+            done, whole, _ = measure_length(cell, of)
+            by_share[done / whole if whole else 1.0] = of
     return by_share
 
 
 def _find_at(by_share: Mapping[float, list[results.Result]], share: float) -> list[results.Result]:
-    """Return the results of a share of a recipe's length; none if there are none."""
-    return next((of for other, of in by_share.items() if _are_close(other, share)), [])
+    """Return the results of a share of a recipe's length, those with the most seeds; none if there are none."""
+    return max((of for other, of in by_share.items() if _are_close(other, share)), key=len, default=[])
 
 
 def _are_close(*shares: float) -> bool:
@@ -80,7 +79,7 @@ def find_share(cell: Cell, there: Sequence[results.Result]) -> float | None:
         return None
     done, whole, _ = measure_length(cell, there)
     # A run is a whole number of steps, so that its epochs need not be whole.
-    return None if whole is None else 1.0 if done >= 0.999 * whole else done / whole
+    return None if whole is None else 1.0 if done >= WHOLE * whole else done / whole
 
 
 def are_as_long(cells: Sequence[Cell], of: Of) -> bool:
