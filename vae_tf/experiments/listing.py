@@ -81,8 +81,8 @@ def list_numbers(table: tables.Table, found: Sequence[results.Result]) -> list[s
     head = ("", "", "", "paper", "here", "seeds", "length")
     rows = [head]
     compared = Summary(table, found)
-    for summary, cell, name in ((of, *number) for of in (compared, compared.longer) for number in
-                                of.table.list_numbers()):
+    longer = [(compared.longer, *number) for number in table.list_numbers() if number[0] in compared.longer_cells]
+    for summary, cell, name in [*((compared, *number) for number in table.list_numbers()), *longer]:
         metric, number, shown = table.metrics[name], summary.get_number(cell, name), summary.of[cell.row, cell.column]
         missing = next(filter(None, (results.find_missing_entry(result, table.get_metric(cell, name))
                                      for result in shown)), None)

@@ -158,7 +158,7 @@ def write_section(summary: Summary, drawn: Sequence[tuple[str, pathlib.Path]], t
             lines += [f"**{metric.label}**" + (f" ({metric.better} is better)" if metric.better != "neither" else "")
                       + "\n", *write_matrix(summary, name), ""]
     lines += [f"![{html.escape(title)}]({file.parent.name}/{file.name})\n" for title, file in drawn]
-    lines += write_longer(summary.longer)
+    lines += write_longer(summary)
     lines += write_claims(summary)
     lines += write_missing(summary)
     if any(cell.recipe for cell in table.cells):
@@ -208,15 +208,15 @@ def format_with_spread(mean: float, spread: float | None, decimals: int) -> str:
     return f"{format_value(mean, decimals)} ± {format_spread(spread, decimals)}"
 
 
-def write_longer(longer: Summary) -> list[str]:
+def write_longer(summary: Summary) -> list[str]:
     """Return the numbers of models that were trained for longer than the row that they stand in shows."""
-    table = longer.table
+    table, longer = summary.table, summary.longer
     lines = []
-    for cell in table.cells:
+    for cell in summary.longer_cells:
         numbers = [f"{table.metrics[name].label} {format_with_spread(number.mean, number.spread, metric.decimals)}"
                    for name, metric in table.metrics.items()
                    if (number := longer.get_number(cell, name)).mean is not None]
-        lines.append(f"- {cell.row}, {cell.column}, {describe_runs(longer, cell)}: {', '.join(numbers) or 'no score'}")
+        lines.append(f"- {cell.row}, {cell.column}, {describe_runs(longer, cell)}: {', '.join(numbers) or 'no number'}")
     return ["Longer trainings, which fewer seeds or not all models of the row have:\n", *lines, ""] if lines else []
 
 

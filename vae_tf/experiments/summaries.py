@@ -55,8 +55,8 @@ class Summary:
     Attributes:
         table: tables.Table.
         of: {(row, column): results by seed}, those of `values.find_of_row`.
-        longer: the same table with the results of its cells' longest trainings, and only the cells that show other
-            ones here.
+        longer: the same table with the results of its cells' longest trainings.
+        longer_cells: the cells that have longer trainings than those that they show here.
     """
 
     def __init__(self, table: tables.Table, found: Sequence[results.Result]) -> None:
@@ -64,10 +64,8 @@ class Summary:
         self.of = {(row, column): there for row in dict.fromkeys(cell.row for cell in table.cells)
                    for column, there in values.find_of_row(table, row, found).items()}
         self.longer = copy.copy(self)
-        longest = {(cell.row, cell.column): values.find_longest(table, cell, found) for cell in table.cells}
-        self.longer.table = dataclasses.replace(table, cells=tuple(
-            cell for cell in table.cells if longest[cell.row, cell.column] != self.of[cell.row, cell.column]))
-        self.longer.of = longest
+        self.longer.of = {(cell.row, cell.column): values.find_longest(table, cell, found) for cell in table.cells}
+        self.longer_cells = [cell for cell in table.cells if self.longer._get_results(cell) != self._get_results(cell)]
 
     def get_number(self, cell: tables.Cell, name: str) -> Number:
         """Return a metric of a cell over seeds."""
