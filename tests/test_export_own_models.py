@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 from exports import assert_close, card
 
-from vae_tf import distributions, export, models
+from vae_tf import distributions, export, jacobians, models
 from vae_tf.metrics import derivatives
 
 
@@ -73,15 +73,34 @@ def test_models_that_encode_in_their_own_way_are_exported(kind, tmp_path):
     assert vars(model).get("encode") is before
 
 
-def test_second_derivatives_of_a_decoder_with_gradients_of_its_own(tmp_path):
-    """Keras' silu is one, and its gradient is of the graph that it was traced in."""
+def decode_by_silu(z):
+    """Keras' silu has a gradient of its own, which is of the graph that it was traced in."""
+    return keras.layers.Dense(3)(keras.layers.Dense(5, activation="silu")(z))
+
+
+def decode_in_loop(z):
+    return keras.layers.Dense(3)(keras.layers.GRU(4)(keras.layers.RepeatVector(2)(z)))
+
+
+@pytest.mark.parametrize("decode", [decode_by_silu, decode_in_loop])
+def test_derivatives_of_unusual_decoders(decode, tmp_path):
     built = cases.build("vae", "mlp_synthetic", (3,), "gaussian", {})
     z = keras.Input((cases.LATENTS,))
-    decoder = keras.Model(z, keras.layers.Dense(3)(keras.layers.Dense(5, activation="silu")(z)))
-    model = models.VAE(built.encoder, decoder, built.likelihood_layer)
-    loaded = export.load(export.save(tmp_path / "silu", model, cases.dataset((3,)),
+    model = models.VAE(built.encoder, keras.Model(z, decode(z)), built.likelihood_layer)
+    loaded = export.load(export.save(tmp_path / "own", model, cases.dataset((3,)),
                                      {**card(("vae", "mlp_synthetic", (3,))), "recipe": {}}))
     z, x = np.random.default_rng(0).standard_normal((2, 5, 3)).astype(np.float32)
-    expected = derivatives.compile_curvatures(model.decoder, 1.0, cases.LATENTS)(z[:, :cases.LATENTS], x)
-    found = derivatives.compile_curvatures(loaded.inlined_decoder, 1.0, cases.LATENTS)(z[:, :cases.LATENTS], x)
+    z = z[:, :cases.LATENTS]
+    points = tf.constant(z)
+    with tf.GradientTape() as outer:
+        outer.watch(points)
+        with tf.GradientTape() as tape:
+            tape.watch(points)
+            output = model.decoder(points)
+            log_density = -tf.reduce_sum((x - output)**2) / 2
+        gradient = tape.gradient(log_density, points)
+    expected = [output, jacobians.jacobian(model.decoder, z, mode="reverse"),
+                outer.batch_jacobian(gradient, points)]
+    found = derivatives.compile_curvatures(loaded.inlined_decoder, 1.0, cases.LATENTS)(z, x)
     assert_close(dict(enumerate(found)), dict(enumerate(expected)), {"rtol": 1e-5, "atol": 1e-6})
+    assert_close(loaded.jacobian(z), {"jacobian": expected[1]}, {"rtol": 1e-5, "atol": 1e-6})

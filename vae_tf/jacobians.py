@@ -42,6 +42,9 @@ GRADIENTS = 32
 TAKEN_AS_CONSTANT = {"ResizeBilinearGrad", "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVarsGradient",
                      "FakeQuantWithMinMaxVarsPerChannelGradient", "SparseAddGrad"}
 
+# Operations, such as those of `tf.map_fn` and of recurrent layers, whose gradients `tf.vectorized_map` cannot stack.
+LOOPS = {"While", "StatelessWhile"}
+
 _STACKED = contextvars.ContextVar("_STACKED", default=True)
 
 
@@ -208,15 +211,12 @@ def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.T
         with tf.GradientTape(persistent=True) as outer:
             outer.watch(u)
             pulled = inner.gradient(x, z, output_gradients=u, unconnected_gradients=zero)
-        check_differentiable(pulled)
+        operations = check_differentiable(pulled)
 
         def column(direction: tf.Tensor) -> tf.Tensor:
             return outer.gradient(pulled, u, output_gradients=direction, unconnected_gradients=zero)
 
-        basis = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)          # [d, B, d]
-        if _STACKED.get():
-            return tf.vectorized_map(column, basis)
-        return tf.stack([column(basis[j]) for j in range(z.shape[1])])
+        return map_directions(column, z, operations)
 
     with refuse_missing_gradients():
         with tf.GradientTape(persistent=True) as inner:     # of a loaded f, it then keeps what second derivatives take
@@ -227,8 +227,27 @@ def _compute_tangents(f: Callable[[tf.Tensor], tf.Tensor], z: tf.Tensor) -> tf.T
                 else differentiate)()
 
 
-def check_differentiable(gradient: tf.Tensor) -> None:
-    """Raise InputError if TensorFlow would silently take a part of a gradient, a tensor of a graph, as constant."""
+def map_directions(function: Callable[[tf.Tensor], Any], z: tf.Tensor, operations: set[str]) -> Any:
+    """Return what a function of tangents [B, d] gives for each of the d directions of z [B, d], [d, ...].
+
+    Args:
+        function: returns tensors, which it computes by differentiating operations of the types `operations`.
+        z: latents.
+        operations: as `check_differentiable` returns them.
+    """
+    directions = tf.eye(z.shape[1], dtype=z.dtype)[:, tf.newaxis] * tf.ones_like(z)         # [d, B, d]
+    if _STACKED.get() and operations.isdisjoint(LOOPS):
+        return tf.vectorized_map(function, directions)
+    of_each = [function(directions[j]) for j in range(z.shape[1])]
+    return tf.nest.map_structure(lambda *tensors: tf.stack(tensors), *of_each)
+
+
+def check_differentiable(gradient: tf.Tensor) -> set[str]:
+    """Raise InputError if TensorFlow would silently take a part of a gradient, a tensor of a graph, as constant.
+
+    Returns:
+        the types of the operations that the gradient is computed by.
+    """
     operations, waiting = {}, [gradient.op]
     while waiting:
         operation = waiting.pop()
@@ -243,6 +262,7 @@ def check_differentiable(gradient: tf.Tensor) -> None:
         for value in node.attr.values():
             for function in (value.func, *value.list.func):
                 nodes += library.pop(function.name, ())
+    return {node.op for node in nodes}
 
 
 @contextlib.contextmanager

@@ -68,12 +68,11 @@ def compile_curvatures(decoder: Callable, noise_variance: float | None, d: int) 
         u = tf.zeros_like(output)
         residual = x - tf.sigmoid(output) if noise_variance is None else (x - output) / noise_variance
         pulled, gradient = differentiate(output, z, u), differentiate(output, z, residual)
-        jacobians.check_differentiable(gradient)
+        operations = jacobians.check_differentiable(gradient)
         # J^T u is linear in u: the gradient of its entry j by u is the column j of J. That of the gradient of
         # log p(x|z), which is J^T residual, by z is the column j of the Hessian.
-        directions = tf.eye(d)[:, tf.newaxis] * tf.ones_like(z)                             # [d, B, d]
-        J, H = tf.vectorized_map(
-            lambda each: (differentiate(pulled, u, each), differentiate(gradient, z, each)), directions)
+        J, H = jacobians.map_directions(
+            lambda each: (differentiate(pulled, u, each), differentiate(gradient, z, each)), z, operations)
         return output, tf.transpose(J, [1, 2, 0]), tf.transpose(H, [1, 2, 0])
 
     with jacobians.refuse_missing_gradients():
