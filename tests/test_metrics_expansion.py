@@ -223,6 +223,9 @@ def test_reasons_and_names(tmp_path):
     results, skipped = measured(saved, dataset, np.arange(4))
     assert skipped["posterior_covariance_gap"] == "beta is 0: the optimal posterior has no width"
     assert "hessian_diagonality" in results
+    saved.card["model"] = "annealed_vae"
+    skipped = measured(saved, dataset, np.arange(4))[1]
+    assert skipped["diagonal_covariance_gap"] == "the best posterior of annealed_vae is not known in closed form"
 
 
 def random_problem(d=3):

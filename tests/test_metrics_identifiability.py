@@ -7,6 +7,7 @@ from sklearn.cross_decomposition import CCA
 from sklearn.linear_model import LinearRegression
 
 from vae_tf import metrics
+from vae_tf.errors import InputError
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 
 
@@ -66,3 +67,14 @@ def test_factors_that_follow_from_others_add_no_pair():
 
 def test_each_has_the_name_of_the_literature():
     assert [metrics.find_name(name) for name in ("strong_mcc", "cca")] == ["mcc", "weak_mcc"]
+
+
+def test_a_factor_that_is_constant_in_a_part_of_the_split_is_said_to_be_left_out():
+    codes, factors = np.random.default_rng(0).standard_normal((2, 12, 2))
+    train, test = split_rows(12, TEST_SHARE, 0)
+    factors[test, 0] = 1
+    with pytest.warns(UserWarning, match=r"linear_r2 leaves out the factors \[0\], which are constant among the rows"):
+        assert np.isnan(metrics.linear_r2(codes, factors).parts["per_factor"][0])
+    factors[train, 1] = 2
+    with pytest.raises(InputError, match="expected at least one that varies among the rows that linear_r2 learns from"):
+        metrics.linear_r2(codes, factors)

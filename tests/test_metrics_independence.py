@@ -39,3 +39,10 @@ def test_duplicated_codes_have_infinite_total_correlation():
     codes = np.tile(np.random.default_rng(0).standard_normal((100, 2)), 2)
     with pytest.warns(UserWarning, match="linear function"):
         assert metrics.METRICS["total_correlation"](codes).score == np.inf
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 1e6 + 0.1])
+def test_constant_codes_are_independent(value):
+    """The covariance of constant columns is rounding, and the share of it that is off the diagonal is any number."""
+    score = metrics.wasserstein_correlation(np.full((777, 4), value))
+    assert score.score == 0 and score.parts["normalised"] == 0 and not score.parts["covariance"].any()

@@ -58,3 +58,12 @@ def test_chance_level_of_mig(rows, chance):
     assert (np.abs(nats / (freedom / (2 * rows)) - 1) < error)[dense].all()
     assert nats[2] / np.log(40) == pytest.approx(chance, rel=0.2)      # the largest factor's share of its entropy
     assert 0 < np.mean([s.score for s in scores]) < chance / 10
+
+
+@pytest.mark.parametrize("rows", range(1_000, 1_020))
+def test_a_constant_latent_has_no_modularity(rows):
+    """Its information is a sum of rounded terms, which are a little above 0 for some numbers of rows."""
+    factors = np.random.default_rng(rows).integers(0, 5, (rows, 3))
+    score = metrics.modularity(np.column_stack([factors, np.full(rows, 0.1)]), factors)
+    assert not score.parts["mutual_information"][3].any() and score.parts["per_latent"][3] == 0
+    assert score.score == pytest.approx(0.75, abs=1e-3)

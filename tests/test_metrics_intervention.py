@@ -159,3 +159,11 @@ def test_irs_is_of_as_many_examples_as_are_asked_for():
     rows = np.random.default_rng(3).permutation(400)[:60]
     some = metrics.irs(metrics.make_sampler(codes, factors), examples=60, seed=3)
     assert some.score == pytest.approx(metrics.irs(metrics.make_sampler(codes[rows], factors[rows])).score, abs=1e-12)
+
+
+def test_irs_does_not_name_a_constant_factor():
+    """Held at either value, this latent moves farther from its mean than in all, so its robustness is below 0."""
+    codes, held = np.array([0, 0, 0, 10, 10, 10, 10, 0.0]), np.repeat([0, 1], 4)
+    with pytest.warns(UserWarning, match="constant factors"):
+        score = metrics.irs(samplers.make_sampler(codes[:, np.newaxis], np.stack([0 * held, held], 1)))
+    assert score.score < 0 and score.parts["factor"] == [1]

@@ -1,9 +1,10 @@
+import keras
 import numpy as np
 import pytest
 import reference
 from scipy.stats import ortho_group
 
-from vae_tf import activity
+from vae_tf import activity, jacobians
 from vae_tf.errors import InputError
 from vae_tf.metrics import od_score
 from vae_tf.metrics.orthogonality import DISTANCES, align, column_cosine, dto, hadamard_gap, variance_norm_relation
@@ -241,3 +242,15 @@ def test_dto_of_a_comparison_is_over_all_latents_and_the_other_distances_over_th
     assert {name: of(G, active) for name, of in DISTANCES.items()} == {
         "dto": dto(G).score, "dto_active": dto(G, active).score, "column_cosine": column_cosine(G, active).score,
         "hadamard_gap": hadamard_gap(G, active).score}
+
+
+@pytest.mark.parametrize("d", [4, 6])
+def test_dependent_columns_of_a_decoder_in_float32(d):
+    """A decoder through 3 units has a Jacobian of rank 3; in float32 the other directions are not exactly 0."""
+    keras.utils.set_random_seed(0)
+    decoder = keras.Sequential([keras.Input((d,)), keras.layers.Dense(3), keras.layers.Dense(1200, "relu"),
+                                keras.layers.Dense(1200, "relu"), keras.layers.Dense(100)])
+    gram = jacobians.gram(decoder, np.random.default_rng(0).standard_normal((10, d)).astype(np.float32)).numpy()
+    assert (align(gram).stretched.sum(1) == 3).all()
+    with pytest.raises(InputError, match="dependent in every example"):
+        hadamard_gap(gram)

@@ -4,6 +4,7 @@ import numpy as np
 import public_udr
 import pytest
 import reference
+import scipy
 
 from vae_tf import metrics
 from vae_tf.errors import InputError
@@ -89,3 +90,11 @@ def test_the_best_model_has_the_largest_udr():
     found = metrics.udr([turned, z, -z, z[:, ::-1]])
     assert found.parts["best"] == found.parts["per_model"].argmax() != 0
     assert found.score == found.parts["per_model"].max()
+
+
+def test_correlated_latents_lower_udr_of_equal_models():
+    """With |correlation| r of a model's two latents, each has 1 / (1 + r) by the formula, r / 1 less than its best."""
+    z = np.random.default_rng(0).standard_normal((2_000, 2))
+    z[:, 1] = 0.6 * z[:, 0] + 0.8 * z[:, 1]
+    r = scipy.stats.spearmanr(z).statistic
+    assert metrics.udr([z, z]).score == pytest.approx(1 / (1 + r))

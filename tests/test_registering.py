@@ -72,6 +72,9 @@ def test_a_subclass_inherits_nothing_that_theory_knows_of_another_objective():
     assert models.VAE.linear_theory.optimum == "diagonal"
     assert type("Other", (models.VAE,), {}).linear_theory is None
     assert models.IVAE.weigh_kl(2.0) is None and models.BetaVAE.weigh_kl(None) == 4.0
+    assert not type("Other", (models.VAE,), {}).minimises_elbo
+    assert [name for name, kind in models.MODELS.items() if kind.minimises_elbo] == [
+        "vae", "beta_vae", "full_covariance_vae", "ivae", "dip_vae_i"]
 
 
 def export_with_prior(tmp_path, prior):

@@ -38,8 +38,8 @@ def _optimal_precision(expansion: Expansion, context: Context) -> np.ndarray:
     from vae_tf import models  # imports TensorFlow, which scoring codes does not need
 
     card = context.model.card
-    if (term := models.find_declared(card).beta_term) != models.KL:
-        raise InputError(f"beta weighs the {term}, not the KL: no optimum in closed form")
+    if not models.find_declared(card).minimises_elbo:
+        raise InputError(f"the best posterior of {card['model']} is not known in closed form")
     if card["beta"] == 0:
         raise InputError("beta is 0: the optimal posterior has no width")
     return theory.optimal_precision(expansion.gauss_newton, card["beta"], expansion.prior_variance)

@@ -46,7 +46,7 @@ def dci_lasso(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
 
     codes, factors = check_arrays(codes, factors)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = find_varying("dci_lasso", factors[train])
+    varies = find_varying("dci_lasso", factors, train)
     z, v = (_standardise(columns, train) for columns in (codes, factors))
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
     penalty = np.full(len(varies), np.nan)
@@ -124,7 +124,7 @@ def dci_es(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = find_varying("dci_es", v[train])
+    varies = find_varying("dci_es", v, train)
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((len(DEPTHS), 2, len(varies)), np.nan)
     for i in (-1,) if score_alone else range(len(DEPTHS)):
         for k in np.flatnonzero(varies):

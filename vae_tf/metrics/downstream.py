@@ -91,7 +91,7 @@ def _measure(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = find_varying(name, v[train])
+    varies = find_varying(name, v, train)
     accuracy = np.full((len(sizes), len(varies)), np.nan)
     for (s, size), k in ((s, k) for s in enumerate(sizes) for k in np.flatnonzero(varies)):
         rows = train[:size]

@@ -33,7 +33,7 @@ def linear_r2(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     """
     codes, factors = check_arrays(codes, factors)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = find_varying("linear_r2", factors[train]) & (factors[test] != factors[test][:1]).any(0)
+    varies = find_varying("linear_r2", factors, train, test)
     axes, centre = _find_axes(codes[train])
     mean = factors[train].mean(0)
     z = (codes - centre) @ axes                                         # orthonormal columns in the training part
@@ -41,7 +41,7 @@ def linear_r2(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     error = np.mean((predicted - factors[test])**2, 0)
     per_factor = np.full(len(varies), np.nan)
     per_factor[varies] = np.maximum(0, 1 - error[varies] / factors[test].var(0)[varies])
-    return Result("linear_r2", float(per_factor[varies].mean()) if varies.any() else 0.0, {"per_factor": per_factor},
+    return Result("linear_r2", float(per_factor[varies].mean()), {"per_factor": per_factor},
                   "0: no better than the factors' means; 1: each factor is an affine function of all latents")
 
 
@@ -73,7 +73,7 @@ def weak_mcc(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
 
     codes, factors = check_arrays(codes, factors)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    factors = factors[:, find_varying("weak_mcc", factors[train])]
+    factors = factors[:, find_varying("weak_mcc", factors, train)]
     (left, left_centre), (right, right_centre) = _find_axes(codes[train]), _find_axes(factors[train])
     z, v = (codes - left_centre) @ left, (factors - right_centre) @ right
     U, _, Vt = np.linalg.svd(z[train].T @ v[train], full_matrices=False)

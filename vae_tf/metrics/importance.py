@@ -139,7 +139,7 @@ def measure_dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, ki
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = find_varying(name, v[train])
+    varies = find_varying(name, v, train)
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
     with threads.limit_to_one():      # threads would only wait for each other
         for k in np.flatnonzero(varies):

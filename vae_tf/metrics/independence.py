@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 
+from vae_tf import activity
 from vae_tf.arguments import Bins
 from vae_tf.errors import InputError
 from vae_tf.metrics.information import pair_information
@@ -15,7 +16,8 @@ from vae_tf.metrics.result import Result, check_arrays, discretise
 def _covariance(codes: np.ndarray) -> np.ndarray:
     if len(codes) < 2:
         raise InputError(f"codes: expected at least 2 rows for a covariance; got {len(codes)}")
-    return np.atleast_2d(np.cov(codes, rowvar=False))
+    varies = activity.is_moving(codes)          # rounding leaves the variance of a constant column above 0
+    return np.where(np.outer(varies, varies), np.atleast_2d(np.cov(codes, rowvar=False)), 0)
 
 
 @register(needs=("codes",), range=(0, math.inf), unchanged_by=("permutation", "sign", "scale", "relabelling"),
@@ -40,9 +42,8 @@ def total_correlation(codes: np.ndarray) -> Result:
     codes, _ = check_arrays(codes)
     covariance = _covariance(codes)
     variance = np.diag(covariance)
-    varies = (codes != codes[:1]).any(0)        # rounding leaves the variance of a constant column above 0
-    scale = np.sqrt(np.where(varies, variance, 1))
-    correlation = np.where(np.outer(varies, varies), covariance / np.outer(scale, scale), np.eye(len(scale)))
+    scale = np.sqrt(np.where(variance > 0, variance, 1))
+    correlation = covariance / np.outer(scale, scale) + np.diag(variance == 0)
     spectrum = np.linalg.eigvalsh(correlation)
     if spectrum[0] <= len(scale) * np.finfo(float).eps * spectrum[-1]:
         warnings.warn("total_correlation is infinite: a latent is a linear function of the others", stacklevel=2)

@@ -12,6 +12,8 @@ from vae_tf.kinds import decide
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, discretise, find_classes, find_varying
 
+ROUNDING = 1e-14        # nats; sums of up to some thousand rounded terms do not tell less from independence
+
 
 def factor_information(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, binning: str = "equal_width",
                        kinds: tuple[str, ...] | str | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +32,8 @@ def pair_information(a: np.ndarray, b: np.ndarray) -> float:
     shape = a.max() + 1, b.max() + 1
     shares = np.bincount(a * shape[1] + b, minlength=shape[0] * shape[1]).reshape(shape) / len(a)
     independent = shares.sum(1, keepdims=True) * shares.sum(0)
-    return max(0.0, float(scipy.special.rel_entr(shares, independent).sum()))
+    information = float(scipy.special.rel_entr(shares, independent).sum())
+    return information if information > ROUNDING else 0.0
 
 
 def gaps(table: np.ndarray) -> np.ndarray:

@@ -155,8 +155,8 @@ def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins:
     per_latent = matrix[:, varies].max(1)
     score = np.average(per_latent[active], weights=largest[active]) if active.any() else 0.0
     return Result("irs", float(score),
-                  {"per_latent": per_latent, "factor": matrix.argmax(1), "matrix": matrix, "active": active,
-                   "active_latents": np.array(active.sum())},
+                  {"per_latent": per_latent, "factor": np.where(varies, matrix, -np.inf).argmax(1), "matrix": matrix,
+                   "active": active, "active_latents": np.array(active.sum())},
                   "0: latents move whichever factor is held; 1: each stays put while its own factor does; "
                   "it rests on the most extreme codes, so it has no interval")
 

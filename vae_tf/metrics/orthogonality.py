@@ -19,8 +19,11 @@ from vae_tf.metrics.registry import NOT_OF_ONE_LATENT, register
 from vae_tf.metrics.result import Result
 
 # Decoders compute in float32. Rounding the entries of J moves c_i . c_j by at most eps ||c_i|| ||c_j||: columns with
-# a smaller cosine are orthogonal, and singular values below eps s_1 are zero, as far as J can tell.
+# a smaller cosine are orthogonal, as far as J can tell.
 ROUNDING = float(np.finfo(np.float32).eps)
+
+# A singular value that is zero comes out at up to 2 or 3 eps s_1, because entries of J are sums over hundreds of units.
+ZERO = 10 * ROUNDING
 
 
 class Aligned(NamedTuple):
@@ -45,7 +48,7 @@ def align(gram: np.ndarray) -> Aligned:
     with threads.limit_to_one():         # on matrices this small, several threads are slower than one
         eigenvalues, V = np.linalg.eigh(np.where(right_angles, 0, gram))
     singular = np.sqrt(np.maximum(eigenvalues, 0))
-    stretched = singular > ROUNDING * singular.max(1, keepdims=True)
+    stretched = singular > ZERO * singular.max(1, keepdims=True)
     size = np.abs(V) * stretched[:, np.newaxis]
     # If every direction has its largest entry at another latent, these entries are the assignment; else it is searched.
     latent = size.argmax(1)
@@ -123,7 +126,7 @@ def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
     cosine = _cosines(gram)
     with threads.limit_to_one():
         eigenvalues = np.linalg.eigvalsh(cosine + np.eye(gram.shape[1]))
-    dependent = eigenvalues[:, 0] <= gram.shape[1] * ROUNDING**2
+    dependent = eigenvalues[:, 0] <= gram.shape[1] * ZERO**2
     if dependent.all():
         raise InputError("gram: hadamard_gap needs linearly independent columns; they are dependent in every example, "
                          "as with more latents than data dimensions (d > n)")

@@ -28,7 +28,8 @@ def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None,
     disentanglement_lib: half of sum_b ... / d_b plus half of sum_a ... / d_a. They differ where d_a and d_b do.
     A model's UDR is the median over the models that it is paired with; by Lasso, it is predicted from each of them, as
     in disentanglement_lib. With Spearman's correlation it is in [0, 1]. It is 1 if the model's latents are those of the
-    others, one for one, and near 0 if they have nothing in common. A model with no informative latent has UDR 0.
+    others, one for one, and are uncorrelated with each other; correlated latents lower it even for a model and its
+    copy. It is near 0 if the models have nothing in common. A model with no informative latent has UDR 0.
 
     Args:
         codes: M arrays [N, d_m] of the same N examples, M >= 2; one per model, of one recipe and several seeds.
@@ -66,7 +67,7 @@ def udr(codes: Sequence[np.ndarray], kl: Sequence[np.ndarray] | None = None,
     per_model = np.nanmedian(pairs, axis=0)
     return Result("udr", float(per_model.max()), {"per_model": per_model, "pairs": pairs,
                                                   "best": np.array(per_model.argmax())},
-                  "0: models of this recipe share nothing; 1: they found the same latents, one for one")
+                  "0: models of this recipe share nothing; 1: they found the same latents, uncorrelated ones")
 
 
 def _agreement(R: np.ndarray, average: str) -> float:

@@ -54,7 +54,7 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = find_varying("explicitness", v[train])
+    varies = find_varying("explicitness", v, train)
     constant = (codes[train] == codes[train[0]]).all(0)
     codes = (codes - codes[train].mean(0)) / np.where(constant, 1, codes[train].std(0))
     area = np.full((2, len(varies)), np.nan)

@@ -130,15 +130,27 @@ def check_recurring(factors: np.ndarray, kinds: Sequence[str], classified: Seque
                              "say that its kind is continuous")
 
 
-def find_varying(metric: str, factors: np.ndarray) -> np.ndarray:
+def find_varying(metric: str, factors: np.ndarray, *parts: np.ndarray) -> np.ndarray:
     """Return which factors [N, K] vary, bool [K], and warn of those that do not.
+
+    Args:
+        metric: the name of the metric that leaves out the others.
+        factors: of all rows.
+        parts: indices of rows, in each of which a factor has to vary, too.
 
     Raises:
         InputError: none does.
     """
-    varies = (factors != factors[:1]).any(0)
-    if not varies.any():
+    constant = (factors == factors[:1]).all(0)
+    varies = np.all([~constant, *((rows != rows[:1]).any(0) for rows in (factors[part] for part in parts))], axis=0)
+    if constant.all():
         raise InputError("factors: expected at least one that varies; all are constant")
-    if not varies.all():
-        warnings.warn(f"{metric} leaves out the constant factors {np.flatnonzero(~varies).tolist()}", stacklevel=3)
+    if not varies.any():
+        raise InputError(f"factors: expected at least one that varies among the rows that {metric} learns from or "
+                         "tests, which are a part of all; more rows may help")
+    if constant.any():
+        warnings.warn(f"{metric} leaves out the constant factors {np.flatnonzero(constant).tolist()}", stacklevel=3)
+    if (rare := ~constant & ~varies).any():
+        warnings.warn(f"{metric} leaves out the factors {np.flatnonzero(rare).tolist()}, which are constant among the "
+                      "rows that it learns from or tests", stacklevel=3)
     return varies

@@ -59,7 +59,7 @@ def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[s
     train, test = split_rows(len(codes), 0.2, seed)
     if neighbours > len(train):
         raise InputError(f"neighbours: expected at most {len(train)}, the training rows; got {neighbours}")
-    varies = find_varying("disentanglement_score", factors[test])
+    varies = find_varying("disentanglement_score", factors, test)
     # of each latent [test rows, neighbours], for all factors
     nearest = [train[NearestNeighbors(n_neighbors=neighbours).fit(z[train]).kneighbors(z[test], return_distance=False)]
                for z in _tell_apart(codes, neighbours, seed).T[..., np.newaxis]]
@@ -124,8 +124,9 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
     squared correlation counts. The score is in [0, 1]. It is 0 if two latents predict equally well. It is 1 if one
     predicts perfectly and the next not at all, which chance accuracy makes impossible for discrete factors. The SVM
     regularises its weight and its intercept, so the score depends on the scale of each latent, and on its mean. A
-    constant latent predicts the commonest class, or correlates 0; so does one of a variance below 1e-12 with a
-    continuous factor. A constant factor is left out, with a warning.
+    constant latent predicts the commonest class, but of two classes always the one with the smaller label. It
+    correlates 0 with a continuous factor, as does one of a variance below 1e-12. A constant factor is left out, with a
+    warning.
 
     Args:
         codes: [N, d].
@@ -143,7 +144,7 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
     kinds = decide(factors, kinds)
     v = find_classes(factors, kinds=kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = find_varying("sap", factors[train])
+    varies = find_varying("sap", factors, train)
     table = np.zeros((codes.shape[1], len(varies)))
     for k in np.flatnonzero(varies):
         for j, z in enumerate(codes.T):

@@ -36,7 +36,11 @@ class Autoencoder(KerasLoops):
         default_beta    the value of beta unless one is given; None if the model takes no beta
         beta_term       what beta weighs, in words
         options         options of its own
-        linear_theory   what theory knows of it; a subclass has another objective and inherits none of it
+        linear_theory   what theory knows of it where its networks are linear
+        minimises_elbo  whether, for a given decoder, its best posterior is that of a VAE, with a KL that beta weighs;
+                        `theory.optimal_precision` is its precision
+
+    A subclass may have another objective, and inherits neither of the last two.
     """
 
     key: ClassVar[str]
@@ -47,13 +51,15 @@ class Autoencoder(KerasLoops):
     beta_term: ClassVar[str] = KL
     options: ClassVar[tuple[Option, ...]] = ()
     linear_theory: ClassVar[LinearTheory | None] = None
+    minimises_elbo: ClassVar[bool] = False
 
     beta = 1.0
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
-        if "linear_theory" not in vars(cls):
-            cls.linear_theory = None
+        for name in ("linear_theory", "minimises_elbo"):
+            if name not in vars(cls):
+                setattr(cls, name, vars(Autoencoder)[name])
         # By its module, because classes of two modules may have one name; this package's own are known by its name.
         # Files from before have the package alone, which finds a class as long as one module has its name.
         package = cls.__module__.partition(".")[0]

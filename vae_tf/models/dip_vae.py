@@ -27,6 +27,7 @@ class DIPVAEI(VAE):
                       low=0.0),
                Option("lambda_d", None, "Weight of the squared differences of the latents' variances from 1. By "
                       "default it is 10 lambda_od in dip_vae_i, and lambda_od in dip_vae_ii.", kind=float, low=0.0))
+    minimises_elbo = True               # for given means, on which alone the penalty depends
     ratio: ClassVar[float] = 10.0       # l_d over l_od
 
     @arguments.check_arguments

@@ -24,6 +24,7 @@ class IVAE(BetaVAE):
 
     conditional = True
     learned_prior = True
+    minimises_elbo = True
     default_beta = 1.0
     options = (Option("prior_mean", "zero", "Mean of the prior p(z|u): fixed at zero, or learned from u.",
                       choices=("zero", "learned"), shapes_weights=True, in_every_configuration=True),)

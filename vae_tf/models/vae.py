@@ -14,6 +14,7 @@ class VAE(Autoencoder):
     """q(z|x) = N(mu, diag s^2), p(z) = N(0, I), beta = 1 (Kingma, Welling 2014; rolinek (1)-(4))."""
 
     linear_theory = LinearTheory(optimum="diagonal")
+    minimises_elbo = True
 
     def posterior(self, x: Tensor, u: Tensor = None, training: bool = False) -> Distribution:
         """Return q(z|x), diagonal."""
@@ -44,6 +45,7 @@ class BetaVAE(VAE):
 
     default_beta = 4.0
     linear_theory = LinearTheory(optimum="diagonal")
+    minimises_elbo = True
 
     @arguments.check_arguments
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
@@ -57,6 +59,7 @@ class FullCovarianceVAE(BetaVAE):
     """q(z|x) = N(mu, L L^T): rolinek's control, whose objective is rotationally symmetric (rolinek 8.3)."""
 
     linear_theory = LinearTheory(optimum="full")
+    minimises_elbo = True
 
     @classmethod
     def count_scratch(cls, batch_size: int, latents: int) -> int:
