@@ -88,21 +88,37 @@ def test_newton_steps_go_on_where_float32_hides_directions():
     assert measure_loss(readout.fit_logistic(z, v), z, v) == pytest.approx(measure_loss(best, z, v), rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", [7, 19, 22])
-def test_newton_steps_go_on_where_far_examples_are_known_for_certain(seed):
-    """There p - p^2 is nothing but rounding, which hides the curvature of all other examples."""
+@pytest.mark.parametrize(("tail", "seed", "rtol"), [
+    (4, 7, 1e-6), (4, 19, 1e-6), (4, 22, 1e-6),
+    (5, 1, 1e-3), (6, 101, 1e-3),       # no Newton step leads on; L-BFGS is stopped where the slope is 1e-4
+])
+def test_codes_with_heavy_tails(tail, seed, rtol):
+    """Far examples are known for certain, and hide the curvature of all others."""
     rng = np.random.default_rng(seed)
-    v = rng.integers(0, 6, 600)
+    v = rng.integers(0, 6, 400)
     v[:6] = np.arange(6)
-    z = 15 * rng.normal(size=(6, 15))[v] + rng.normal(size=(600, 15))
-    z *= np.exp(4 * rng.normal(size=(600, 1)))
+    z = 15 * rng.normal(size=(6, 15))[v] + rng.normal(size=(400, 15))
+    z *= np.exp(tail * rng.normal(size=(400, 1)))
+    best = LogisticRegression(max_iter=5_000, tol=1e-10).fit(z, v)
+    assert measure_loss(readout.fit_logistic(z, v), z, v) == pytest.approx(measure_loss(best, z, v), rel=rtol)
+
+
+def test_two_classes_of_which_one_is_rare():
+    z = np.random.default_rng(0).standard_normal((10_000, 2))
+    v = (z[:, 0] > np.sort(z[:, 0])[-4]).astype(int)        # three examples
     best = LogisticRegression(max_iter=5_000, tol=1e-10).fit(z, v)
     assert measure_loss(readout.fit_logistic(z, v), z, v) == pytest.approx(measure_loss(best, z, v), rel=1e-6)
+
+
+def test_the_complement_of_a_probability_of_nearly_1_is_the_sum_of_the_others():
+    p = np.array([[1.0, 1e-17, 2e-17], [0.2, 0.5, 0.3]])
+    np.testing.assert_allclose(readout._complement(p), [[3e-17, 1, 1], [0.8, 0.5, 0.7]], rtol=1e-12)
 
 
 def measure_loss(learner, z, v):
     """The objective of scikit-learn's logistic regression, at its default penalty."""
     scores = z @ learner.coef_.T + learner.intercept_
+    scores = np.hstack([np.zeros_like(scores), scores]) if len(learner.classes_) == 2 else scores
     scores -= scores.max(1, keepdims=True)
     likely = scores[np.arange(len(v)), v] - np.log(np.exp(scores).sum(1))
     return (learner.coef_**2).sum() / 2 - likely.sum()

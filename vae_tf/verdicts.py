@@ -88,9 +88,9 @@ def describe(verdict: Verdict) -> str:
     d, count = len(verdict.informative), verdict.count
     if verdict.kl is None:
         if not count:
-            return (f"No latent varies over x by more than {activity.ROUNDING**0.5:g} of its size, which may be nothing "
-                    "but float32's rounding: then every score of the codes is noise. If they do vary, subtract their "
-                    "mean.")
+            return (f"No latent varies over x by more than {activity.ROUNDING**0.5:g} of its size, which may be "
+                    "nothing but float32's rounding: then every score of the codes is noise. If they do vary, subtract "
+                    "their mean.")
         return (f"{count} of {d} latents {_conjugate('var', count, 'y', 'ies')} over x. Without a posterior, "
                 "nothing says how much information they carry.")
     beyond = " beyond what u says" if verdict.given_u else ""

@@ -18,7 +18,6 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 FEW_WEIGHTS = 600       # of a logistic regression, up to which Newton's steps take little time and reach the optimum
 NEWTON_STEPS = 100
 ROWS = 2048             # examples whose part of the Hessian is computed at a time, which bounds its memory
-LITTLE = 1e-4           # that may be added to a Hessian of float32, whose diagonal is 1, so that it can be solved
 
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
@@ -100,14 +99,13 @@ def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
     # Where codes lie is only a matter of the constants, but all solvers are slow, or stop early, far from 0. A mean
     # would follow outliers, and leave all other codes on one side of it.
     center = np.median(z, 0)
-    if has_few and len(classes) > 2:
-        learner = _fit_in_newton_steps(z - center, classes, labels)
-    else:
+    learner = _fit_in_newton_steps(z - center, classes, labels) if has_few and len(classes) > 2 else None
+    if learner is None:
         with warnings.catch_warnings():
             for each in (ConvergenceWarning, scipy.linalg.LinAlgWarning):       # after the latter it goes on by L-BFGS
                 warnings.simplefilter("ignore", each)
-            solver = "newton-cholesky" if has_few else "lbfgs"
-            learner = LogisticRegression(solver=solver, max_iter=1_000).fit(z - center, v)
+            solver: Any = {"solver": "newton-cholesky", "tol": 1e-8} if has_few and len(classes) == 2 else {}
+            learner = LogisticRegression(max_iter=1_000, **solver).fit(z - center, v)
     learner.intercept_ = learner.intercept_ - learner.coef_ @ center
     return learner
 
@@ -115,11 +113,11 @@ def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
 def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray) -> Any:
     """Fit scikit-learn's LogisticRegression of classes [C], three or more, to codes z [N, d] with labels [N] in 0..C-1.
 
-    The codes lie around 0.
+    The codes lie around 0. It returns None if rounding keeps the steps from the optimum.
 
     It minimises the sum over examples of -log p(label) plus half the squared weights; the constants are free. Nearly
     all of the time goes into the Hessian. So that of an earlier step is taken again where it leads on quickly, and far
-    from the optimum its sums are of float32, unless their rounding hides directions.
+    from the optimum its sums are of float32.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -138,12 +136,6 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
         loss = np.log(total).sum() - scores[np.arange(len(X)), labels].sum() + (penalty * W**2).sum() / 2
         return float(loss), p / total[:, np.newaxis]
 
-    def prepare(is_rough: bool) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
-        """Return what `_make_solver` does of the Hessian."""
-        H = _sum_curvature(p, X, np.float32 if is_rough else np.float64)
-        H[np.diag_indices(len(H))] += np.tile(penalty, len(classes))
-        return _make_solver(H, 1e-12 * len(X))
-
     W = np.zeros((len(classes), X.shape[1]))
     loss, p = evaluate(W)
     promised, solve, is_rough = np.inf, None, True
@@ -153,10 +145,9 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
         is_new = solve is None or gradient @ step > promised / 10
         if is_new:
             is_rough &= promised > 1e-2 * (1 + loss)
-            solve, little = prepare(is_rough)
-            if is_rough and little > LITTLE:
-                is_rough = False
-                solve, _ = prepare(is_rough)
+            H = _sum_curvature(p, X, np.float32 if is_rough else np.float64)
+            H[np.diag_indices(len(H))] += np.tile(penalty, len(classes))
+            solve = _make_solver(H, 1e-12 * len(X))
             step = solve(gradient)
         promised, length = float(gradient @ step), 1.0
         # What is left after a step is about the square of what it promised, and with an old Hessian a tenth of it.
@@ -167,9 +158,14 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
             if found <= loss - 1e-4 * length * promised or length < 1e-6:
                 break
             length /= 2
-        W, loss, p = there, found, p_there
+        if found < loss:
+            W, loss, p = there, found, p_there
+        elif is_new and not nearly:
+            return None
         if nearly:
             break
+    else:
+        return None
     learner = LogisticRegression()
     learner.classes_, learner.n_features_in_ = classes, z.shape[1]
     learner.coef_ = W[:, :-1] / scale[:-1]
@@ -204,13 +200,12 @@ def _complement(p: np.ndarray) -> np.ndarray:
     return complement
 
 
-def _make_solver(H: np.ndarray, least: float) -> tuple[Callable[[np.ndarray], np.ndarray], float]:
+def _make_solver(H: np.ndarray, least: float) -> Callable[[np.ndarray], np.ndarray]:
     """Return a function from g [n] to about H^-1 g, for a symmetric H [n, n], positive semidefinite up to rounding.
 
-    H is brought to a diagonal of ones, and a little, which is returned as well, is added to it, so that directions that
-    H does not see are left alone: a shift of all constants, and latents that are copies of each other. More is added
-    where rounding is larger, as it is where all examples are known for certain. Entries of the diagonal below `least`
-    count as `least`.
+    H is brought to a diagonal of ones, and a little is added to it, so that directions that H does not see are left
+    alone: a shift of all constants, and latents that are copies of each other. More is added where rounding is larger,
+    as it is where all examples are known for certain. Entries of the diagonal below `least` count as `least`.
     """
     unit = 1 / np.sqrt(np.maximum(H.diagonal(), least))
     H = H * unit * unit[:, np.newaxis]
@@ -219,5 +214,5 @@ def _make_solver(H: np.ndarray, least: float) -> tuple[Callable[[np.ndarray], np
             factor = scipy.linalg.cho_factor(H + little * np.eye(len(H)), overwrite_a=True, check_finite=False)
             break
     else:
-        return (lambda g: unit**2 * g), np.inf
-    return (lambda g: unit * scipy.linalg.cho_solve(factor, unit * g, check_finite=False)), float(little)
+        return lambda g: unit**2 * g
+    return lambda g: unit * scipy.linalg.cho_solve(factor, unit * g, check_finite=False)
