@@ -157,6 +157,16 @@ def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_
     assert sorted(runs.find_checkpoints(tmp_path / "runs" / "theirs")) == [15, 25]       # as it was
 
 
+def test_a_run_whose_learning_rate_depends_on_its_length_goes_on_at_this_length_alone(tmp_path):
+    for steps in (20, 200):
+        runs.write_config(tmp_path / f"{steps}", dataclasses.replace(CONFIG, steps=steps).as_json())
+        falling = dataclasses.replace(CONFIG, steps=steps, learning_rate_schedule="cosine")
+        runs.write_config(tmp_path / f"cosine-{steps}", falling.as_json())
+    named = [[path.name for path in finding.find_folders(config, [tmp_path])]
+             for config in (dataclasses.replace(CONFIG, steps=200), falling)]
+    assert named == [["20", "200"], ["cosine-200"]]
+
+
 def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_path):
     seconds = {"training": 20.0, "replicas": 2, "scoring": 1.0}
     places = tasks.Places()

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vae_tf import export, files, runs
+from vae_tf import export, files, runs, training
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.experiments.tasks import Places, is_same_run
@@ -57,14 +57,14 @@ def find_trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, A
 
 
 def find_folders(config: Configuration, roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:
-    """Return the folders of a run, however long it was trained in each."""
-    found = []
+    """Return the folders of a run: of any length, or of its own alone where the learning rate depends on the length."""
+    any_length, found = not training.depends_on_length(config.learning_rate_schedule), []
     for path in sorted(path for root in roots for path in root.glob("*/config.json")):
         try:
             stored = runs.read_config(path.parent)
         except InputError:      # a damaged configuration is passed over
             continue
-        if is_same_run(config, stored):
+        if is_same_run(config, stored) and (any_length or stored.get("steps") == config.steps):
             found.append(path.parent)
     return found
 
