@@ -78,6 +78,13 @@ def test_cells_of_one_length_alone_are_told_apart(tmp_path):
         planning.plan(table(tmp_path, TABLE + other.replace("epochs = 2", "epochs = 3")), [], QUICK, 1, tasks.Places())
 
 
+def test_tasks_of_cells_that_differ_by_a_default_alone_have_labels_of_their_own(tmp_path):
+    other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column")
+    made = table(tmp_path, TABLE + other.replace("quick =", 'flags = ["--data_seed=0"]\nquick ='))
+    one, two = planning.plan(made, [], QUICK, 1, tasks.Places()).tasks
+    assert one.name == two.name and one.label != two.label
+
+
 @pytest.mark.parametrize(("function", "said"), [
     (":f", "there is no module"), ("vae_tf.nothing:f", "there is no module vae_tf.nothing"),
     ("vae_tf.kinds:nothing", "vae_tf.kinds has no function nothing"),
@@ -181,7 +188,7 @@ def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_pat
         {known.label: 0}, 0, 1) == "0:22 left"
     assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
     # A task that is at work is half as fast as in the results: so is the one that has not begun.
-    later = dataclasses.replace(known, name="c")
+    later = dataclasses.replace(known, seeds=(2, 3))
     shown = progress.Progress([known, later], [a_result(seconds=seconds)])
     assert shown.left({known.label: 10, later.label: 0}, 0, 1) == "0:42 left"       # 90 steps of .2 s and 100, 4 scores
     assert shown.left({known.label: 60, later.label: 0}, 20, 1) == "1:04 left"      # 140 steps of .4 s, scores of 2 s

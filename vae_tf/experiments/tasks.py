@@ -58,11 +58,11 @@ class Task:
 
     @property
     def label(self) -> str:
-        """The name of the task for people."""
+        """The name of the task for people, which no other task of a plan has: names are equal where runs are."""
         if not self.seeds:
             return self.name
         seeds = f"{self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else str(self.seeds[0])
-        return f"{self.name}, seed{'s' * (len(self.seeds) > 1)} {seeds}"
+        return f"{' '.join([self.recipe, *self.flags])}, seed{'s' * (len(self.seeds) > 1)} {seeds}"
 
     def as_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
