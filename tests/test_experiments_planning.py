@@ -59,6 +59,14 @@ def test_a_beta_that_is_left_open_is_that_of_the_model():
     assert not tasks.covers(dataclasses.replace(config, steps=0), entries)     # an untrained model is no shorter run
 
 
+def test_data_of_a_relative_path_are_those_of_the_absolute_path_in_the_card():
+    config = dataclasses.replace(CONFIG, dataset="mine.npz")
+    entries = {**config.as_json(), "dataset": "/home/me/mine.npz"}
+    assert finding.find_export(config, {pathlib.Path("exported/mine/1"): {"recipe": entries}})
+    assert not tasks.is_same_run(config, {**entries, "data_fingerprint": "other data"})
+    assert not tasks.is_same_run(dataclasses.replace(config, data_fingerprint=""), {**entries, "data_fingerprint": ""})
+
+
 def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
     for old, new, said in (("metrics.dto.score", "metrics.nothing.score", "expected metrics.NAME of"),
                            ('better = "lower"', 'better = "lower"\nevaluate = ["--nothing=1"]', "nothing")):

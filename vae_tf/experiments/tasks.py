@@ -86,14 +86,18 @@ def digest(config: Configuration) -> str:
 def is_same_run(config: Configuration, other: Any) -> bool:
     """Return whether the entries of another configuration are of the same run, however long.
 
-    A beta that is left open is the model's own.
+    A beta that is left open is the model's own. Data that have a fingerprint are known by it, whatever their name.
 
     Args:
         config: the configuration of a run.
         other: what a config.json, a card or a result holds; anything else is no configuration.
     """
-    own = {**_fill_in_beta(config.as_json()), "steps": 0}
-    return isinstance(other, dict) and {**_fill_in_beta(other), "steps": 0} == own
+    return isinstance(other, dict) and _identify(other) == _identify(config.as_json())
+
+
+def _identify(entries: Mapping[str, Any]) -> Mapping[str, Any]:
+    left_out = ("steps", "dataset") if entries.get("data_fingerprint") else ("steps",)
+    return {name: value for name, value in _fill_in_beta(entries).items() if name not in left_out}
 
 
 def _fill_in_beta(entries: Mapping[str, Any]) -> Mapping[str, Any]:
