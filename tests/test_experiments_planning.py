@@ -11,7 +11,7 @@ from experiment_cases import CONFIG, QUICK, TABLE, a_result, table
 
 from vae_tf import runs
 from vae_tf.errors import InputError
-from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tasks
+from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tables, tasks
 
 
 @pytest.mark.parametrize(("recipe", "flags", "seeds"), [
@@ -91,6 +91,12 @@ def test_tasks_of_cells_that_differ_by_a_default_alone_have_labels_of_their_own(
     made = table(tmp_path, TABLE + other.replace("quick =", 'flags = ["--data_seed=0"]\nquick ='))
     one, two = planning.plan(made, [], QUICK, 1, tasks.Places()).tasks
     assert one.name == two.name and one.label != two.label
+
+
+def test_a_table_with_the_file_name_of_one_of_the_papers_is_measured(tmp_path):
+    (tmp_path / "rolinek_figure3.toml").write_text(TABLE.replace("metrics.dto.score", "metrics.mig.score"))
+    task, = planning.plan(tables.read(tmp_path / "rolinek_figure3.toml"), [], QUICK, 1, tasks.Places()).tasks
+    assert task.wanted == (((), ("disentanglement_score", "dto", "mig")),)
 
 
 @pytest.mark.parametrize(("function", "said"), [

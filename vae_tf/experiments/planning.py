@@ -88,7 +88,7 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
         narrow = networks.NETWORKS[config.network].narrow
         size = math.ceil(count / math.ceil(jobs / len(cells))) if narrow else 1
         name = f"{pathlib.Path(recipe).name}-{digest(config)[:8]}-{config.steps}"
-        wanted = list_wanted(cell, {table.name: table, **tables.load_readable()}.values())
+        wanted = list_wanted(cell, [table, *tables.load_readable().values()])
         tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config.steps,
                        digest(config), wanted, narrow=narrow) for i in range(0, len(left), size)]
     problems = [_describe_problem(cells, reason) for reason, cells in not_run.items()]
