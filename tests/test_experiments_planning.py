@@ -99,6 +99,12 @@ def test_a_table_with_the_file_name_of_one_of_the_papers_is_measured(tmp_path):
     assert task.wanted == (((), ("disentanglement_score", "dto", "mig")),)
 
 
+def test_cells_that_share_their_runs_get_the_seeds_of_the_one_that_has_most(tmp_path):
+    other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column").replace("seeds = 3", "seeds = 4")
+    task, = planning.plan(table(tmp_path, TABLE + other), [], QUICK, 1, tasks.Places()).tasks
+    assert task.seeds == (0, 1, 2, 3)
+
+
 @pytest.mark.parametrize(("function", "said"), [
     (":f", "there is no module"), ("vae_tf.nothing:f", "there is no module vae_tf.nothing"),
     ("vae_tf.kinds:nothing", "vae_tf.kinds has no function nothing"),

@@ -107,7 +107,9 @@ def _describe_problem(cells: Sequence[str], reason: str) -> str:
 
 
 def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, int]]:
-    """Return (cell, length as a flag, number of seeds) of the cells to run; cells that share their runs count once.
+    """Return (cell, length as a flag, number of seeds) of the cells to run.
+
+    Cells that share their runs count once, with the seeds of the one that has most.
 
     Raises:
         InputError: two cells differ in their length alone.
@@ -116,11 +118,13 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
     for cell in table.cells:
         if chosen := table.choose_length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
             recipe = recipes.read(cell.recipe, cell.flags)
-            other, length, _ = cells.setdefault(json.dumps(recipe.flags), (cell, *chosen))
+            key = json.dumps(recipe.flags)
+            other, length, most = cells.get(key, (cell, *chosen))
             own = recipes.read(other.recipe, other.flags)
             if (chosen[0] or (recipe.steps, recipe.epochs)) != (length or (own.steps, own.epochs)):
                 raise InputError(f"{table.name}: {cell.row}, {cell.column} differs from {other.row}, {other.column} in "
                                  "its length alone; expected cells of other flags, by which results are found")
+            cells[key] = (other, length, max(most, chosen[1]))
     return list(cells.values())
 
 
