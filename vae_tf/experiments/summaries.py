@@ -129,7 +129,7 @@ class Summary:
         return values.measure_length(cell, self._get_results(cell))
 
     def find_share(self, cell: tables.Cell) -> float | None:
-        """Return the share of its recipe's length for which a cell was trained, 1 at most; None without a length."""
+        """Return the share of its recipe's length for which a cell was trained; None without a length."""
         return values.find_share(cell, self._get_results(cell))
 
     def are_as_long(self, cells: Sequence[tables.Cell]) -> bool:
@@ -226,7 +226,7 @@ def describe_length(summary: Summary, cell: tables.Cell) -> str:
 def is_shortened(summary: Summary, cell: tables.Cell) -> bool:
     """Say whether a cell was trained for less time than its recipe says."""
     share = summary.find_share(cell)
-    return share is not None and share < 1
+    return share is not None and share < values.WHOLE
 
 
 def list_claims(summary: Summary) -> list[str]:
