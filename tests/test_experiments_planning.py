@@ -48,6 +48,26 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
     assert results.read_all(tmp_path / "results")[0]["flags"] == recipes.read(task.recipe).flags
 
 
+def test_a_result_of_another_recipe_takes_nothing_from_a_runs_own(tmp_path):
+    made, places = table(tmp_path), tasks.Places(results=str(tmp_path / "results"))
+    cell, = made.cells
+    config = planning.make_configuration(cell.recipe, cell.flags, "--epochs=2")
+
+    def reuse(wanted):
+        """Say whether there is a result with a metric, and return the names of the own one's metrics."""
+        there = planning.reuse(config, cell.recipe, cell.flags, (((), (wanted,)),), found, places)
+        return there, [list(each["metrics"]) for each in results.read_all(places.results) if each["flags"] == own]
+
+    own, numbers = recipes.read(cell.recipe).flags, {"score": 0.0}
+    for flags, names in (({"a": "first in the order of paths", **own}, ["dto", "sap"]), (own, ["dto", "mig"])):
+        results.write(places.results, a_result(0, 5000, configuration=config.as_json(), flags=flags,
+                                               metrics=dict.fromkeys(names, numbers)))
+    found = sorted(results.read_all(places.results), key=lambda each: each["flags"] == own)
+    assert reuse("dto") == (True, [["dto", "mig"]])
+    assert reuse("mcc") == (False, [["dto", "mig"]])
+    assert reuse("sap") == (True, [["dto", "sap", "mig"]])
+
+
 def test_a_beta_that_is_left_open_is_that_of_the_model():
     config = dataclasses.replace(CONFIG, model="full_covariance_vae", beta=4.0, steps=5)
     entries = config.as_json()

@@ -232,17 +232,18 @@ def check_metrics(table: tables.Table) -> None:
 
 
 def reuse(config: Configuration, name: str, extra: tuple[str, ...], wanted: Wanted,
-          found: Iterable[results.Result], places: Places) -> bool:
+          found: Sequence[results.Result], places: Places) -> bool:
     """Say whether this run has a result that is at least as long and has all wanted metrics.
 
-    A result that another recipe led to is written once more with this recipe's flags, because tables find it by them.
+    If only results that other recipes led to are such, one is written once more with this recipe's flags, because
+    tables find it by them; what else was measured of the same run goes along.
     """
     keys = [" ".join([metric, *given]) for given, names in wanted for metric in names]
-    for result in found:
-        if (covers(config, result.get("configuration")) and result["numerics"] == results.NUMERICS
-                and all(key in result["metrics"] for key in keys)):
-            flags = recipes.read(name, extra).flags
-            if result["flags"] != flags:
-                results.write(places.results, {**result, "recipe": name, "flags": flags})
-            return True
-    return False
+    flags = recipes.read(name, extra).flags
+    fit = [result for result in found
+           if covers(config, result.get("configuration")) and result["numerics"] == results.NUMERICS
+           and all(key in result["metrics"] for key in keys)]
+    if fit and not any(result["flags"] == flags for result in fit):
+        measured = results.gather_metrics(found, fit[0]["configuration"])
+        results.write(places.results, {**fit[0], "recipe": name, "flags": flags, "metrics": measured})
+    return bool(fit)

@@ -164,6 +164,13 @@ def find_of_experiment(found: Iterable[Result], name: str) -> list[Result]:
     return [result for result in found if result.get("experiment") == name and result["numerics"] == NUMERICS]
 
 
+def gather_metrics(found: Iterable[Result], configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a run in all its results, of which each recipe that led to it has one."""
+    return {name: entry for result in found
+            if result.get("configuration") == configuration and result["numerics"] == NUMERICS
+            for name, entry in result["metrics"].items()}
+
+
 def is_dead(result: Result) -> bool:
     """Say whether a result is of a model that says nothing about x, or next to nothing."""
     return (result.get("verdict") or {}).get("state") in ("dead", "nearly dead")

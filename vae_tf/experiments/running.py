@@ -122,10 +122,7 @@ def write_result(task: tasks.Task, config: Configuration, examples: int) -> None
     assert path         # train_missing has seen to it
     recipe = cards[path]["recipe"]
     steps = recipe["steps"]
-    there: dict = next((result["metrics"] for result in found
-                  if result.get("configuration") == recipe and result["numerics"] == results.NUMERICS),
-                       {})
-    scored = score(path, task.wanted, there)
+    scored = score(path, task.wanted, results.gather_metrics(found, recipe))
     length = task.length if steps == task.steps else f"--steps={steps}"
     results.write(task.places.results, {
         "recipe": task.recipe, "flags": dict(recipes.read(task.recipe, task.flags).flags), "seed": config.seed,
