@@ -31,12 +31,15 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
     config = planning.make_configuration(task.recipe, task.flags, task.length)
     complete = {"dto": {"score": 0.0}, "disentanglement_score": {"skipped": "there are no factors"}}
 
-    def left(**changed):
+    def left(asked=QUICK, **changed):
         result = a_result(1, 5000, **{"metrics": complete, "configuration": {**config.as_json(), "seed": 1}, **changed})
-        return [task.seeds for task in planning.plan(made, [result], QUICK, 1, places).tasks]
+        return [task.seeds for task in planning.plan(made, [result], asked, 1, places).tasks]
 
     assert left() == [(0, 2)]
-    assert left(configuration={**config.as_json(), "seed": 1, "steps": 6000}) == [(0, 2)]     # longer is as good
+    assert left(configuration={**config.as_json(), "seed": 1, "steps": 6000}) == [(0, 1, 2)]
+    full = planning.Asked("full", seeds=3)
+    for steps, seeds in ((1_499_999, (0, 1, 2)), (1_500_000, (0, 2)), (1_500_001, (0, 2))):     # 600 epochs, or longer
+        assert left(full, configuration={**config.as_json(), "seed": 1, "steps": steps}) == [seeds]
     assert left(configuration={**config.as_json(), "seed": 1, "beta": None}) == [(0, 1, 2)]     # its model's beta is 4
     assert left(configuration={**config.as_json(), "seed": 1, "steps": 4000}) == [(0, 1, 2)]
     assert left(configuration={**config.as_json(), "seed": 1, "data_fingerprint": "other data"}) == [(0, 1, 2)]
@@ -55,7 +58,7 @@ def test_a_result_of_another_recipe_takes_nothing_from_a_runs_own(tmp_path):
 
     def reuse(wanted):
         """Say whether there is a result with a metric, and return the names of the own one's metrics."""
-        there = planning.reuse(config, cell.recipe, cell.flags, (((), (wanted,)),), found, places)
+        there = planning.reuse(config, cell.recipe, cell.flags, (((), (wanted,)),), found, places, longer=False)
         return there, [list(each["metrics"]) for each in results.read_all(places.results) if each["flags"] == own]
 
     own, numbers = recipes.read(cell.recipe).flags, {"score": 0.0}
@@ -74,9 +77,12 @@ def test_a_beta_that_is_left_open_is_that_of_the_model():
     assert tasks.is_same_run(config, {**entries, "beta": None, "steps": 9})
     assert not tasks.is_same_run(dataclasses.replace(config, beta=1.0), {**entries, "beta": None})
     assert not tasks.is_same_run(config, {**entries, "model": "vae"})
-    assert tasks.covers(config, {**entries, "steps": 9})
-    assert not tasks.covers(dataclasses.replace(config, steps=9), entries)
-    assert not tasks.covers(dataclasses.replace(config, steps=0), entries)     # an untrained model is no shorter run
+    assert tasks.covers(config, {**entries, "steps": 9}, longer=True)
+    assert not tasks.covers(config, {**entries, "steps": 9}, longer=False)
+    assert not tasks.covers(dataclasses.replace(config, steps=9), entries, longer=True)
+    untrained = dataclasses.replace(config, steps=0)        # which is no shorter run
+    assert tasks.covers(untrained, untrained.as_json(), longer=True)
+    assert not tasks.covers(untrained, entries, longer=True)
 
 
 def test_data_of_a_relative_path_are_those_of_the_absolute_path_in_the_card():

@@ -77,12 +77,14 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
             not_run.setdefault(str(cell.needs or error), []).append(f"{cell.row}, {cell.column}")
             continue
         seeds: Iterable[int] = range(config.seed, config.seed + count)
+        longer = not length
         if asked.score_only:
             steps, seeds = finding.find_trained(config, cards)
             config, length = dataclasses.replace(config, steps=steps), f"--steps={steps}"
         needed = list_wanted(cell, [table])
         left = [seed for seed in seeds
-                if not reuse(dataclasses.replace(config, seed=seed), recipe, cell.flags, needed, found, places)]
+                if not reuse(dataclasses.replace(config, seed=seed), recipe, cell.flags, needed, found, places,
+                             longer=longer)]
         finished += len(list(seeds)) - len(left)
         # Several seeds train faster as one program, on CPUs, if the networks are narrow.
         narrow = networks.NETWORKS[config.network].narrow
@@ -232,8 +234,8 @@ def check_metrics(table: tables.Table) -> None:
 
 
 def reuse(config: Configuration, name: str, extra: tuple[str, ...], wanted: Wanted,
-          found: Sequence[results.Result], places: Places) -> bool:
-    """Say whether this run has a result that is at least as long and has all wanted metrics.
+          found: Sequence[results.Result], places: Places, *, longer: bool) -> bool:
+    """Say whether this run has a result with all wanted metrics; with `longer`, one of a longer training will do.
 
     If only results that other recipes led to are such, one is written once more with this recipe's flags, because
     tables find it by them; what else was measured of the same run goes along.
@@ -241,7 +243,7 @@ def reuse(config: Configuration, name: str, extra: tuple[str, ...], wanted: Want
     keys = [" ".join([metric, *given]) for given, names in wanted for metric in names]
     flags = recipes.read(name, extra).flags
     fit = [result for result in found
-           if covers(config, result.get("configuration")) and result["numerics"] == results.NUMERICS
+           if covers(config, result.get("configuration"), longer=longer) and result["numerics"] == results.NUMERICS
            and all(key in result["metrics"] for key in keys)]
     if fit and not any(result["flags"] == flags for result in fit):
         measured = results.gather_metrics(found, fit[0]["configuration"])

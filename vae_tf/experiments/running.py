@@ -114,7 +114,7 @@ def train(task: tasks.Task, seeds: Sequence[int]) -> None:
 def write_result(task: tasks.Task, config: Configuration, examples: int) -> None:
     """Score a run and write its result, unless there is one already."""
     found = results.read_all(task.places.results)
-    if planning.reuse(config, task.recipe, task.flags, task.wanted, found, task.places):
+    if planning.reuse(config, task.recipe, task.flags, task.wanted, found, task.places, longer=not task.length):
         return
     started = time.perf_counter()
     cards = finding.find_exports(finding.list_export_roots(task.places))

@@ -108,13 +108,13 @@ def _fill_in_beta(entries: Mapping[str, Any]) -> Mapping[str, Any]:
     return entries if own is None or entries.get("beta") is not None else {**entries, "beta": own}
 
 
-def covers(config: Configuration, other: Any) -> bool:
-    """Return whether the entries of another configuration are of the same run, and at least as long.
-
-    If the run has no steps, the other one must have none either.
+def covers(config: Configuration, other: Any, *, longer: bool) -> bool:
+    """Return whether the entries of another configuration are of the same run, and as long.
 
     Args:
         config: the configuration of a run.
         other: what a config.json, a card or a result holds; anything else is no configuration.
+        longer: whether a longer training will do, too, unless the run has no steps.
     """
-    return is_same_run(config, other) and (other["steps"] >= config.steps if config.steps else not other["steps"])
+    return is_same_run(config, other) and (
+        other["steps"] == config.steps or (longer and 0 < config.steps < other["steps"]))
