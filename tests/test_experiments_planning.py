@@ -220,6 +220,18 @@ def test_a_run_whose_learning_rate_depends_on_its_length_goes_on_at_this_length_
     assert named == [["20", "200"], ["cosine-200"]]
 
 
+def test_a_run_that_stopped_early_has_its_history_its_seconds_and_its_last_step(tmp_path):
+    config = dataclasses.replace(CONFIG, steps=100, validate_every=10, early_stopping=1)
+    runs.write_config(tmp_path / "run", config.as_json())
+    rows = [{"step": 10 * i, "examples_per_second": 64.0, "validation_loss": loss} for i, loss in ((1, 3.0), (2, 4.0))]
+    task = tasks.Task("a", tasks.Places(run_root=str(tmp_path)))
+    runs.write_history(tmp_path / "run", rows[:1])
+    assert not running.read_run(task, config, 1.0)["history"]       # it goes on
+    runs.write_history(tmp_path / "run", rows)
+    read = running.read_run(task, config, 1.0)
+    assert (read["history"]["step"], read["seconds"]["training"], read["stopped_at"]) == ([10, 20], 20.0, 20)
+
+
 def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_path):
     seconds = {"training": 20.0, "replicas": 2, "scoring": 1.0}
     places = tasks.Places()

@@ -69,11 +69,12 @@ def find_folders(config: Configuration, roots: Iterable[pathlib.Path]) -> list[p
     return found
 
 
-def find_history(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
-    """Return the folder that has all of a run's history up to some step, and its rows; (None, []) if none has."""
+def find_history(config: Configuration, folders: Iterable[pathlib.Path]
+                 ) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
+    """Return the folder that has all of a run's history, up to its last step, and its rows; (None, []) if none has."""
     for folder in folders:
-        rows = read_rows(folder, steps)
-        if rows and rows[-1]["step"] == steps:
+        rows = read_rows(folder, config.steps)
+        if rows and training.has_ended(rows, config.steps, config.early_stopping):
             return folder, rows
     return None, []
 

@@ -6,6 +6,7 @@ A result is a dict:
     checksum       of all other entries, in the file alone; results of schema 1 have none
     recipe, flags  the recipe's name, and its flags without seed and length (recipes.Recipe.flags)
     seed, steps, epochs
+    stopped_at     the step at which early stopping ended the run, of those `steps`; in results of such runs alone
     configuration  the run's config.json: all that it depends on, the data's fingerprint included
     numerics       NUMERICS when it was trained
     command        what trains the same model
@@ -50,7 +51,8 @@ OF_RUN: schemas.Schema = {
     "recipe": schemas.TEXT, "flags": schemas.OBJECT, "seed": schemas.COUNT, "steps": schemas.COUNT,
     "epochs": schemas.NUMBER, "configuration": schemas.OBJECT, "command": schemas.TEXT}
 OF_EXPERIMENT: schemas.Schema = {"experiment": schemas.TEXT, "source": schemas.TEXT}
-OPTIONAL: schemas.Schema = {**_SECONDS, "history": schemas.OBJECT, "verdict": schemas.or_null(schemas.OBJECT)}
+OPTIONAL: schemas.Schema = {**_SECONDS, "history": schemas.OBJECT, "stopped_at": schemas.COUNT,
+                            "verdict": schemas.or_null(schemas.OBJECT)}
 
 
 def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
