@@ -10,6 +10,7 @@ import pytest
 from experiment_cases import CONFIG, QUICK, TABLE, a_result, table
 
 from vae_tf import runs
+from vae_tf.cli import training_request
 from vae_tf.errors import InputError
 from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tables, tasks
 
@@ -83,6 +84,19 @@ def test_a_beta_that_is_left_open_is_that_of_the_model():
     untrained = dataclasses.replace(config, steps=0)        # which is no shorter run
     assert tasks.covers(untrained, untrained.as_json(), longer=True)
     assert not tasks.covers(untrained, entries, longer=True)
+
+
+def test_what_has_other_numerics_is_left_alone_and_counts_as_not_done(tmp_path, monkeypatch):
+    recipe = "rolinek2018/synthetic_linear_beta_vae"
+    before = planning.make_configuration(recipe)
+    assert "numerics" not in before.as_json()
+    monkeypatch.setattr(training_request, "NUMERICS", 2)
+    config = planning.make_configuration(recipe)
+    assert config == dataclasses.replace(before, numerics=2)
+    assert not tasks.is_same_run(config, before.as_json()) and tasks.digest(config) != tasks.digest(before)
+    for result in (a_result(numerics=1), a_result(numerics=1, experiment="x", source="y")):
+        old, new = (results.write(tmp_path, {**result, "numerics": numerics}) for numerics in (1, 2))
+        assert old.exists() and "numerics" not in old.name and new.name == f"{old.stem}-numerics2.json"
 
 
 def test_data_of_a_relative_path_are_those_of_the_absolute_path_in_the_card():

@@ -8,7 +8,7 @@ A result is a dict:
     seed, steps, epochs
     stopped_at     the step at which early stopping ended the run, of those `steps`; in results of such runs alone
     configuration  the run's config.json: all that it depends on, the data's fingerprint included
-    numerics       NUMERICS when it was trained
+    numerics       configuration.NUMERICS when it was trained
     command        what trains the same model
     versions, machine, seconds     seconds {"training", "scoring"}; training is None for a run that others made
     verdict        {"state", "words", "informative", "kl"}
@@ -30,12 +30,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from vae_tf import files, schemas
+from vae_tf.configuration import NUMERICS
 from vae_tf.errors import InputError
 from vae_tf.experiments.tables import Metric
 
 SCHEMA = 2
-# Raised when the same configuration trains to other numbers than before; tests/test_experiments.py has golden losses.
-NUMERICS = 1
 ROWS = 50
 
 Result = dict[str, Any]
@@ -70,12 +69,16 @@ def _format(result: Result) -> str:
 
 
 def name_file(result: Result) -> pathlib.Path:
-    """Return where a result is below results/: PAPER/RECIPE-DIGEST-seedS-STEPS.json, or NAME.json of an experiment."""
+    """Return where a result is below results/: PAPER/RECIPE-DIGEST-seedS-STEPS.json, or NAME.json of an experiment.
+
+    From 2 on, numerics N end the name: those of another number stay where they are.
+    """
+    numerics = f"-numerics{result['numerics']}" if result["numerics"] > 1 else ""
     if "experiment" in result:
-        return pathlib.Path(f"{result['experiment']}.json")
+        return pathlib.Path(f"{result['experiment']}{numerics}.json")
     told = json.dumps(result["flags"], sort_keys=True)
     digest = hashlib.sha256(told.encode()).hexdigest()[:6]
-    return pathlib.Path(f"{result['recipe']}-{digest}-seed{result['seed']}-{result['steps']}.json")
+    return pathlib.Path(f"{result['recipe']}-{digest}-seed{result['seed']}-{result['steps']}{numerics}.json")
 
 
 def read_all(folder: str | pathlib.Path) -> list[Result]:
