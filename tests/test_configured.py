@@ -12,6 +12,7 @@ import pytest
 from commands import parse, run_evaluate, run_train
 
 from vae_tf import cli, configured, data, devices, export, training
+from vae_tf.cli import training_request
 from vae_tf.configuration import Settings
 from vae_tf.configured import fitting
 from vae_tf.errors import InputError
@@ -86,6 +87,12 @@ def test_an_export_is_trained_further(folder, trained):
     shutil.copytree("exported/second/2", "exported/first/1")
     with pytest.raises(InputError, match="--init_from: exported/first/1 holds other weights than those that the run"):
         run_train(*FURTHER[1:], "--init_from=exported/first/1", "--steps=3")
+
+
+def test_a_run_does_not_go_on_with_other_numerics(folder, monkeypatch):
+    monkeypatch.setattr(training_request, "NUMERICS", 2)
+    with pytest.raises(InputError, match=r"runs/first holds a run of .* \(numerics 1 there, 2 now\); give this one a"):
+        run_train(*BASE, "--dataset=one.npz", "--steps=4", "--name=first")
 
 
 def test_a_default_name_is_one_that_an_export_can_have():

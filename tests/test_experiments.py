@@ -72,6 +72,13 @@ def test_a_recipe_is_what_its_flagfiles_say_whatever_the_folder(tmp_path, monkey
         recipes.read("rolinek2018/nothing")
 
 
+def test_the_command_of_an_untrained_model_does_not_train_it():
+    untrained, trained = (recipes.write_command(f"rolinek2018/dsprites_{name}", seed=3, length="--epochs=1")
+                          for name in ("random_decoder", "beta_vae"))
+    assert untrained == "python train.py --flagfile=flags/rolinek2018/dsprites_random_decoder.flags --seed=3"
+    assert trained == "python train.py --flagfile=flags/rolinek2018/dsprites_beta_vae.flags --epochs=1 --seed=3"
+
+
 def test_words_for_the_same_number_are_the_same_recipe():
     of = [recipes.read("rolinek2018/synthetic_linear_beta_vae", (f"--beta={text}",)).flags for text in
           ("1e-3", "0.001", ".001")]

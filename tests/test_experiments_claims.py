@@ -6,7 +6,7 @@ import pytest
 from page_cases import CELLS, entries, result, table, written
 
 from vae_tf.errors import InputError
-from vae_tf.experiments.summaries import INSIDE, NEITHER, Summary
+from vae_tf.experiments.summaries import ALONE, INSIDE, NEITHER, Summary
 
 
 def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(places):
@@ -22,6 +22,14 @@ def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(
     assert entries(text, "DtO")[0] == "**0.70**<br>paper 0.20 ± 0.05: neither<br>1 seed, 5,000 of 15,625 steps"
     assert "DtO:<br>Data: one 0.70, then two 0.50, three 0.80 | does not hold after shortened training |" in text
     assert "Data, three: 0.80 | holds so far after shortened training |" in text
+
+
+def test_models_that_trained_for_different_lengths_above_the_recipes_are_not_compared(tmp_path):
+    read = table(tmp_path, CELLS)
+    summary = Summary(read, [result(1, 0, 0.1), result(2, 0, 0.5, steps=31_250), result(3, 0, 0.8)])
+    assert summary.judge(read.cells[1], "dto") == ALONE
+    assert summary.check(read.checks[0]) == (
+        "cannot be told", ["Data: trained for different shares of their length (one 1, two 2, three 1)"])
 
 
 def test_a_wrong_order_is_neither_and_a_claim_that_fails_says_so(places):

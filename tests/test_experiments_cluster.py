@@ -145,6 +145,19 @@ def test_two_commands_run_side_by_side(recwarn):
     assert not [str(w.message) for w in recwarn if "Port" in str(w.message)]
 
 
+@pytest.mark.parametrize(("end", "why"), [
+    ("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL, perhaps for lack of memory"),
+    ("os.kill(os.getpid(), signal.SIGSEGV)", "killed by SIGSEGV"), ("os._exit(1)", "exit code 1"),
+    ("sys.exit('error: no data')", "no data")])
+def test_a_task_that_fails_says_why_in_one_line(tmp_path, monkeypatch, end, why):
+    program = tmp_path / "program"
+    program.write_text(f"#!{sys.executable}\nimport os, signal, sys\n{end}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    log = tmp_path / "log.txt"
+    assert scheduling.perform("", "a task", str(log), "key", 1) == ("failed", f"{why} (all of it: {log})")
+
+
 @pytest.fixture
 def sleeping_tasks(tmp_path, monkeypatch):
     """Tasks of which each sleeps for half a second on its worker, in place of training."""

@@ -79,6 +79,15 @@ def test_a_full_length_that_all_models_have_comes_before_shortened_ones_with_mor
     assert [entry.split("<br>")[-1] for entry in entries(text, "DtO")[:2]] == ["1 seed, 15,625 steps"] * 2
 
 
+def test_runs_that_stopped_early_are_told(places):
+    table(places[0], CELLS)
+    found = [result(1, 0, 0.2), {**result(1, 1, 0.2), "stopped_at": 9_000}, {**result(1, 2, 0.2), "stopped_at": 2_000},
+             {**result(2, 0, 0.3, steps=1_000), "stopped_at": 500}]
+    assert [entry.split("<br>")[-1] for entry in entries(written(places, found), "DtO")[:2]] == [
+        "3 seeds, 15,625 steps (2 stopped early, at steps 2,000 to 9,000)",
+        "1 seed, 1,000 of 15,625 steps (1 stopped early, at step 500)"]
+
+
 def test_models_without_a_common_length_show_their_longest(places):
     table(places[0], CELLS)
     found = [result(1, 0, 0.2, steps=1_000), result(1, 1, 0.2, steps=500), result(2, 0, 0.3, steps=100)]

@@ -10,8 +10,9 @@ import pytest
 from experiment_cases import CONFIG, QUICK, TABLE, a_result, table
 
 from vae_tf import runs
+from vae_tf.cli import training_request
 from vae_tf.errors import InputError
-from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tasks
+from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tables, tasks
 
 
 @pytest.mark.parametrize(("recipe", "flags", "seeds"), [
@@ -31,12 +32,15 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
     config = planning.make_configuration(task.recipe, task.flags, task.length)
     complete = {"dto": {"score": 0.0}, "disentanglement_score": {"skipped": "there are no factors"}}
 
-    def left(**changed):
+    def left(asked=QUICK, **changed):
         result = a_result(1, 5000, **{"metrics": complete, "configuration": {**config.as_json(), "seed": 1}, **changed})
-        return [task.seeds for task in planning.plan(made, [result], QUICK, 1, places).tasks]
+        return [task.seeds for task in planning.plan(made, [result], asked, 1, places).tasks]
 
     assert left() == [(0, 2)]
-    assert left(configuration={**config.as_json(), "seed": 1, "steps": 6000}) == [(0, 2)]     # longer is as good
+    assert left(configuration={**config.as_json(), "seed": 1, "steps": 6000}) == [(0, 1, 2)]
+    full = planning.Asked("full", seeds=3)
+    for steps, seeds in ((1_499_999, (0, 1, 2)), (1_500_000, (0, 2)), (1_500_001, (0, 2))):     # 600 epochs, or longer
+        assert left(full, configuration={**config.as_json(), "seed": 1, "steps": steps}) == [seeds]
     assert left(configuration={**config.as_json(), "seed": 1, "beta": None}) == [(0, 1, 2)]     # its model's beta is 4
     assert left(configuration={**config.as_json(), "seed": 1, "steps": 4000}) == [(0, 1, 2)]
     assert left(configuration={**config.as_json(), "seed": 1, "data_fingerprint": "other data"}) == [(0, 1, 2)]
@@ -48,15 +52,59 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
     assert results.read_all(tmp_path / "results")[0]["flags"] == recipes.read(task.recipe).flags
 
 
+def test_a_result_of_another_recipe_takes_nothing_from_a_runs_own(tmp_path):
+    made, places = table(tmp_path), tasks.Places(results=str(tmp_path / "results"))
+    cell, = made.cells
+    config = planning.make_configuration(cell.recipe, cell.flags, "--epochs=2")
+
+    def reuse(wanted):
+        """Say whether there is a result with a metric, and return the names of the own one's metrics."""
+        there = planning.reuse(config, cell.recipe, cell.flags, (((), (wanted,)),), found, places, longer=False)
+        return there, [list(each["metrics"]) for each in results.read_all(places.results) if each["flags"] == own]
+
+    own, numbers = recipes.read(cell.recipe).flags, {"score": 0.0}
+    for flags, names in (({"a": "first in the order of paths", **own}, ["dto", "sap"]), (own, ["dto", "mig"])):
+        results.write(places.results, a_result(0, 5000, configuration=config.as_json(), flags=flags,
+                                               metrics=dict.fromkeys(names, numbers)))
+    found = sorted(results.read_all(places.results), key=lambda each: each["flags"] == own)
+    assert reuse("dto") == (True, [["dto", "mig"]])
+    assert reuse("mcc") == (False, [["dto", "mig"]])
+    assert reuse("sap") == (True, [["dto", "sap", "mig"]])
+
+
 def test_a_beta_that_is_left_open_is_that_of_the_model():
     config = dataclasses.replace(CONFIG, model="full_covariance_vae", beta=4.0, steps=5)
     entries = config.as_json()
     assert tasks.is_same_run(config, {**entries, "beta": None, "steps": 9})
     assert not tasks.is_same_run(dataclasses.replace(config, beta=1.0), {**entries, "beta": None})
     assert not tasks.is_same_run(config, {**entries, "model": "vae"})
-    assert tasks.covers(config, {**entries, "steps": 9})
-    assert not tasks.covers(dataclasses.replace(config, steps=9), entries)
-    assert not tasks.covers(dataclasses.replace(config, steps=0), entries)     # an untrained model is no shorter run
+    assert tasks.covers(config, {**entries, "steps": 9}, longer=True)
+    assert not tasks.covers(config, {**entries, "steps": 9}, longer=False)
+    assert not tasks.covers(dataclasses.replace(config, steps=9), entries, longer=True)
+    untrained = dataclasses.replace(config, steps=0)        # which is no shorter run
+    assert tasks.covers(untrained, untrained.as_json(), longer=True)
+    assert not tasks.covers(untrained, entries, longer=True)
+
+
+def test_what_has_other_numerics_is_left_alone_and_counts_as_not_done(tmp_path, monkeypatch):
+    recipe = "rolinek2018/synthetic_linear_beta_vae"
+    before = planning.make_configuration(recipe)
+    assert "numerics" not in before.as_json()
+    monkeypatch.setattr(training_request, "NUMERICS", 2)
+    config = planning.make_configuration(recipe)
+    assert config == dataclasses.replace(before, numerics=2)
+    assert not tasks.is_same_run(config, before.as_json()) and tasks.digest(config) != tasks.digest(before)
+    for result in (a_result(numerics=1), a_result(numerics=1, experiment="x", source="y")):
+        old, new = (results.write(tmp_path, {**result, "numerics": numerics}) for numerics in (1, 2))
+        assert old.exists() and "numerics" not in old.name and new.name == f"{old.stem}-numerics2.json"
+
+
+def test_data_of_a_relative_path_are_those_of_the_absolute_path_in_the_card():
+    config = dataclasses.replace(CONFIG, dataset="mine.npz")
+    entries = {**config.as_json(), "dataset": "/home/me/mine.npz"}
+    assert finding.find_export(config, {pathlib.Path("exported/mine/1"): {"recipe": entries}})
+    assert not tasks.is_same_run(config, {**entries, "data_fingerprint": "other data"})
+    assert not tasks.is_same_run(dataclasses.replace(config, data_fingerprint=""), {**entries, "data_fingerprint": ""})
 
 
 def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
@@ -76,6 +124,25 @@ def test_cells_of_one_length_alone_are_told_apart(tmp_path):
     assert planning.plan(table(tmp_path, text), [], QUICK, 1, tasks.Places(tmp_path)).tasks
     with pytest.raises(InputError, match=said):
         planning.plan(table(tmp_path, TABLE + other.replace("epochs = 2", "epochs = 3")), [], QUICK, 1, tasks.Places())
+
+
+def test_tasks_of_cells_that_differ_by_a_default_alone_have_labels_of_their_own(tmp_path):
+    other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column")
+    made = table(tmp_path, TABLE + other.replace("quick =", 'flags = ["--data_seed=0"]\nquick ='))
+    one, two = planning.plan(made, [], QUICK, 1, tasks.Places()).tasks
+    assert one.name == two.name and one.label != two.label
+
+
+def test_a_table_with_the_file_name_of_one_of_the_papers_is_measured(tmp_path):
+    (tmp_path / "rolinek_figure3.toml").write_text(TABLE.replace("metrics.dto.score", "metrics.mig.score"))
+    task, = planning.plan(tables.read(tmp_path / "rolinek_figure3.toml"), [], QUICK, 1, tasks.Places()).tasks
+    assert task.wanted == (((), ("disentanglement_score", "dto", "mig")),)
+
+
+def test_cells_that_share_their_runs_get_the_seeds_of_the_one_that_has_most(tmp_path):
+    other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column").replace("seeds = 3", "seeds = 4")
+    task, = planning.plan(table(tmp_path, TABLE + other), [], QUICK, 1, tasks.Places()).tasks
+    assert task.seeds == (0, 1, 2, 3)
 
 
 @pytest.mark.parametrize(("function", "said"), [
@@ -157,6 +224,28 @@ def test_a_run_goes_on_from_a_copy_of_the_furthest_checkpoint_that_is_there(tmp_
     assert sorted(runs.find_checkpoints(tmp_path / "runs" / "theirs")) == [15, 25]       # as it was
 
 
+def test_a_run_whose_learning_rate_depends_on_its_length_goes_on_at_this_length_alone(tmp_path):
+    for steps in (20, 200):
+        runs.write_config(tmp_path / f"{steps}", dataclasses.replace(CONFIG, steps=steps).as_json())
+        falling = dataclasses.replace(CONFIG, steps=steps, learning_rate_schedule="cosine")
+        runs.write_config(tmp_path / f"cosine-{steps}", falling.as_json())
+    named = [[path.name for path in finding.find_folders(config, [tmp_path])]
+             for config in (dataclasses.replace(CONFIG, steps=200), falling)]
+    assert named == [["20", "200"], ["cosine-200"]]
+
+
+def test_a_run_that_stopped_early_has_its_history_its_seconds_and_its_last_step(tmp_path):
+    config = dataclasses.replace(CONFIG, steps=100, validate_every=10, early_stopping=1)
+    runs.write_config(tmp_path / "run", config.as_json())
+    rows = [{"step": 10 * i, "examples_per_second": 64.0, "validation_loss": loss} for i, loss in ((1, 3.0), (2, 4.0))]
+    task = tasks.Task("a", tasks.Places(run_root=str(tmp_path)))
+    runs.write_history(tmp_path / "run", rows[:1])
+    assert not running.read_run(task, config, 1.0)["history"]       # it goes on
+    runs.write_history(tmp_path / "run", rows)
+    read = running.read_run(task, config, 1.0)
+    assert (read["history"]["step"], read["seconds"]["training"], read["stopped_at"]) == ([10, 20], 20.0, 20)
+
+
 def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_path):
     seconds = {"training": 20.0, "replicas": 2, "scoring": 1.0}
     places = tasks.Places()
@@ -171,7 +260,7 @@ def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_pat
         {known.label: 0}, 0, 1) == "0:22 left"
     assert shown.left({other.label: 0}, 0, 1) == "time left not known yet"
     # A task that is at work is half as fast as in the results: so is the one that has not begun.
-    later = dataclasses.replace(known, name="c")
+    later = dataclasses.replace(known, seeds=(2, 3))
     shown = progress.Progress([known, later], [a_result(seconds=seconds)])
     assert shown.left({known.label: 10, later.label: 0}, 0, 1) == "0:42 left"       # 90 steps of .2 s and 100, 4 scores
     assert shown.left({known.label: 60, later.label: 0}, 20, 1) == "1:04 left"      # 140 steps of .4 s, scores of 2 s

@@ -13,6 +13,9 @@ from vae_tf.errors import InputError
 # configuration, so a run without the field has the same configuration as a run from before the field existed.
 ONLY_WHERE_SET = "only_where_set"
 
+# Raised when the same configuration trains to other numbers than before; tests/test_experiments.py has golden losses.
+NUMERICS = 1
+
 
 @dataclasses.dataclass(frozen=True)
 class Configuration:
@@ -52,6 +55,7 @@ class Configuration:
         jacobian_weight: what the penalty is multiplied with in the loss.
         jacobian_examples: the number of a batch's examples at which the penalty is computed.
         init_from_weights: the start of the checksum of the weights in `init_from`; None if its card has none.
+        numerics: NUMERICS of the vae_tf that trains; 1 where it is not said.
     """
 
     model: str
@@ -86,6 +90,7 @@ class Configuration:
     jacobian_weight: float = dataclasses.field(default=1.0, metadata={ONLY_WHERE_SET: True})
     jacobian_examples: int = dataclasses.field(default=16, metadata={ONLY_WHERE_SET: True})
     init_from_weights: str | None = dataclasses.field(default=None, metadata={ONLY_WHERE_SET: True})
+    numerics: int = dataclasses.field(default=1, metadata={ONLY_WHERE_SET: True})
 
     def as_json(self) -> dict[str, Any]:
         """Return what config.json and an export's card hold: an entry per field and per option of the models."""

@@ -13,11 +13,11 @@ from vae_tf.cli import training_effects
 from vae_tf.cli.contradictions import check_train_flags, read_betas
 from vae_tf.cli.effects import check_effects
 from vae_tf.cli.exports import find_export
-from vae_tf.configuration import SETTINGS, Configuration, Settings
+from vae_tf.configuration import NUMERICS, SETTINGS, Configuration, Settings
 from vae_tf.errors import InputError
 
 # Fields of a configuration that no flag gives.
-WITHOUT_FLAG = ("data_fingerprint", "keras", "options", "init_from_weights")
+WITHOUT_FLAG = ("data_fingerprint", "keras", "options", "init_from_weights", "numerics")
 CHECKSUM = 16       # hexadecimal digits of a checksum that tell weights apart
 
 
@@ -89,7 +89,8 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
     kind = models.find(given["model"])
     options = {option.name: flags[option.name].value for option in models.list_options().values()
                if option in kind.options or option.in_every_configuration}
-    config = Configuration(**given, data_fingerprint=dataset.fingerprint, keras=networks.KERAS, options=options)
+    config = Configuration(**given, data_fingerprint=dataset.fingerprint, keras=networks.KERAS, options=options,
+                           numerics=NUMERICS)
     kind.check_configuration(config, len(dataset))
     _check_lengths(config)
     check_effects(training_effects.WITH_DATA, flags, training_effects.Training(config, dataset))

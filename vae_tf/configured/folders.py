@@ -59,6 +59,10 @@ def choose_run_folder(config: Configuration, settings: Settings, name: str) -> p
             raise InputError(f"--{flag}: {error}") from None
     _check_length(run_dir, config)
     changed = _leave_out_same_data(run_dir, config, runs.compare_config(run_dir, config.as_json()))
+    if numerics := changed.pop("numerics", None):
+        was, now = (number or 1 for number in numerics)
+        raise InputError(f"{run_dir} holds a run of a vae_tf that trains to other numbers (numerics {was} there, {now} "
+                         "now); give this one a --name, or --restart to start over in a new folder")
     was, now = changed.pop("init_from_weights", (None, None))
     if was and now and not changed:
         raise InputError(f"--init_from: {config.init_from} holds other weights than those that the run in {run_dir} "

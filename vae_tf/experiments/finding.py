@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from vae_tf import export, files, runs
+from vae_tf import export, files, runs, training
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.experiments.tasks import Places, is_same_run
@@ -57,23 +57,24 @@ def find_trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, A
 
 
 def find_folders(config: Configuration, roots: Iterable[pathlib.Path]) -> list[pathlib.Path]:
-    """Return the folders of a run, however long it was trained in each."""
-    found = []
+    """Return the folders of a run: of any length, or of its own alone where the learning rate depends on the length."""
+    any_length, found = not training.depends_on_length(config.learning_rate_schedule), []
     for path in sorted(path for root in roots for path in root.glob("*/config.json")):
         try:
             stored = runs.read_config(path.parent)
         except InputError:      # a damaged configuration is passed over
             continue
-        if is_same_run(config, stored):
+        if is_same_run(config, stored) and (any_length or stored.get("steps") == config.steps):
             found.append(path.parent)
     return found
 
 
-def find_history(steps: int, folders: Iterable[pathlib.Path]) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
-    """Return the folder that has all of a run's history up to some step, and its rows; (None, []) if none has."""
+def find_history(config: Configuration, folders: Iterable[pathlib.Path]
+                 ) -> tuple[pathlib.Path | None, list[dict[str, Any]]]:
+    """Return the folder that has all of a run's history, up to its last step, and its rows; (None, []) if none has."""
     for folder in folders:
-        rows = read_rows(folder, steps)
-        if rows and rows[-1]["step"] == steps:
+        rows = read_rows(folder, config.steps)
+        if rows and training.has_ended(rows, config.steps, config.early_stopping):
             return folder, rows
     return None, []
 

@@ -77,18 +77,20 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
             not_run.setdefault(str(cell.needs or error), []).append(f"{cell.row}, {cell.column}")
             continue
         seeds: Iterable[int] = range(config.seed, config.seed + count)
+        longer = not length
         if asked.score_only:
             steps, seeds = finding.find_trained(config, cards)
             config, length = dataclasses.replace(config, steps=steps), f"--steps={steps}"
         needed = list_wanted(cell, [table])
         left = [seed for seed in seeds
-                if not reuse(dataclasses.replace(config, seed=seed), recipe, cell.flags, needed, found, places)]
+                if not reuse(dataclasses.replace(config, seed=seed), recipe, cell.flags, needed, found, places,
+                             longer=longer)]
         finished += len(list(seeds)) - len(left)
         # Several seeds train faster as one program, on CPUs, if the networks are narrow.
         narrow = networks.NETWORKS[config.network].narrow
         size = math.ceil(count / math.ceil(jobs / len(cells))) if narrow else 1
         name = f"{pathlib.Path(recipe).name}-{digest(config)[:8]}-{config.steps}"
-        wanted = list_wanted(cell, {table.name: table, **tables.load_readable()}.values())
+        wanted = list_wanted(cell, [table, *tables.load_readable().values()])
         tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config.steps,
                        digest(config), wanted, narrow=narrow) for i in range(0, len(left), size)]
     problems = [_describe_problem(cells, reason) for reason, cells in not_run.items()]
@@ -107,7 +109,9 @@ def _describe_problem(cells: Sequence[str], reason: str) -> str:
 
 
 def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, str, int]]:
-    """Return (cell, length as a flag, number of seeds) of the cells to run; cells that share their runs count once.
+    """Return (cell, length as a flag, number of seeds) of the cells to run.
+
+    Cells that share their runs count once, with the seeds of the one that has most.
 
     Raises:
         InputError: two cells differ in their length alone.
@@ -116,11 +120,13 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
     for cell in table.cells:
         if chosen := table.choose_length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
             recipe = recipes.read(cell.recipe, cell.flags)
-            other, length, _ = cells.setdefault(json.dumps(recipe.flags), (cell, *chosen))
+            key = json.dumps(recipe.flags)
+            other, length, most = cells.get(key, (cell, *chosen))
             own = recipes.read(other.recipe, other.flags)
             if (chosen[0] or (recipe.steps, recipe.epochs)) != (length or (own.steps, own.epochs)):
                 raise InputError(f"{table.name}: {cell.row}, {cell.column} differs from {other.row}, {other.column} in "
                                  "its length alone; expected cells of other flags, by which results are found")
+            cells[key] = (other, length, max(most, chosen[1]))
     return list(cells.values())
 
 
@@ -228,17 +234,18 @@ def check_metrics(table: tables.Table) -> None:
 
 
 def reuse(config: Configuration, name: str, extra: tuple[str, ...], wanted: Wanted,
-          found: Iterable[results.Result], places: Places) -> bool:
-    """Say whether this run has a result that is at least as long and has all wanted metrics.
+          found: Sequence[results.Result], places: Places, *, longer: bool) -> bool:
+    """Say whether this run has a result with all wanted metrics; with `longer`, one of a longer training will do.
 
-    A result that another recipe led to is written once more with this recipe's flags, because tables find it by them.
+    If only results that other recipes led to are such, one is written once more with this recipe's flags, because
+    tables find it by them; what else was measured of the same run goes along.
     """
     keys = [" ".join([metric, *given]) for given, names in wanted for metric in names]
-    for result in found:
-        if (covers(config, result.get("configuration")) and result["numerics"] == results.NUMERICS
-                and all(key in result["metrics"] for key in keys)):
-            flags = recipes.read(name, extra).flags
-            if result["flags"] != flags:
-                results.write(places.results, {**result, "recipe": name, "flags": flags})
-            return True
-    return False
+    flags = recipes.read(name, extra).flags
+    fit = [result for result in found
+           if covers(config, result.get("configuration"), longer=longer) and result["numerics"] == results.NUMERICS
+           and all(key in result["metrics"] for key in keys)]
+    if fit and not any(result["flags"] == flags for result in fit):
+        measured = results.gather_metrics(found, fit[0]["configuration"])
+        results.write(places.results, {**fit[0], "recipe": name, "flags": flags, "metrics": measured})
+    return bool(fit)

@@ -6,8 +6,9 @@ A result is a dict:
     checksum       of all other entries, in the file alone; results of schema 1 have none
     recipe, flags  the recipe's name, and its flags without seed and length (recipes.Recipe.flags)
     seed, steps, epochs
+    stopped_at     the step at which early stopping ended the run, of those `steps`; in results of such runs alone
     configuration  the run's config.json: all that it depends on, the data's fingerprint included
-    numerics       NUMERICS when it was trained
+    numerics       configuration.NUMERICS when it was trained
     command        what trains the same model
     versions, machine, seconds     seconds {"training", "scoring"}; training is None for a run that others made
     verdict        {"state", "words", "informative", "kl"}
@@ -29,12 +30,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from vae_tf import files, schemas
+from vae_tf.configuration import NUMERICS
 from vae_tf.errors import InputError
 from vae_tf.experiments.tables import Metric
 
 SCHEMA = 2
-# Raised when the same configuration trains to other numbers than before; tests/test_experiments.py has golden losses.
-NUMERICS = 1
 ROWS = 50
 
 Result = dict[str, Any]
@@ -50,7 +50,8 @@ OF_RUN: schemas.Schema = {
     "recipe": schemas.TEXT, "flags": schemas.OBJECT, "seed": schemas.COUNT, "steps": schemas.COUNT,
     "epochs": schemas.NUMBER, "configuration": schemas.OBJECT, "command": schemas.TEXT}
 OF_EXPERIMENT: schemas.Schema = {"experiment": schemas.TEXT, "source": schemas.TEXT}
-OPTIONAL: schemas.Schema = {**_SECONDS, "history": schemas.OBJECT, "verdict": schemas.or_null(schemas.OBJECT)}
+OPTIONAL: schemas.Schema = {**_SECONDS, "history": schemas.OBJECT, "stopped_at": schemas.COUNT,
+                            "verdict": schemas.or_null(schemas.OBJECT)}
 
 
 def write(folder: str | pathlib.Path, result: Result) -> pathlib.Path:
@@ -68,12 +69,16 @@ def _format(result: Result) -> str:
 
 
 def name_file(result: Result) -> pathlib.Path:
-    """Return where a result is below results/: PAPER/RECIPE-DIGEST-seedS-STEPS.json, or NAME.json of an experiment."""
+    """Return where a result is below results/: PAPER/RECIPE-DIGEST-seedS-STEPS.json, or NAME.json of an experiment.
+
+    From 2 on, numerics N end the name: those of another number stay where they are.
+    """
+    numerics = f"-numerics{result['numerics']}" if result["numerics"] > 1 else ""
     if "experiment" in result:
-        return pathlib.Path(f"{result['experiment']}.json")
+        return pathlib.Path(f"{result['experiment']}{numerics}.json")
     told = json.dumps(result["flags"], sort_keys=True)
     digest = hashlib.sha256(told.encode()).hexdigest()[:6]
-    return pathlib.Path(f"{result['recipe']}-{digest}-seed{result['seed']}-{result['steps']}.json")
+    return pathlib.Path(f"{result['recipe']}-{digest}-seed{result['seed']}-{result['steps']}{numerics}.json")
 
 
 def read_all(folder: str | pathlib.Path) -> list[Result]:
@@ -162,6 +167,13 @@ def find_by_length(found: Iterable[Result], flags: Mapping[str, Any], *, numeric
 def find_of_experiment(found: Iterable[Result], name: str) -> list[Result]:
     """Return the result of an experiment that trains nothing, in a list of one or none."""
     return [result for result in found if result.get("experiment") == name and result["numerics"] == NUMERICS]
+
+
+def gather_metrics(found: Iterable[Result], configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics of a run in all its results, of which each recipe that led to it has one."""
+    return {name: entry for result in found
+            if result.get("configuration") == configuration and result["numerics"] == NUMERICS
+            for name, entry in result["metrics"].items()}
 
 
 def is_dead(result: Result) -> bool:

@@ -114,32 +114,27 @@ def train(task: tasks.Task, seeds: Sequence[int]) -> None:
 def write_result(task: tasks.Task, config: Configuration, examples: int) -> None:
     """Score a run and write its result, unless there is one already."""
     found = results.read_all(task.places.results)
-    if planning.reuse(config, task.recipe, task.flags, task.wanted, found, task.places):
+    if planning.reuse(config, task.recipe, task.flags, task.wanted, found, task.places, longer=not task.length):
         return
     started = time.perf_counter()
     cards = finding.find_exports(finding.list_export_roots(task.places))
     path = finding.find_export(config, cards)
     assert path         # train_missing has seen to it
     recipe = cards[path]["recipe"]
-    steps = recipe["steps"]
-    there: dict = next((result["metrics"] for result in found
-                  if result.get("configuration") == recipe and result["numerics"] == results.NUMERICS),
-                       {})
-    scored = score(path, task.wanted, there)
-    length = task.length if steps == task.steps else f"--steps={steps}"
+    scored = score(path, task.wanted, results.gather_metrics(found, recipe))
     results.write(task.places.results, {
         "recipe": task.recipe, "flags": dict(recipes.read(task.recipe, task.flags).flags), "seed": config.seed,
-        "steps": steps, "epochs": round(steps * config.batch_size / examples, 3), "configuration": recipe,
+        "steps": config.steps, "epochs": round(config.steps * config.batch_size / examples, 3), "configuration": recipe,
         "numerics": results.NUMERICS,
-        "command": recipes.write_command(task.recipe, task.flags, seed=config.seed, length=length),
+        "command": recipes.write_command(task.recipe, task.flags, seed=config.seed, length=task.length),
         "versions": {"python": platform.python_version(), **cards[path].get("versions", {})}, "machine": name_machine(),
-        **read_run(task, config, steps, time.perf_counter() - started), **scored})
+        **read_run(task, config, time.perf_counter() - started), **scored})
 
 
-def read_run(task: tasks.Task, config: Configuration, steps: int, scoring: float) -> dict[str, Any]:
-    """Read from a run's folder what its result needs: seconds and a thinned history, as far as they are known."""
+def read_run(task: tasks.Task, config: Configuration, scoring: float) -> dict[str, Any]:
+    """Read from a run's folder what its result needs, as far as it is known: seconds, history and an early stop."""
     folders = finding.find_folders(config, finding.list_run_roots(task.places))
-    folder, rows = finding.find_history(steps, folders)
+    folder, rows = finding.find_history(config, folders)
     seconds = {"training": None, "replicas": None, "scoring": float(f"{scoring:.3g}")}
     if not folder:
         return {"seconds": seconds, "history": {}}
@@ -149,7 +144,9 @@ def read_run(task: tasks.Task, config: Configuration, steps: int, scoring: float
                    replicas=finding.count_replicas(folder, rows))
     kept = [rows[i] for i in spread_evenly(len(rows), results.ROWS)]
     columns = dict.fromkeys(name for row in rows for name in row)
-    return {"seconds": seconds, "history": {name: [round_numbers(row.get(name)) for row in kept] for name in columns}}
+    reached = rows[-1]["step"]
+    return {"seconds": seconds, "history": {name: [round_numbers(row.get(name)) for row in kept] for name in columns},
+            **({"stopped_at": reached} if reached < config.steps else {})}
 
 
 def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) -> dict[str, Any]:

@@ -113,7 +113,10 @@ def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
         return "done", ""
     if code == STOPPED or -code in (signal.SIGTERM, signal.SIGINT):
         return "stopped", ""
-    lines = pathlib.Path(log).read_text(errors="replace").strip().splitlines()
+    if code < 0:        # the process could not say why it ends
+        memory = ", perhaps for lack of memory" * (code == -signal.SIGKILL)
+        return "failed", f"killed by {signal.Signals(-code).name}{memory} (all of it: {log})"
+    lines = pathlib.Path(log).read_text(errors="replace").rpartition(STARTED)[2].strip().splitlines()
     return "failed", f"{lines[-1].removeprefix('error: ') if lines else f'exit code {code}'} (all of it: {log})"
 
 

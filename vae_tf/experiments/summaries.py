@@ -129,7 +129,7 @@ class Summary:
         return values.measure_length(cell, self._get_results(cell))
 
     def find_share(self, cell: tables.Cell) -> float | None:
-        """Return the share of its recipe's length for which a cell was trained, 1 at most; None without a length."""
+        """Return the share of its recipe's length for which a cell was trained; None without a length."""
         return values.find_share(cell, self._get_results(cell))
 
     def are_as_long(self, cells: Sequence[tables.Cell]) -> bool:
@@ -213,20 +213,24 @@ def are_close(one: Number, other: Number) -> bool:
 
 
 def describe_length(summary: Summary, cell: tables.Cell) -> str:
-    """Say how long a cell was trained, and out of how long if it was shortened."""
-    if not summary.of[cell.row, cell.column][0]["steps"]:
+    """Say how long a cell was trained, out of how long if it was shortened, and which runs early stopping ended."""
+    runs = summary.of[cell.row, cell.column]
+    if not runs[0]["steps"]:
         return "untrained"
     done, whole, unit = summary.measure_length(cell)
+    early = sorted(run["stopped_at"] for run in runs if "stopped_at" in run)
+    ends = list(dict.fromkeys(f"{step:,}" for step in early[:1] + early[-1:]))
+    stopped = f" ({len(early)} stopped early, at step{'s' * (len(ends) > 1)} {' to '.join(ends)})" if early else ""
     if is_shortened(summary, cell):
-        return f"{done:,g} of {whole:,g} {unit}"
+        return f"{done:,g} of {whole:,g} {unit}{stopped}"
     # A run is a whole number of steps, so that its epochs need not be whole.
-    return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}"
+    return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}{stopped}"
 
 
 def is_shortened(summary: Summary, cell: tables.Cell) -> bool:
     """Say whether a cell was trained for less time than its recipe says."""
     share = summary.find_share(cell)
-    return share is not None and share < 1
+    return share is not None and share < values.WHOLE
 
 
 def list_claims(summary: Summary) -> list[str]:

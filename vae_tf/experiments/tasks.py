@@ -58,11 +58,11 @@ class Task:
 
     @property
     def label(self) -> str:
-        """The name of the task for people."""
+        """The name of the task for people, which no other task of a plan has: names are equal where runs are."""
         if not self.seeds:
             return self.name
         seeds = f"{self.seeds[0]} to {self.seeds[-1]}" if len(self.seeds) > 1 else str(self.seeds[0])
-        return f"{self.name}, seed{'s' * (len(self.seeds) > 1)} {seeds}"
+        return f"{' '.join([self.recipe, *self.flags])}, seed{'s' * (len(self.seeds) > 1)} {seeds}"
 
     def as_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -86,14 +86,18 @@ def digest(config: Configuration) -> str:
 def is_same_run(config: Configuration, other: Any) -> bool:
     """Return whether the entries of another configuration are of the same run, however long.
 
-    A beta that is left open is the model's own.
+    A beta that is left open is the model's own. Data that have a fingerprint are known by it, whatever their name.
 
     Args:
         config: the configuration of a run.
         other: what a config.json, a card or a result holds; anything else is no configuration.
     """
-    own = {**_fill_in_beta(config.as_json()), "steps": 0}
-    return isinstance(other, dict) and {**_fill_in_beta(other), "steps": 0} == own
+    return isinstance(other, dict) and _identify(other) == _identify(config.as_json())
+
+
+def _identify(entries: Mapping[str, Any]) -> Mapping[str, Any]:
+    left_out = ("steps", "dataset") if entries.get("data_fingerprint") else ("steps",)
+    return {name: value for name, value in _fill_in_beta(entries).items() if name not in left_out}
 
 
 def _fill_in_beta(entries: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -104,13 +108,13 @@ def _fill_in_beta(entries: Mapping[str, Any]) -> Mapping[str, Any]:
     return entries if own is None or entries.get("beta") is not None else {**entries, "beta": own}
 
 
-def covers(config: Configuration, other: Any) -> bool:
-    """Return whether the entries of another configuration are of the same run, and at least as long.
-
-    If the run has no steps, the other one must have none either.
+def covers(config: Configuration, other: Any, *, longer: bool) -> bool:
+    """Return whether the entries of another configuration are of the same run, and as long.
 
     Args:
         config: the configuration of a run.
         other: what a config.json, a card or a result holds; anything else is no configuration.
+        longer: whether a longer training will do, too, unless the run has no steps.
     """
-    return is_same_run(config, other) and (other["steps"] >= config.steps if config.steps else not other["steps"])
+    return is_same_run(config, other) and (
+        other["steps"] == config.steps or (longer and 0 < config.steps < other["steps"]))

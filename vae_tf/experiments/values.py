@@ -8,7 +8,9 @@ from typing import Any
 from vae_tf.experiments import recipes, results
 from vae_tf.experiments.tables import Cell, Table
 
-WHOLE = 0.999       # the share of a recipe's length from which a training is not shortened
+# The share of a recipe's length from which a training is not shortened: a run is a whole number of steps, so that its
+# epochs need not be whole.
+WHOLE = 0.999
 Of = Callable[[Cell], list[results.Result]]     # returns the results of a cell, ordered by seed
 
 
@@ -46,13 +48,8 @@ def find_of_row(table: Table, row: str, found: Sequence[results.Result]) -> dict
 
 
 def _group_by_share(cell: Cell, by_length: Sequence[list[results.Result]]) -> dict[float, list[results.Result]]:
-    """Return the results of a cell by their share of its recipe's length, above 1 where they trained for longer."""
-    by_share = {}
-    for of in by_length:
-        if find_share(cell, of) is not None:
-            done, whole, _ = measure_length(cell, of)
-            by_share[done / whole if whole else 1.0] = of
-    return by_share
+    """Return the results of a cell by their share of its recipe's length."""
+    return {share: of for of in by_length if (share := find_share(cell, of)) is not None}
 
 
 def _find_at(by_share: Mapping[float, list[results.Result]], share: float) -> list[results.Result]:
@@ -74,12 +71,11 @@ def measure_length(cell: Cell, there: Sequence[results.Result]) -> tuple[float, 
 
 
 def find_share(cell: Cell, there: Sequence[results.Result]) -> float | None:
-    """Return the share of its recipe's length for which a cell was trained, 1 at most; None without a length."""
+    """Return the share of its recipe's length for which a cell was trained; None without a length."""
     if not cell.recipe or not there:
         return None
     done, whole, _ = measure_length(cell, there)
-    # A run is a whole number of steps, so that its epochs need not be whole.
-    return None if whole is None else 1.0 if done >= WHOLE * whole else done / whole
+    return done / whole if whole else None
 
 
 def are_as_long(cells: Sequence[Cell], of: Of) -> bool:
