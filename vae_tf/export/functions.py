@@ -40,6 +40,8 @@ class Functions(tf.Module):
     def __init__(self, model: Autoencoder, dataset: Dataset, refuse_dark: bool) -> None:
         super().__init__()
         self.weights = [variable.value for variable in model.variables]
+        # Keras knows none of these, such as a beta that is one.
+        self.others = [each for each in vars(model).values() if isinstance(each, tf.Variable)]
         inputs = _Inputs(model, dataset, refuse_dark)
         for define in (_define_encoding, _define_decoding, _define_sampling, _define_traversal, _define_objective):
             for name, function in define(model, dataset, inputs).items():
