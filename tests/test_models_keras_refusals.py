@@ -105,6 +105,7 @@ REFUSED = [
     ("x", "vae", lambda model: model.fit(X[:0])),
     ("x", "vae", lambda model: model.evaluate(X[:0])),
     ("x", "vae", lambda model: model.predict(X[:0])),
+    ("beta", "vae", lambda model: setattr(model, "beta", keras.Variable(0.5))),     # would be trained
 ]
 
 
