@@ -132,6 +132,25 @@ def test_a_model_before_compile_says_so():
             model.fit(X)
 
 
+@pytest.mark.parametrize("change", [
+    lambda terms: {name: tf.reduce_mean(term) for name, term in terms.items()},
+    lambda terms: {**terms, "wide": tf.stack([terms["kl"]] * 2, 1)},
+    lambda terms: {"total": terms["loss"]},
+    lambda terms: terms["loss"]])
+def test_an_objective_that_returns_no_terms_of_examples_is_refused(change, tmp_path):
+    class Own(models.VAE):
+        def objective(self, x, u=None, **more):
+            return change(super().objective(x, u, **more))
+
+    part = build(*DENSE[1])
+    model = Own(part.encoder, part.decoder, part.likelihood_layer)
+    for use in (lambda: model.compile("adam"), lambda: model.export(tmp_path / "own"),
+                lambda: training.fit(model, dataset((3,)), keras.optimizers.Adam(), steps=1, batch_size=8)):
+        with pytest.raises(InputError, match=r"^objective: expected a dict of terms, each \[B\], with `loss` .*; got "):
+            use()
+    assert not (tmp_path / "own").exists()
+
+
 def test_outputs_by_name_are_refused():
     x = keras.Input((3,))
     encoder = keras.Model(x, {"mean": keras.layers.Dense(2)(x), "log_variance": keras.layers.Dense(2)(x)})

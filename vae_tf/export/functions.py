@@ -194,7 +194,7 @@ def _define_objective(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> 
         prepared = inputs.prepare(x, u)
         with _encode_once(model):
             posterior = _compute_posterior(model, gives_prior, *prepared)
-            terms = model.objective(*prepared, noise=noise)
+            terms = models.check_terms(model.objective(*prepared, noise=noise), prepared[0])
         return {**terms, **{POSTERIOR + name: value for name, value in posterior.items()}}
 
     return {"objective": graphs.trace(objective, [model], input_signature=[inputs.x, inputs.seed, *inputs.with_u])}

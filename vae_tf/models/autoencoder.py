@@ -12,7 +12,7 @@ from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Setting
 from vae_tf.models.keras_loops import KerasLoops
-from vae_tf.models.trainable import scale_to_unit_range
+from vae_tf.models.trainable import check_terms, scale_to_unit_range
 from vae_tf.options import Option
 from vae_tf.typing import Distribution, Network, Tensor
 
@@ -244,10 +244,11 @@ class Autoencoder(KerasLoops):
         `add_loss`, as Keras scales them. A network that the objective calls more than once counts with its last call.
 
         Raises:
-            InputError: layers regularize activities, and several devices share a batch.
+            InputError: the objective returns no terms [B], or layers regularize activities and several devices share
+                a batch.
         """
         self._clear_losses()        # of an earlier call, which may belong to another graph
-        terms = self.objective(x, u, noise=noise, beta=beta, training=training)
+        terms = check_terms(self.objective(x, u, noise=noise, beta=beta, training=training), x)
         if losses := self.losses:
             of_weights = sum(variable.regularizer is not None for variable in self.trainable_variables)
             if len(losses) > of_weights and tf.distribute.get_strategy().num_replicas_in_sync > 1:
