@@ -166,6 +166,8 @@ THREES = np.full((8, 4, 4, 1), 3.0)
 @pytest.mark.parametrize("argument, case, export_it", [
     ("format", VAE, lambda model, folder: model.export(folder, "onnx")),
     ("data", VAE, lambda model, folder: model.export(folder, data=dataset((4,)))),
+    ("data", VAE, lambda model, folder: model.export(folder, data=np.zeros((8, 3)))),
+    ("data", VAE, lambda model, folder: model.export(folder, data="mine.npz")),
     ("data", IVAE, lambda model, folder: model.export(folder, data=data.from_arrays("x", np.zeros((9, 3))))),
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(model, folder, u=np.zeros((8, 3), np.float32))),
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(
