@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from cases import CASES, build, dataset
+from keras_cases import Batches
 
 from vae_tf import cli, data, distributions, evaluation, export, models, training
 from vae_tf.errors import InputError
@@ -172,9 +173,10 @@ THREES = np.full((8, 4, 4, 1), 3.0)
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(model, folder, u=np.zeros((8, 3), np.float32))),
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(
         model, folder, values=np.eye(8, 3, dtype=int), factors=[data.Factor(name, 2, "ordinal") for name in "abc"])),
-    *(("data", ("vae", "mlp_mnist", (4, 4, 1), "gaussian", {}), lambda model, folder, given=given: (
-        model.compile("sgd"), model.fit(given, verbose=0), model.export(folder)))
-      for given in (THREES, tf.data.Dataset.from_tensor_slices(THREES).batch(4)))])
+    *(("data", ("vae", "mlp_mnist", (4, 4, 1), "gaussian", {}), lambda model, folder, loop=loop, given=given: (
+        model.compile("sgd"), getattr(model, loop)(given), model.export(folder)))
+      for loop, given in (("fit", THREES), ("fit", tf.constant(THREES)), ("fit", Batches(THREES)),
+                          ("fit", tf.data.Dataset.from_tensor_slices(THREES).batch(4)), ("train_on_batch", THREES)))])
 def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path, argument, case, export_it):
     with pytest.raises(InputError, match=rf"^{argument}: expected [^\n]*$"):
         export_it(build(*case), tmp_path / "mine")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from cases import build, dataset
-from keras_cases import DENSE, U, X, compiled
+from keras_cases import DENSE, Batches, U, X, compiled
 
 from vae_tf import data, distributions, models, training
 from vae_tf.errors import InputError
@@ -46,20 +46,6 @@ def test_float_images_outside_of_0_to_1_are_refused_in_streams_that_can_be_read_
     for stream in (images.batch(4).repeat(), images.filter(lambda x: True).batch(4), images.shuffle(8).batch(4)):
         with pytest.raises(InputError, match=r"x: expected uint8 images, or floats in \[0, 1\]; got 200"):
             model.fit(stream, steps_per_epoch=2, verbose=0)
-
-
-class Batches(keras.utils.PyDataset):
-    """Two batches of four examples of some arrays, which Keras sees when it asks for them."""
-
-    def __init__(self, *arrays):
-        super().__init__()
-        self.arrays = arrays
-
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, index):
-        return tuple(array[4 * index:4 * index + 4] for array in self.arrays)
 
 
 def generate(*arrays):
@@ -171,7 +157,7 @@ def test_an_encoder_of_whole_numbers_is_refused():
 @pytest.mark.parametrize("x, fault", [(IMAGES + np.float32(200), "200"), (IMAGES - np.float32(1), "-1")])
 def test_float_images_outside_of_0_to_1_are_refused(x, fault):
     model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
-    for given in (x, tf.constant(x), tf.data.Dataset.from_tensor_slices(x).batch(4)):
+    for given in (x, tf.constant(x), tf.data.Dataset.from_tensor_slices(x).batch(4), Batches(x)):
         for call in (model.fit, model.evaluate, model.predict, lambda given: model.fit(IMAGES, validation_data=given)):
             with pytest.raises(InputError, match=rf"x: expected uint8 images, or floats in \[0, 1\]; got {fault}"):
                 call(given)

@@ -197,6 +197,8 @@ class KerasLoops(KerasInputs):
         x, y, _ = self._accept(x, y, None, options)
         if self.compiled:
             self._check_trainable()
+            if "data" not in self.describe_origin():
+                self._note_batches("batches", x)
         return super().train_on_batch(x, y, **options)
 
     def test_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:
