@@ -155,6 +155,17 @@ def test_networks_that_do_not_fit_together_are_named(argument, encoder, decoder)
         models.VAE(encoder, decoder, distributions.Likelihood("gaussian"))
 
 
+def test_a_network_that_does_not_know_its_inputs_is_told_the_way_out():
+    class Doubled(keras.Model):
+        def call(self, z):
+            return keras.ops.concatenate([z, z], -1)[:, :3]
+
+    x, decoder, likelihood = keras.Input((2,)), Doubled(), distributions.Likelihood("gaussian")
+    with pytest.raises(InputError, match=r"; make one by x = .*; decoder = keras\.Model\(x, decoder\(x\)\)$"):
+        models.VAE(ENCODER, decoder, likelihood)
+    assert models.VAE(ENCODER, keras.Model(x, decoder(x)), likelihood).latents == 2
+
+
 def save_with_wide_u(model, folder, **options):
     """The model takes u of size 2, and the dataset has u of size 3."""
     wide = data.from_arrays("mine", np.zeros((8, 3), np.float32), **options)

@@ -145,7 +145,8 @@ class Autoencoder(KerasLoops):
         for name, network in (("encoder", encoder), ("decoder", decoder)):
             if not isinstance(network, keras.Model) or not getattr(network, "inputs", None):
                 raise InputError(f"{name}: expected a keras.Model whose inputs are known; got "
-                                 f"{checks.describe(network)}")
+                                 f"{checks.describe(network)}" + "; make one by x = keras.Input(shape); "
+                                 f"{name} = keras.Model(x, {name}(x))" * isinstance(network, keras.Model))
             if any(tf.as_dtype(each.dtype) == tf.float64 for each in network.outputs):
                 raise InputError(f"{name}: expected outputs of float32, or of 16 bits; got float64; give its layers "
                                  "dtype='float32'")
