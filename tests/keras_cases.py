@@ -9,6 +9,20 @@ DENSE_IDS = [IDS[CASES.index(case)] for case in DENSE]
 X, U = np.zeros((8, 3), np.float32), np.zeros((8, FACTORS), np.float32)
 
 
+class Batches(keras.utils.PyDataset):
+    """Two batches of four examples of some arrays, which Keras sees when it asks for them."""
+
+    def __init__(self, *arrays):
+        super().__init__()
+        self.arrays = arrays
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return tuple(array[4 * index:4 * index + 4] for array in self.arrays)
+
+
 def compiled(case, seed=0, **options):
     model = build(*case)
     model.compile(keras.optimizers.Adam(1e-3), seed=seed, **options)

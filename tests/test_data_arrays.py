@@ -57,6 +57,13 @@ def test_names_may_be_bytes_and_differ(tmp_path):
         data.load(save(tmp_path, **arrays, factor_kinds=["x", "cyclic"]))
 
 
+@pytest.mark.parametrize("factors", [np.eye(4)[:, :2], np.c_[np.eye(4)[:, :2], np.full(4, np.nan)]])
+def test_a_text_is_the_kind_of_all_factors(tmp_path, factors):
+    path = save(tmp_path, data=np.ones((4, 2)), factors=factors, factor_kinds="cyclic")
+    with warnings.catch_warnings(action="ignore", category=UserWarning):       # of the factor without a value
+        assert data.load(path).factors == (data.Factor("v1", 2, "cyclic"), data.Factor("v2", 2, "cyclic"))
+
+
 @pytest.mark.parametrize("values", [np.arange(20_240_101, 20_240_121), 1_700_000_000 + np.arange(4) * 30.0,
                                     np.array([1, 1 + 1e-9])])
 def test_classes_stay_apart_that_float32_would_merge(values):

@@ -39,6 +39,13 @@ def test_names_of_factors_may_be_bytes_and_differ(tmp_path):
         evaluation.read_codes(tmp_path / "my.npz", examples=100)
 
 
+def test_a_text_is_the_kind_of_all_factors(tmp_path):
+    codes, factors = codes_and_factors(60)
+    for kind in ("ordinal", np.array(b"ordinal")):
+        np.savez(tmp_path / "my.npz", codes=codes, factors=factors, factor_kinds=kind)
+        assert evaluation.read_codes(tmp_path / "my.npz", examples=100).kinds == ("ordinal", "ordinal")
+
+
 def test_factors_may_lack_values(tmp_path):
     codes, factors = codes_and_factors(200)
     factors = factors.astype(float)
@@ -87,7 +94,10 @@ def test_codes_may_be_lists_and_other_tables(kind):
     ({"codes": np.zeros((3, 2)), "stddev": 1 - np.eye(3, 2, -1)}, "stddev: expected numbers above 0; got 0 in row 1, "
                                                                   "column 0"),
     ({"codes": np.zeros((3, 2)), "factors": np.zeros((3, 1)), "factor_kinds": ["nominal"]},
-     "kinds: expected one of categorical, ordinal, cyclic, continuous for each of 1 factors; got nominal"),
+     r"^codes: .*my\.npz: factor_kinds: expected one of categorical, ordinal, cyclic, continuous for each of 1 "
+     "factors; got nominal"),
+    ({"codes": np.zeros((3, 2)), "factors": np.zeros((3, 2)), "factor_kinds": ["ordinal"]},
+     "for each of 2 factors; got ordinal"),
 ])
 def test_bad_files_are_named(tmp_path, arrays, message):
     np.savez(tmp_path / "my.npz", **arrays)

@@ -160,6 +160,20 @@ def test_a_metric_that_returns_no_result_is_named(registered):
     assert scored.skipped["toy"] == "toy: expected a metric that returns a metrics.Result; got float"
 
 
+def test_a_metric_that_fails_is_named_and_the_packages_own_shows_its_bug(registered):
+    def fail(codes):
+        return metrics.Result("toy", [][0], {}, "a toy")
+
+    metrics.register(needs=("codes",), meaning="a toy", name="toy")(fail)
+    scored = evaluation.score(codes_and_factors(), ["toy", "active_units"], jobs=1)
+    assert scored.skipped == {"toy": "toy failed (IndexError: list index out of range)"}
+    assert set(scored.results) == {"active_units"}
+    fail.__module__ = "vae_tf.metrics.bug"
+    metrics.register(needs=("codes",), meaning="a toy", name="bug")(fail)
+    with pytest.raises(IndexError):
+        evaluation.score(codes_and_factors(), ["bug"], jobs=1)
+
+
 @pytest.mark.parametrize(("score", "parts", "said"), [
     (np.array(0.5), {"ragged": [[1.0], [2, np.float32(3)]], "none": np.array(np.nan)}, None),
     (tf.constant(0.5), {}, None), (np.bool_(True), {}, None), (None, {}, "score that is a number; got None"),

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from cases import CASES, build, dataset
+from keras_cases import Batches
 
 from vae_tf import cli, data, distributions, evaluation, export, models, training
 from vae_tf.errors import InputError
@@ -154,6 +155,17 @@ def test_networks_that_do_not_fit_together_are_named(argument, encoder, decoder)
         models.VAE(encoder, decoder, distributions.Likelihood("gaussian"))
 
 
+def test_a_network_that_does_not_know_its_inputs_is_told_the_way_out():
+    class Doubled(keras.Model):
+        def call(self, z):
+            return keras.ops.concatenate([z, z], -1)[:, :3]
+
+    x, decoder, likelihood = keras.Input((2,)), Doubled(), distributions.Likelihood("gaussian")
+    with pytest.raises(InputError, match=r"; make one by x = .*; decoder = keras\.Model\(x, decoder\(x\)\)$"):
+        models.VAE(ENCODER, decoder, likelihood)
+    assert models.VAE(ENCODER, keras.Model(x, decoder(x)), likelihood).latents == 2
+
+
 def save_with_wide_u(model, folder, **options):
     """The model takes u of size 2, and the dataset has u of size 3."""
     wide = data.from_arrays("mine", np.zeros((8, 3), np.float32), **options)
@@ -166,13 +178,16 @@ THREES = np.full((8, 4, 4, 1), 3.0)
 @pytest.mark.parametrize("argument, case, export_it", [
     ("format", VAE, lambda model, folder: model.export(folder, "onnx")),
     ("data", VAE, lambda model, folder: model.export(folder, data=dataset((4,)))),
+    ("data", VAE, lambda model, folder: model.export(folder, data=np.zeros((8, 3)))),
+    ("data", VAE, lambda model, folder: model.export(folder, data="mine.npz")),
     ("data", IVAE, lambda model, folder: model.export(folder, data=data.from_arrays("x", np.zeros((9, 3))))),
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(model, folder, u=np.zeros((8, 3), np.float32))),
     ("dataset", IVAE, lambda model, folder: save_with_wide_u(
         model, folder, values=np.eye(8, 3, dtype=int), factors=[data.Factor(name, 2, "ordinal") for name in "abc"])),
-    *(("data", ("vae", "mlp_mnist", (4, 4, 1), "gaussian", {}), lambda model, folder, given=given: (
-        model.compile("sgd"), model.fit(given, verbose=0), model.export(folder)))
-      for given in (THREES, tf.data.Dataset.from_tensor_slices(THREES).batch(4)))])
+    *(("data", ("vae", "mlp_mnist", (4, 4, 1), "gaussian", {}), lambda model, folder, loop=loop, given=given: (
+        model.compile("sgd"), getattr(model, loop)(given), model.export(folder)))
+      for loop, given in (("fit", THREES), ("fit", tf.constant(THREES)), ("fit", Batches(THREES)),
+                          ("fit", tf.data.Dataset.from_tensor_slices(THREES).batch(4)), ("train_on_batch", THREES)))])
 def test_what_cannot_be_exported_is_refused_and_nothing_is_written(tmp_path, argument, case, export_it):
     with pytest.raises(InputError, match=rf"^{argument}: expected [^\n]*$"):
         export_it(build(*case), tmp_path / "mine")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from cases import build, dataset
-from keras_cases import DENSE, U, X, compiled
+from keras_cases import DENSE, Batches, U, X, compiled
 
 from vae_tf import data, distributions, models, training
 from vae_tf.errors import InputError
@@ -46,20 +46,6 @@ def test_float_images_outside_of_0_to_1_are_refused_in_streams_that_can_be_read_
     for stream in (images.batch(4).repeat(), images.filter(lambda x: True).batch(4), images.shuffle(8).batch(4)):
         with pytest.raises(InputError, match=r"x: expected uint8 images, or floats in \[0, 1\]; got 200"):
             model.fit(stream, steps_per_epoch=2, verbose=0)
-
-
-class Batches(keras.utils.PyDataset):
-    """Two batches of four examples of some arrays, which Keras sees when it asks for them."""
-
-    def __init__(self, *arrays):
-        super().__init__()
-        self.arrays = arrays
-
-    def __len__(self):
-        return 2
-
-    def __getitem__(self, index):
-        return tuple(array[4 * index:4 * index + 4] for array in self.arrays)
 
 
 def generate(*arrays):
@@ -105,6 +91,7 @@ REFUSED = [
     ("x", "vae", lambda model: model.fit(X[:0])),
     ("x", "vae", lambda model: model.evaluate(X[:0])),
     ("x", "vae", lambda model: model.predict(X[:0])),
+    ("beta", "vae", lambda model: setattr(model, "beta", keras.Variable(0.5))),     # would be trained
 ]
 
 
@@ -131,6 +118,25 @@ def test_a_model_before_compile_says_so():
             model.fit(X)
 
 
+@pytest.mark.parametrize("change", [
+    lambda terms: {name: tf.reduce_mean(term) for name, term in terms.items()},
+    lambda terms: {**terms, "wide": tf.stack([terms["kl"]] * 2, 1)},
+    lambda terms: {"total": terms["loss"]},
+    lambda terms: terms["loss"]])
+def test_an_objective_that_returns_no_terms_of_examples_is_refused(change, tmp_path):
+    class Own(models.VAE):
+        def objective(self, x, u=None, **more):
+            return change(super().objective(x, u, **more))
+
+    part = build(*DENSE[1])
+    model = Own(part.encoder, part.decoder, part.likelihood_layer)
+    for use in (lambda: model.compile("adam"), lambda: model.export(tmp_path / "own"),
+                lambda: training.fit(model, dataset((3,)), keras.optimizers.Adam(), steps=1, batch_size=8)):
+        with pytest.raises(InputError, match=r"^objective: expected a dict of terms, each \[B\], with `loss` .*; got "):
+            use()
+    assert not (tmp_path / "own").exists()
+
+
 def test_outputs_by_name_are_refused():
     x = keras.Input((3,))
     encoder = keras.Model(x, {"mean": keras.layers.Dense(2)(x), "log_variance": keras.layers.Dense(2)(x)})
@@ -151,7 +157,7 @@ def test_an_encoder_of_whole_numbers_is_refused():
 @pytest.mark.parametrize("x, fault", [(IMAGES + np.float32(200), "200"), (IMAGES - np.float32(1), "-1")])
 def test_float_images_outside_of_0_to_1_are_refused(x, fault):
     model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
-    for given in (x, tf.constant(x), tf.data.Dataset.from_tensor_slices(x).batch(4)):
+    for given in (x, tf.constant(x), tf.data.Dataset.from_tensor_slices(x).batch(4), Batches(x)):
         for call in (model.fit, model.evaluate, model.predict, lambda given: model.fit(IMAGES, validation_data=given)):
             with pytest.raises(InputError, match=rf"x: expected uint8 images, or floats in \[0, 1\]; got {fault}"):
                 call(given)

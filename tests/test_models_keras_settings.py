@@ -90,7 +90,7 @@ def test_steps_are_made_anew_for_another_beta_alone():
         assert (model.made > before) == again
 
 
-def test_a_beta_that_is_a_variable_takes_effect_and_is_saved(tmp_path):
+def test_a_beta_that_is_a_variable_takes_effect_and_is_saved_and_exported(tmp_path):
     model = build(*DENSE[1])
     model.beta = tf.Variable(1.0)
     model.compile("adam")
@@ -100,6 +100,8 @@ def test_a_beta_that_is_a_variable_takes_effect_and_is_saved(tmp_path):
     model.save(tmp_path / "model.keras")
     assert keras.models.load_model(tmp_path / "model.keras").beta == 3.0
     assert export.describe_model(model, dataset((3,)))["beta"] == 3.0
+    served = export.load(model.export(tmp_path / "exported/mine")).objective(inputs(model, dataset((3,))))
+    assert weigh(served) == 3.0
     model.beta = 3.0        # as large, but no variable: another one must not count any more
     assert weigh(model.fit(inputs(model, dataset((3,))), verbose=0).history) == 3.0
 

@@ -68,6 +68,23 @@ def test_what_cannot_be_registered_is_refused_at_once(registries, register, said
     assert not any("mine" in registry for registry in registries)
 
 
+class Forgetful(models.VAE):
+    options = (models.Option("weight", 1.0, "A weight."),)
+
+    def __init__(self, encoder, decoder, likelihood, weight):
+        super().__init__(encoder, decoder, likelihood)
+
+
+@pytest.mark.parametrize(("kind", "said"), [
+    (type("Unready", (models.VAE,), {"options": Forgetful.options}),
+     "the __init__ of Unready to take encoder, decoder, likelihood, weight; got .* unexpected .* 'weight'"),
+    (Forgetful, "Forgetful to keep the value of its option as an attribute of the name weight; got none")])
+def test_a_model_that_does_not_take_or_keep_its_option_is_told_so(registries, kind, said):
+    models.register("mine")(kind)
+    with pytest.raises(InputError, match=f"^model: expected {said}$"):
+        models.build("mine", (3,), network="linear", latents=2)
+
+
 def test_a_subclass_inherits_nothing_that_theory_knows_of_another_objective():
     assert models.VAE.linear_theory.optimum == "diagonal"
     assert type("Other", (models.VAE,), {}).linear_theory is None

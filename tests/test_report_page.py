@@ -10,7 +10,7 @@ from cases import build
 from pages import check
 from PIL import Image
 
-from vae_tf import data, evaluation, export, report, verdicts
+from vae_tf import data, distributions, evaluation, export, models, report, verdicts
 from vae_tf.report import traversals
 
 HOSTILE = "</svg><script>alert(1)</script> $si_$ze & \udcff"
@@ -71,6 +71,19 @@ def test_the_page_of_vectors_shows_responses(tmp_path, rng):
     sections = {attributes.get("id") for attributes in page.find("section")}
     assert {"reconstructions", "responses"} <= sections and not {"pictures", "kl", "posterior"} & sections
     assert not page.find("input")
+
+
+@pytest.mark.parametrize("model, variances, sentence", [
+    ("vae", (1, 1, 1), "which the likelihood and the prior N(0, I) do not see."),
+    ("vae", (1, 4, 1), "which the likelihood does not see, but the prior of this model may."),
+    ("ae", None, "which the likelihood does not see.")])
+def test_the_page_says_whether_the_prior_sees_rotations(model, variances, sentence, tmp_path, rng, monkeypatch):
+    if variances:
+        prior = distributions.diagonal_normal(np.zeros(3, np.float32), np.log(variances, dtype=np.float32))
+        monkeypatch.setattr(models.VAE, "prior", lambda self, u=None: prior)
+    x = rng.standard_normal((60, 3)).astype(np.float32)
+    text, _ = make(tmp_path, model, "mlp_synthetic", x, rng.integers(0, 3, (60, 2)), "gaussian")
+    assert sentence in " ".join(check(text).words)
 
 
 def test_the_page_of_few_examples_of_metrics_that_are_tested_on_others(tmp_path, rng):

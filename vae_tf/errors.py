@@ -11,8 +11,9 @@ class InputError(ValueError):
     was given, so its control characters are escaped, and its middle is left out if it is long.
     """
 
-    # Keras leaves such an error as it is when a layer raises it. It would put lines of its own around the message.
+    # Keras and AutoGraph leave such an error as it is. They would put lines of their own around the message.
     _keras_call_info_injected = True
+    ag_pass_through = True
 
     def __init__(self, message: str) -> None:
         super().__init__(shorten(make_printable(message)))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import kinds
 from vae_tf.data import dataset, functions, in_memory, large, npz, stored
 from vae_tf.errors import InputError, make_printable
 from vae_tf.typing import Array, Booleans, Floats, Integers
@@ -27,9 +26,10 @@ def read_dataset(path: str) -> dataset.Dataset:
 
     Images are integers (0..255, or 0..1 if no pixel is above 1) or floats in [0, 1]. Factors of integers are ordinal,
     and so are floats that are whole numbers and recur, with a warning; other floats are continuous. `factor_kinds` [K],
-    of kinds.KINDS, says otherwise; names may be given as `factor_names` [K]. NaN is a missing value, with a warning; a
-    factor without any value is left out. Without u, the factors that no example lacks, scaled to [0, 1], are u.
-    `file_names` [N] are what warnings and errors call the examples. A warning names arrays that are none of these.
+    of kinds.KINDS, or one text for all, says otherwise; names may be given as `factor_names` [K]. NaN is a missing
+    value, with a warning; a factor without any value is left out. Without u, the factors that no example lacks, scaled
+    to [0, 1], are u. `file_names` [N] are what warnings and errors call the examples. A warning names arrays that are
+    none of these.
 
     Raises:
         InputError: an array is wrong; the line names it, what was expected and what was given.
@@ -97,14 +97,11 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
                            arrays.get("factor_names", [f"v{k + 1}" for k in range(raw.shape[1])]))
     if len(names) != raw.shape[1]:
         raise InputError(f"dataset: {path}: expected {raw.shape[1]} factor_names, got {len(names)}")
-    factors, given = [], npz.read_texts(arrays["factor_kinds"]) if "factor_kinds" in arrays else None
+    factors, given = [], arrays.get("factor_kinds")
     values = raw.astype(np.int64 if np.issubdtype(raw.dtype, np.integer) else np.float64)       # makes a copy
     single = raw.astype(np.float32) if raw.dtype.kind == "f" else raw
     exact = False           # whether a continuous factor needs float64
-    try:
-        decided = kinds.decide(values, given)
-    except InputError as error:
-        raise InputError(f"dataset: {path}: factor_{error}") from None
+    decided = npz.decide_kinds(f"dataset: {path}", values, given)
     for k, (name, kind) in enumerate(zip(names, decided, strict=True)):
         size = None
         if kind != "continuous":
@@ -136,7 +133,7 @@ def _find_missing(factors: Array) -> Any:
 
 def _leave_out_empty(path: str, arrays: Arrays) -> Arrays:
     """Return arrays by name, without the factors that have no value at all; warnings name all that lack values."""
-    arrays = {name: array.reshape(-1) if name in ("factor_names", "factor_kinds") else array
+    arrays = {name: array.reshape(-1) if name == "factor_names" or (name == "factor_kinds" and array.ndim) else array
               for name, array in arrays.items()}
     factors = arrays.get("factors")
     if factors is None or factors.ndim not in (1, 2) or (found := _find_missing(factors)) is None:
@@ -155,7 +152,7 @@ def _leave_out_empty(path: str, arrays: Arrays) -> Arrays:
         return {name: array for name, array in arrays.items() if name != "factors"}
     reduced = arrays | {"factors": factors.reshape(len(factors), -1)[:, ~empty]}
     for name in ("factor_names", "factor_kinds"):
-        if name in arrays and len(arrays[name]) == len(empty):
+        if name in arrays and arrays[name].shape == empty.shape:
             reduced[name] = arrays[name][~empty]
     return reduced
 

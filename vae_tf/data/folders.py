@@ -20,8 +20,8 @@ from vae_tf.errors import InputError
 def read_dataset(path: str) -> Dataset:
     """Return a Dataset of the images in a folder, see `pictures.read_folder`, with the factors of its table.
 
-    Factors of whole numbers are ordinal, those of other numbers continuous, and texts are categorical. A number that is
-    missing is handled as in an .npz file: its factor is left out, with a warning.
+    Texts are categorical, whole numbers ordinal, unless they are written like others (12.0) and hardly recur, and other
+    numbers continuous. A number that is missing is handled as in an .npz file: its factor is left out, with a warning.
 
     Raises:
         InputError: a file or a row is wrong; the line names it.

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from vae_tf import files, memory
+from vae_tf import files, kinds, memory
 from vae_tf.data import stored
 from vae_tf.errors import InputError, make_printable
 
@@ -120,6 +120,24 @@ def read_names(where: str, name: str, texts: Any) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError(f"{where}: expected {name} that differ; got {', '.join(names)}")
     return names
+
+
+def decide_kinds(where: str, factors: np.ndarray, texts: Any) -> tuple[str, ...]:
+    """Return the kind of each of K factors, as `kinds.decide` does.
+
+    Args:
+        where: where they come from, for errors.
+        factors: [N, K].
+        texts: an array `factor_kinds` of K texts, or of one without dimensions, for all factors; None for none.
+
+    Raises:
+        InputError: no such kinds, or another number of them.
+    """
+    given = None if texts is None else read_texts(texts)
+    try:
+        return kinds.decide(factors, given[0] if given and np.ndim(texts) == 0 else given)
+    except InputError as error:
+        raise InputError(f"{where}: factor_{error}") from None
 
 
 def _check_memory(path: str | os.PathLike, needed: float, limit: float) -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vae_tf import arguments, metrics
-from vae_tf import kinds as factor_kinds
 from vae_tf.data import npz
 from vae_tf.errors import InputError, make_printable
 
@@ -84,8 +83,8 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
 
     It holds `codes` [N, d], and optional `factors` [N, K], `factor_names` [K], `factor_kinds` [K] and `stddev` [N, d].
     A factor that is NaN is missing, and metrics do without its example as `metrics.missing` says.
-    `factor_kinds` are names from vae_tf.kinds.KINDS; without them the values of a factor decide. If there are more
-    than 1.5 `examples` rows, that many are drawn at random.
+    `factor_kinds` are names from vae_tf.kinds.KINDS, or one text for all factors; without them the values of a factor
+    decide. If there are more than 1.5 `examples` rows, that many are drawn at random.
 
     Raises:
         InputError: an array is wrong; the line names it, what was expected and what was given.
@@ -107,8 +106,7 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     names = found.get("factor_names")
     if names is not None and (factors is None or names.shape != factors.shape[1:]):
         raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
-    given = found.get("factor_kinds")
-    kinds = None if factors is None else factor_kinds.decide(factors, None if given is None else npz.read_texts(given))
+    kinds = None if factors is None else npz.decide_kinds(f"codes: {path}", factors, found.get("factor_kinds"))
     return Codes(mean, factors, kinds, stddev,
                  factor_names=None if names is None else tuple(
                      npz.read_names(f"codes: {path}", "factor_names", names))).take_rows(rows)

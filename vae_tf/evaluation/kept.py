@@ -60,7 +60,7 @@ class Kept:
 
     def add(self, name: str, draw: str | int, outcome: Outcome) -> None:
         """Keep an outcome. An outcome that cannot be written as JSON, or for which there is no room, is not kept."""
-        if self._file is None or not metrics.METRICS[name].function.__module__.startswith("vae_tf."):
+        if self._file is None or not metrics.METRICS[name].is_own:
             return
         with contextlib.suppress(OSError, TypeError, ValueError):
             text = json.dumps({"key": self.key, "metric": name, "draw": draw, **_describe(outcome, draw)}).encode()

@@ -4,7 +4,7 @@ import math
 import pathlib
 from typing import Any
 
-from vae_tf import data
+from vae_tf import checks, data
 from vae_tf.data import described
 from vae_tf.errors import InputError
 from vae_tf.export.card import describe_model
@@ -29,6 +29,9 @@ def export_model(folder: str | pathlib.Path, model: Autoencoder, dataset: data.D
         InputError: data that the model does not take.
         OSError: the folder cannot be written, or the disk is full.
     """
+    if not isinstance(dataset, data.Dataset | None):
+        raise InputError(f'data: expected a data.Dataset, such as data.load("mine.npz"); got '
+                         f"{checks.describe(dataset)}")
     origin = model.describe_origin()
     shape = tuple(model.encoder.inputs[0].shape[1:])
     known = data.describe(dataset) if dataset is not None else origin.get("data") or data.describe_examples(

@@ -40,6 +40,8 @@ class Functions(tf.Module):
     def __init__(self, model: Autoencoder, dataset: Dataset, refuse_dark: bool) -> None:
         super().__init__()
         self.weights = [variable.value for variable in model.variables]
+        # Keras knows none of these, such as a beta that is one.
+        self.others = [each for each in vars(model).values() if isinstance(each, tf.Variable)]
         inputs = _Inputs(model, dataset, refuse_dark)
         for define in (_define_encoding, _define_decoding, _define_sampling, _define_traversal, _define_objective):
             for name, function in define(model, dataset, inputs).items():
@@ -192,7 +194,7 @@ def _define_objective(model: Autoencoder, dataset: Dataset, inputs: _Inputs) -> 
         prepared = inputs.prepare(x, u)
         with _encode_once(model):
             posterior = _compute_posterior(model, gives_prior, *prepared)
-            terms = model.objective(*prepared, noise=noise)
+            terms = models.check_terms(model.objective(*prepared, noise=noise), prepared[0])
         return {**terms, **{POSTERIOR + name: value for name, value in posterior.items()}}
 
     return {"objective": graphs.trace(objective, [model], input_signature=[inputs.x, inputs.seed, *inputs.with_u])}

@@ -66,6 +66,11 @@ class Metric:
         return max((NEEDS[need].group for need in self.needs), key=list(GROUPS).index)
 
     @property
+    def is_own(self) -> bool:
+        """Whether the metric is one of this package."""
+        return self.function.__module__.startswith("vae_tf.")
+
+    @property
     def options(self) -> tuple[str, ...]:
         """The OPTIONS that the metric's function takes."""
         return tuple(name for name in OPTIONS if name in inspect.signature(self.function).parameters)
@@ -92,7 +97,8 @@ class Metric:
         """Compute the metric of what a `Context` holds; its factors may have missing values, see `missing`.
 
         Raises:
-            InputError: what it needs is not there, or its function cannot make a score of it.
+            InputError: what it needs is not there, or its function cannot make a score of it. An error of a function
+                from outside of this package becomes one; others of the package's own functions are bugs.
         """
         if why := self.explain_lack(context):
             raise InputError(why)
@@ -102,7 +108,13 @@ class Metric:
         return self._measure(context)
 
     def _measure(self, context: Context) -> Result:
-        result = self.function(*map(context.value, self.needs), **context.options(self.options))
+        needed, options = [*map(context.value, self.needs)], context.options(self.options)
+        try:
+            result = self.function(*needed, **options)
+        except Exception as error:
+            if self.is_own or isinstance(error, InputError):
+                raise
+            raise InputError(f"{self.name} failed ({type(error).__name__}: {error})") from error
         if not isinstance(result, Result):
             raise InputError(f"{self.name}: expected a metric that returns a metrics.Result; "
                              f"got {type(result).__name__}")

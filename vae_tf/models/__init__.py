@@ -11,7 +11,7 @@ Each model overrides one of these, and declares what else the programs need to k
 from vae_tf.models.autoencoder import Autoencoder
 from vae_tf.models.declarations import KL, LinearTheory, Setting, Update
 from vae_tf.models.registry import MODELS, find, find_declared, list_models_with_beta, list_options, register
-from vae_tf.models.trainable import scale_to_unit_range
+from vae_tf.models.trainable import check_terms, scale_to_unit_range
 from vae_tf.options import Option
 
 # Each of these modules registers its models; the order is that of --help.
@@ -27,6 +27,6 @@ from vae_tf.models.building import build, count_numbers  # isort: skip
 DEFAULT = "ivae"        # what train.py trains unless --model says otherwise
 
 __all__ = ["AE", "DEFAULT", "DIPVAEI", "DIPVAEII", "IVAE", "KL", "MODELS", "VAE", "AnnealedVAE", "Autoencoder",
-           "BetaTCVAE", "BetaVAE", "FactorVAE", "FullCovarianceVAE", "LinearTheory", "Option", "Setting",
-           "Update", "build", "count_numbers", "find", "find_declared", "list_models_with_beta", "list_options",
+           "BetaTCVAE", "BetaVAE", "FactorVAE", "FullCovarianceVAE", "LinearTheory", "Option", "Setting", "Update",
+           "build", "check_terms", "count_numbers", "find", "find_declared", "list_models_with_beta", "list_options",
            "register", "scale_to_unit_range"]

@@ -12,7 +12,7 @@ from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Setting
 from vae_tf.models.keras_loops import KerasLoops
-from vae_tf.models.trainable import scale_to_unit_range
+from vae_tf.models.trainable import check_terms, scale_to_unit_range
 from vae_tf.options import Option
 from vae_tf.typing import Distribution, Network, Tensor
 
@@ -151,7 +151,8 @@ class Autoencoder(KerasLoops):
         for name, network in (("encoder", encoder), ("decoder", decoder)):
             if not isinstance(network, keras.Model) or not getattr(network, "inputs", None):
                 raise InputError(f"{name}: expected a keras.Model whose inputs are known; got "
-                                 f"{checks.describe(network)}")
+                                 f"{checks.describe(network)}" + "; make one by x = keras.Input(shape); "
+                                 f"{name} = keras.Model(x, {name}(x))" * isinstance(network, keras.Model))
             if any(tf.as_dtype(each.dtype) == tf.float64 for each in network.outputs):
                 raise InputError(f"{name}: expected outputs of float32, or of 16 bits; got float64; give its layers "
                                  "dtype='float32'")
@@ -250,10 +251,11 @@ class Autoencoder(KerasLoops):
         `add_loss`, as Keras scales them. A network that the objective calls more than once counts with its last call.
 
         Raises:
-            InputError: layers regularize activities, and several devices share a batch.
+            InputError: the objective returns no terms [B], or layers regularize activities and several devices share
+                a batch.
         """
         self._clear_losses()        # of an earlier call, which may belong to another graph
-        terms = self.objective(x, u, noise=noise, beta=beta, training=training)
+        terms = check_terms(self.objective(x, u, noise=noise, beta=beta, training=training), x)
         if losses := self.losses:
             of_weights = sum(variable.regularizer is not None for variable in self.trainable_variables)
             if len(losses) > of_weights and tf.distribute.get_strategy().num_replicas_in_sync > 1:

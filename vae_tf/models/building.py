@@ -1,6 +1,7 @@
 """Build a model by name, with freshly initialised networks."""
 
 import concurrent.futures
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -61,8 +62,10 @@ def build(name: str, shape: Sequence[arguments.Size], *, network: str, latents: 
     pair = networks.build(network, shape, latents, kind.list_heads(latents), u_of_encoder, seed, dtype)
     further = kind.make_arguments(Setting(latents, u_size, examples, seed, own))
     weight = {} if beta is None else {"beta": beta}
+    given = (*pair, distributions.Likelihood(likelihood, likelihood_variance))
+    _check_takes(kind, given, {**weight, **further})
     make: Any = kind        # each kind has further arguments of its own
-    model = make(*pair, distributions.Likelihood(likelihood, likelihood_variance), **weight, **further)
+    model = make(*given, **weight, **further)
     _check_attributes(model)
     model.note_origin(network=network)
     return model
@@ -96,9 +99,19 @@ def _choose_own_options(kind: type[Autoencoder], options: Mapping[str, Any]) -> 
     return {option.name: checked.get(option.name, option.default) for option in kind.options}
 
 
+def _check_takes(kind: type[Autoencoder], given: Sequence[Any], further: Mapping[str, Any]) -> None:
+    """Raise InputError unless the __init__ of a model takes these arguments."""
+    try:
+        inspect.signature(kind.__init__).bind(None, *given, **further)
+    except TypeError as error:
+        raise InputError(f"model: expected the __init__ of {kind.__name__} to take "
+                         f"{', '.join(('encoder', 'decoder', 'likelihood', *further))}; got one that does not: {error}"
+                         ) from None
+
+
 def _check_attributes(model: Autoencoder) -> None:
-    """Raise AttributeError unless a model has the value of each of its options as an attribute, as replicas need."""
+    """Raise InputError unless a model has the value of each of its options as an attribute, as replicas need."""
     for option in model.options:
         if not hasattr(model, option.name):
-            raise AttributeError(f"{type(model).__name__} has an option {option.name!r}; expected its value as an "
-                                 "attribute of the model, got none")
+            raise InputError(f"model: expected {type(model).__name__} to keep the value of its option as an attribute "
+                             f"of the name {option.name}; got none")

@@ -65,10 +65,9 @@ class KerasInputs(Trainable):
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
             self._check_inputs(specs)
-            if (isinstance(x, tf.data.Dataset) and self.likelihood_layer.kind == "bernoulli"
-                    and keras.tree.flatten(specs)[0].dtype != tf.uint8 and not _may_be_of_a_generator(x)):
-                for batch in x.take(1):     # floats beyond [0, 1] would train to minus infinity
-                    self._check_inputs(batch)
+        if (self.likelihood_layer.kind == "bernoulli" and isinstance(x, keras.utils.PyDataset | tf.data.Dataset)
+                and (first := _find_first(x)) is not None):
+            self._take_inputs(first)        # floats beyond [0, 1] would train to minus infinity
         return x, y, batch_size
 
     def check_examples(self, name: str, dataset: Any) -> None:
@@ -109,11 +108,20 @@ class KerasInputs(Trainable):
         elif isinstance(x, np.ndarray):
             described, dark = data.describe_examples("arrays", shape, x, self.u_size), data.has_dark_image(x)
         else:
-            described = data.describe_examples(f"a {type(x).__name__}", shape, u_size=self.u_size)
-            if len(shape) == 3 and self.likelihood_layer.kind != "bernoulli":   # which takes numbers in [0, 1] alone
-                described["span"] = _find_span(x)
+            return self._note_batches(f"a {type(x).__name__}", x)
         self.note_data(described, self._seed)
         self.note_origin(dark=dark)
+
+    def _note_batches(self, name: str, given: Any) -> None:
+        """Record the same of a stream of batches, of which the first alone is looked at, or of one batch of several."""
+        from vae_tf import data  # here, because the data are a later room of the house
+
+        shape = tuple(self.encoder.inputs[0].shape[1:])
+        described = data.describe_examples(name, shape, u_size=self.u_size)
+        if len(shape) == 3 and self.likelihood_layer.kind != "bernoulli":   # which takes numbers in [0, 1] alone
+            described["span"] = _find_span(_find_first(given))
+        self.note_data(described, self._seed)
+        self.note_origin(dark=True)
 
     def _check_inputs(self, given: Any) -> None:
         """Raise InputError unless arrays, tensors or their specs are batches of what the encoder takes."""
@@ -151,14 +159,21 @@ class KerasInputs(Trainable):
                              f"got {low:g} to {high:g}")
 
 
-def _find_span(dataset: Any) -> list[float]:
-    """Return the least and the largest number of x in the first batch of a tf.data.Dataset of floats; else nothing."""
-    first = isinstance(dataset, tf.data.Dataset) and keras.tree.flatten(dataset.element_spec)[0]
-    if not first or not first.dtype.is_floating or _may_be_of_a_generator(dataset):
-        return []
-    spans = [[float(end(keras.tree.flatten(batch)[0])) for end in (tf.reduce_min, tf.reduce_max)]
-             for batch in dataset.take(1)]
-    return spans[0] if spans else []
+def _find_first(given: Any) -> Any:
+    """Return the first batch of a stream, or what is no stream; None for uint8 and for what cannot be read again."""
+    if isinstance(given, keras.utils.PyDataset):
+        return given[0]
+    if not isinstance(given, tf.data.Dataset):
+        return given
+    if keras.tree.flatten(given.element_spec)[0].dtype == tf.uint8 or _may_be_of_a_generator(given):
+        return None
+    return next(iter(given.take(1)), None)
+
+
+def _find_span(batch: Any) -> list[float]:
+    """Return the least and the largest number of x in a batch of floats; nothing of another batch, or of none."""
+    x = keras.tree.flatten(batch)[0]
+    return [float(end(x)) for end in (np.min, np.max)] if hasattr(x, "dtype") and x.dtype != np.uint8 else []
 
 
 def _may_be_of_a_generator(dataset: tf.data.Dataset) -> bool:

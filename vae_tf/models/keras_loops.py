@@ -80,7 +80,14 @@ class KerasLoops(KerasInputs):
         return sorted(terms, key=lambda name: name != "loss")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; beta, or an argument of __init__, takes effect with the next step, also during `fit`."""
+        """Set an attribute; beta, or an argument of __init__, takes effect with the next step, also during `fit`.
+
+        Raises:
+            InputError: a beta that is a keras.Variable.
+        """
+        if name == "beta" and isinstance(value, keras.Variable):
+            raise InputError("beta: expected a number or a tf.Variable; got a keras.Variable, which would be one of "
+                             "the model's weights")
         before = getattr(self, name, None)
         super().__setattr__(name, value)
         same = isinstance(before, numbers.Real) and isinstance(value, numbers.Real) and before == value
@@ -190,6 +197,8 @@ class KerasLoops(KerasInputs):
         x, y, _ = self._accept(x, y, None, options)
         if self.compiled:
             self._check_trainable()
+            if "data" not in self.describe_origin():
+                self._note_batches("batches", x)
         return super().train_on_batch(x, y, **options)
 
     def test_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:

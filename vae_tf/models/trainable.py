@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import distributions
+from vae_tf import checks, distributions
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import Update
 from vae_tf.options import Option
@@ -19,6 +19,21 @@ from vae_tf.typing import Network, Optimizer, Tensor
 def scale_to_unit_range(x: Tensor) -> Tensor:
     """Convert a user's data into a model's: uint8 images into floats in [0, 1]; float vectors stay unchanged."""
     return tf.cast(x, tf.float32) / 255.0 if x.dtype == tf.uint8 else x
+
+
+def check_terms(terms: Any, x: Tensor) -> dict[str, Tensor]:
+    """Return what an objective returned for x [B, ...].
+
+    Raises:
+        InputError: it is no dict of terms, each [B], with `loss` among them.
+    """
+    shapes = {name: tf.TensorShape(getattr(term, "shape", ())) for name, term in terms.items()
+              } if isinstance(terms, Mapping) else {}
+    if "loss" not in shapes or not all(shape.is_compatible_with(x.shape[:1]) for shape in shapes.values()):
+        got = ", ".join(f"{name} of shape {shape}" for name, shape in shapes.items()) or checks.describe(terms)
+        raise InputError(f"objective: expected a dict of terms, each [B], with `loss` among them; got {got} for "
+                         f"x of shape {x.shape}")
+    return terms
 
 
 class Trainable(keras.Model):

@@ -90,7 +90,7 @@ def _draw_learned(facts: Facts, model: Any, dataset: Any, passive_kl: float,
     made = [_draw_training(facts.history), *([] if dataset.is_image else
                                        _draw_vectors(facts, model, dataset, reconstructions)),
             _draw_kl(facts, bool(model.card["u_size"])), _draw_regime(facts, passive_kl), _draw_information(facts),
-            *_draw_columns(facts, bool(model.card["u_size"]))]
+            *_draw_columns(facts, model.card.get("prior", "standard"))]
     return [figure for figure in made if figure is not None]
 
 
@@ -196,11 +196,14 @@ def _draw_information(facts: Facts) -> Figure | None:
                            [make_printable(name) for name in names], facts.scored.latents[order]))
 
 
-def _draw_columns(facts: Facts, sees_u: bool) -> list[Figure]:
-    """Return the figures of the decoder's Jacobian, of a model whose prior sees u or is N(0, I)."""
+def _draw_columns(facts: Facts, prior: str) -> list[Figure]:
+    """Return the figures of the decoder's Jacobian, of a model with a prior that its card calls so."""
     columns = facts.columns
     if columns is None:
         return []
+    sees = prior not in ("standard", "none")
+    blind = ("does not see, but the prior of this model may" if sees else
+             "does not see" if prior == "none" else "and the prior N(0, I) do not see")
     order = pictures.order_latents(facts.scored)[:MOST_LATENTS]
     count = len(columns.squared_norms)
     found = [
@@ -210,11 +213,8 @@ def _draw_columns(facts: Facts, sees_u: bool) -> list[Figure]:
                f"Mean |cosine| of pairs of columns around {count} examples; {columns.measured:.2f} on average.",
                draw_svg("gram", figures.plot_cosines, columns.cosines, order)),
         Figure("rotations", "Is that more than chance?",
-               "The same after the latents are turned at random, which the likelihood " + (
-                   "does not see, but the prior p(z|u) of this model does. If the line stands left of the histogram, "
-                   "training has aligned the axes, perhaps for the prior's sake." if sees_u else
-                   "and the prior N(0, I) do not see. If the line stands left of the histogram, training has aligned "
-                   "the axes."),
+               f"The same after the latents are turned at random, which the likelihood {blind}. If the line stands "
+               f"left of the histogram, training has aligned the axes{', perhaps for the sake of the prior' * sees}.",
                f"This model: {columns.measured:.2f}; random rotations: {columns.chance.min():.2f} to "
                f"{columns.chance.max():.2f}.",
                draw_svg("rotations", figures.plot_against_chance, columns.measured, columns.chance,
