@@ -170,13 +170,13 @@ def check_bad_input(folder):
 def test_latents_are_active_in_units_of_the_models_own_prior():
     mean, stddev = np.random.default_rng(0).standard_normal((9, 2)), np.full((9, 2), 0.3)
     prior = {"prior_mean": np.zeros((9, 2)), "prior_stddev": np.full((9, 2), [0.3, 1.0])}
-    assert comparison._judge({"mean": mean, "stddev": stddev, **prior})[1].tolist() == [False, True]
+    assert comparison.judge({"mean": mean, "stddev": stddev, **prior})[1].tolist() == [False, True]
 
 
 def test_a_full_covariance_is_judged_by_its_marginals():
     mean = np.random.default_rng(0).standard_normal((9, 2))
     L = np.tile([[0.1, 0.0], [0.9, 0.1]], (9, 1, 1))        # standard deviations 0.1 and 0.9055
-    verdict, _ = comparison._judge({"mean": mean, "scale_tril": L})
+    verdict, _ = comparison.judge({"mean": mean, "scale_tril": L})
     expected = verdicts.judge(mean, np.tile(np.sqrt([0.01, 0.82]), (9, 1)))
     np.testing.assert_allclose(verdict.kl, expected.kl, rtol=1e-12)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tensorflow_probability import distributions as tfd
 
-from vae_tf import activity, data, evaluation, export, models, networks, verdicts
+from vae_tf import activity, comparison, data, evaluation, export, models, networks, verdicts
 from vae_tf.errors import InputError
 
 ROOT = pathlib.Path(__file__).parents[1]
@@ -165,3 +165,17 @@ def test_names_occur_only_where_things_are_defined(room):
              if path not in home and (hits := named_in(path, ROOMS[room]))}
     assert not found
     assert any(named_in(path, ROOMS[room]) for path in home if path.exists())
+
+
+def test_verdicts_on_a_full_covariance_are_of_its_whole_kl(tmp_path):
+    dataset = cases.dataset((6,))
+    model = models.build("full_covariance_vae", dataset.shape, network="linear", latents=3)
+    model.encoder.set_weights([np.random.default_rng(0).standard_normal(w.shape) for w in model.encoder.get_weights()])
+    loaded = export.load(export.save(tmp_path, model, dataset, {
+        "model": "full_covariance_vae", "u_size": 0, "steps": 1,
+        "data": {"name": dataset.name, "shape": dataset.shape}}))
+    x = dataset.images_at(np.arange(len(dataset)))
+    exact = np.mean(model.posterior(x).kl_divergence(model.prior()))
+    scored = evaluation.evaluate(loaded, dataset, ["active_units"])
+    for verdict in (verdicts.judge_model(model, dataset), scored.verdict, comparison.judge(loaded.encode(x))[0]):
+        assert verdict.nats == pytest.approx(exact, rel=1e-5) and verdict.dependence > 0.1

@@ -73,6 +73,17 @@ def kl_per_latent(mean: Means, stddev: Widths, prior_mean: PriorMeans = 0.0,
 
 
 @arguments.check
+def find_dependence(scale_tril: Annotated[np.ndarray, Sizes("N d d")]) -> Floats:
+    """Return the total correlation [N] in nats of normal posteriors with Cholesky factors L [N, d, d] of covariances.
+
+    It is sum_j log s_j - log L_jj, with the marginal standard deviations s_j. KL(q(z|x) || p(z)) is the sum of the
+    marginals' KL_j plus this, for a prior whose latents are independent.
+    """
+    L = np.asarray(scale_tril, np.float64)
+    return np.log(np.linalg.norm(L, axis=2) / np.diagonal(L, axis1=1, axis2=2)).sum(1)
+
+
+@arguments.check
 def is_passive(mean: Means, stddev: Widths, prior_mean: PriorMeans = 0.0,
                prior_stddev: Widths = 1.0, passive_kl: NotNegative = PASSIVE_KL) -> np.ndarray:
     """Return where latents are passive, bool [N, d]: KL_j(q || p(z_j|u)) < passive_kl at that example (bonheme 2.1)."""

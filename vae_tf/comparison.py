@@ -125,7 +125,7 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
         if fitted and not {"stddev", "scale_tril"} & {*posterior}:
             raise InputError(f"export: {name} is an autoencoder, which has no posterior to fit local decoders to; "
                              "compare Jacobians instead")
-        verdict, active = _judge(posterior)
+        verdict, active = judge(posterior)
         found[name] = Measured(verdict, int(active.sum()), {}, _say_left_out(verdict, active))
         if found[name].left_out is None:
             around = metrics.Context(posterior["mean"][:examples], decoder=model.decoder, seed=seed,
@@ -145,7 +145,7 @@ def _take_width(posterior: dict[str, np.ndarray]) -> np.ndarray:
     return posterior["stddev"] if "stddev" in posterior else posterior["scale_tril"]
 
 
-def _judge(posterior: dict[str, np.ndarray]) -> tuple[verdicts.Verdict, np.ndarray]:
+def judge(posterior: dict[str, np.ndarray]) -> tuple[verdicts.Verdict, np.ndarray]:
     """Return the Verdict on a model, and which of its latents are active, bool [d], of what its `encode` returns.
 
     The active latents are those that `activity.is_narrow` calls active; of an autoencoder, those that are informative.
@@ -155,7 +155,8 @@ def _judge(posterior: dict[str, np.ndarray]) -> tuple[verdicts.Verdict, np.ndarr
         return verdict, verdict.informative
     width = _take_width(posterior)
     marginal = width if width.ndim == 2 else np.linalg.norm(width, axis=-1)
-    verdict = verdicts.judge(posterior["mean"], marginal, posterior.get("prior_mean"), posterior.get("prior_stddev"))
+    verdict = verdicts.judge(posterior["mean"], marginal, posterior.get("prior_mean"), posterior.get("prior_stddev"),
+                             activity.find_dependence(width) if width.ndim == 3 else None)
     return verdict, activity.is_narrow(width, posterior.get("prior_stddev", 1.0))
 
 

@@ -23,6 +23,7 @@ class Verdict:
     """Which latents carry information.
 
     kl: mean over examples of KL(q(z_j|x) || p(z_j)) [d], nats; None for codes without a posterior.
+    dependence: mean over examples of the total correlation of q(z|x), nats; 0 unless it has a full covariance.
     informative: bool [d]; of codes without a posterior, those that vary (activity.is_alive).
     given_u: whether the prior differs between examples, as one learned from u does; KL then counts what x says beyond
         u.
@@ -31,6 +32,12 @@ class Verdict:
     kl: np.ndarray | None
     informative: np.ndarray
     given_u: bool = False
+    dependence: float = 0.0
+
+    @property
+    def nats(self) -> float | None:
+        """The mean of KL(q(z|x) || p(z)), which all latents carry together; None for codes without a posterior."""
+        return None if self.kl is None else float(self.kl.sum()) + self.dependence
 
     @property
     def count(self) -> int:
@@ -42,12 +49,15 @@ class Verdict:
         """"dead": no latent says anything; "nearly dead": all together say less than log 2 nats; else "alive"."""
         if not self.count:
             return "dead"
-        return "nearly dead" if self.kl is not None and self.kl.sum() < FEWEST_NATS else "alive"
+        return "nearly dead" if self.nats is not None and self.nats < FEWEST_NATS else "alive"
 
 
 def judge(mean: np.ndarray, stddev: np.ndarray | None = None, prior_mean: np.ndarray | None = None,
-          prior_stddev: np.ndarray | None = None) -> Verdict:
+          prior_stddev: np.ndarray | None = None, dependence: np.ndarray | None = None) -> Verdict:
     """Judge codes [N, d] and, if there is one, their posterior's stddev; p(z) = N(0, I) if no prior is given.
+
+    `dependence` [N] is of posteriors with a full covariance, whose marginals say less than they do together; see
+    `activity.find_dependence`.
 
     Raises:
         InputError: arrays that are not finite or do not fit together.
@@ -56,7 +66,8 @@ def judge(mean: np.ndarray, stddev: np.ndarray | None = None, prior_mean: np.nda
         return Verdict(None, activity.is_alive(np.asarray(mean, np.float64)))
     prior: Any = (0.0, 1.0) if prior_mean is None else (prior_mean, prior_stddev)
     kl = activity.kl_per_latent(mean, stddev, *prior).mean(0)
-    return Verdict(kl, activity.is_informative(kl), any(np.ptp(np.atleast_1d(array), axis=0).any() for array in prior))
+    return Verdict(kl, activity.is_informative(kl), any(np.ptp(np.atleast_1d(array), axis=0).any() for array in prior),
+                   0.0 if dependence is None else float(np.mean(dependence)))
 
 
 def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
@@ -79,8 +90,10 @@ def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
                              "a smaller --learning_rate, with --restart or another --name")
     if not normal:
         return judge(mean)
-    given = (np.broadcast_to(array.numpy(), mean.shape) for array in (prior.mean(), prior.stddev()))
-    return judge(mean, stddev, *given)
+    prior_mean, prior_stddev = (np.broadcast_to(array.numpy(), mean.shape) for array in (prior.mean(), prior.stddev()))
+    full = isinstance(posterior, tfd.MultivariateNormalTriL)
+    return judge(mean, stddev, prior_mean, prior_stddev,
+                 activity.find_dependence(posterior.scale_tril.numpy()) if full else None)
 
 
 def describe(verdict: Verdict) -> str:
@@ -99,7 +112,7 @@ def describe(verdict: Verdict) -> str:
                 f"below {activity.INFORMATIVE_KL:g} nats for each of the {d} latents (the largest is "
                 f"{verdict.kl.max():.2g}), so every score of the codes and of the decoder's columns is noise.")
     sentence = (f"{count} of {d} latents {_conjugate('carr', count, 'y', 'ies')} information about x{beyond} (a mean "
-                f"KL of {activity.INFORMATIVE_KL:g} nats or more), {verdict.kl.sum():.3g} nats together.")
+                f"KL of {activity.INFORMATIVE_KL:g} nats or more), {verdict.nats:.3g} nats together.")
     if verdict.state == "nearly dead":
         return (f"Nearly dead: {sentence} Telling two halves of the data apart takes log 2 = {FEWEST_NATS:.2f} nats, "
                 "so scores of the codes are scores of next to nothing.")
@@ -142,7 +155,7 @@ def explain_no_meaning(verdict: Verdict | None, name: str) -> str | None:
     if verdict.state == "dead" and "dead" in metric.no_meaning_for:
         return "no latent says anything about x"
     if verdict.state == "nearly dead" and verdict.kl is not None and "nearly dead" in metric.no_meaning_for:
-        return f"all latents together say {verdict.kl.sum():.2g} nats of x, less than log 2"
+        return f"all latents together say {verdict.nats:.2g} nats of x, less than log 2"
     if verdict.count == 1 and "one latent" in metric.no_meaning_for:
         return "one latent carries information, and has no other to be orthogonal to"
     return None

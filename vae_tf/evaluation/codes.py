@@ -14,7 +14,7 @@ from vae_tf.errors import InputError, make_printable
 
 LATENTS = ("all", "active")
 PER_LATENT = ("mean", "stddev", "prior_mean", "prior_stddev")
-PER_EXAMPLE = (*PER_LATENT, "factors")
+PER_EXAMPLE = (*PER_LATENT, "factors", "dependence")
 KNOWN = ("codes", "factors", "factor_names", "factor_kinds", "stddev")      # arrays in a file of codes
 
 
@@ -28,6 +28,7 @@ class Codes(NamedTuple):
     prior_mean, prior_stddev: means and standard deviations of the iVAE's p(z|u), [N, d], or None.
     independent: whether latents are independent in q(z|x); False for a full covariance.
     factor_names: the names of the K factors; None for v1, v2, ...
+    dependence: the total correlation of q(z|x), [N], nats, of a full covariance (`activity.find_dependence`), or None.
     """
 
     mean: np.ndarray
@@ -38,6 +39,7 @@ class Codes(NamedTuple):
     prior_stddev: np.ndarray | None = None
     independent: bool = True
     factor_names: tuple[str, ...] | None = None
+    dependence: np.ndarray | None = None
 
     def get_distributions(self) -> tuple:
         """Return mean, stddev, prior mean and prior stddev; p(z) = N(0, I) where there is no other."""

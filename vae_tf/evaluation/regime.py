@@ -35,6 +35,6 @@ def find_not_passive(codes: Codes, passive_kl: float = activity.PASSIVE_KL) -> n
 def judge(codes: Codes) -> verdicts.Verdict | None:
     """Judge Codes; None for a posterior that is not finite, which `measure_regime` says."""
     try:
-        return verdicts.judge(codes.mean, codes.stddev, codes.prior_mean, codes.prior_stddev)
+        return verdicts.judge(codes.mean, codes.stddev, codes.prior_mean, codes.prior_stddev, codes.dependence)
     except InputError:
         return None

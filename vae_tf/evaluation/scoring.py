@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import arguments, checks, export, metrics, verdicts
+from vae_tf import activity, arguments, checks, export, metrics, verdicts
 from vae_tf import kinds as factor_kinds
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError
@@ -168,7 +168,8 @@ def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[C
         posterior["stddev"] = np.linalg.norm(full, axis=-1)        # marginal standard deviations of the latents
     codes = Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
                   kinds=tuple(factor.kind for factor in dataset.factors) or None,
-                  independent=full is None, factor_names=dataset.factor_names)
+                  independent=full is None, factor_names=dataset.factor_names,
+                  dependence=None if full is None else activity.find_dependence(full))
     return codes, {name: np.concatenate([t[name] for t in terms]) for name in terms[0]}
 
 
