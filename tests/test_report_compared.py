@@ -14,7 +14,7 @@ from pages import check
 from vae_tf import comparison, report, verdicts
 from vae_tf.errors import InputError
 from vae_tf.report.compared import groups as grouping
-from vae_tf.report.compared import page
+from vae_tf.report.compared import page, tables
 from vae_tf.report.compared.traversed import Pictured
 
 HOSTILE = "</td><script>alert(1)</script> $a_b$ & 5% | \\x \udcff"
@@ -70,6 +70,19 @@ def test_models_of_a_recipe_are_a_group_unless_columns_say_otherwise(twelve):
     assert not comparison.list_left_out(by_model.members, measure(forge()[0]))
     by_both = report.group_models(*forge(), by=("model", "beta"))
     assert by_both.labels == ["vae beta=1", "vae beta=4", "beta_vae beta=1", "beta_vae beta=4"]
+
+
+@pytest.mark.parametrize("betas", [(0.3, 0.1 + 0.2), (1, 1.0)])
+def test_values_that_a_label_does_not_tell_apart_are_one_group(betas):
+    rows, recipes = forge(models=("vae",), seeds=2)
+    for i, name in enumerate(rows):
+        rows[name]["beta"] = recipes[name]["beta"] = (*betas, 4.0, 4.0)[i]
+    groups = report.group_models(rows, recipes, by=("model", "beta"))
+    assert groups.labels == [f"vae beta={betas[0]}", "vae beta=4"]
+    assert [(row["beta"], row["models"]) for row in groups.means] == [(betas[0], 2), (4.0, 2)]
+    assert len(tables.make_cells(groups, ["mig"])["mig"]) == len(groups.labels) + 1
+    by_score = report.group_models(rows, recipes, by=("mig",))
+    assert [row["group"] for row in by_score.means] == by_score.labels
 
 
 def test_columns_that_no_model_has_are_refused_before_anything_is_scored():

@@ -99,14 +99,18 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, dict[str, Any]],
     labelled = [{"group": label, **rows[name]} for label, names in kept.items() for name in names]
     same = [name for name in SETTINGS if name not in by and not _varies(name, rows, members)]
     # A seed that every group shares, because it has one model, is no setting of the group.
-    shared = [*by, *(name for name in same if name != "seed")]
+    shared = [name for name in same if name != "seed"]
     # Recipes hold settings that have no column, such as the optimizer's, and the steps before an early end.
     others = dict.fromkeys(name for recipe in recipes.values() for name in recipe
                            if name not in by and (name == "steps" or name not in SETTINGS))
     differ = (*(name for name in SETTINGS if name not in (*same, *by, *others)),
               *(name for name in others if _varies(name, recipes, members)))
     unsaid = any(not comparison.is_whole(recipes[name]) for names in kept.values() if len(names) > 1 for name in names)
-    return Groups(members, labelled, summarise(labelled, ("group", *shared)), differ, unsaid)
+    # A label decides what a group is: the values of its columns may differ in digits that the label does not show.
+    first = {label: rows[names[0]] for label, names in kept.items()}
+    means = [{"group": row["group"], **{name: first[row["group"]].get(name) for name in by if name in SETTINGS}, **row}
+             for row in summarise(labelled, ("group", *shared))]
+    return Groups(members, labelled, means, differ, unsaid)
 
 
 def _varies(name: str, entries: Mapping[str, Mapping[str, Any]], members: Members) -> bool:
