@@ -263,3 +263,32 @@ def test_series_are_lines_over_the_setting_that_varies(twelve):
     series = grouping.list_series(twelve, "beta")
     assert list(series) == ["vae", "beta_vae"] and [row["beta"] for row in series["vae"]] == [1.0, 4.0]
     assert grouping.find_varying_setting(report.group_models(*forge(betas=(1.0,)))) is None
+
+
+def test_a_series_has_one_value_of_every_other_entry_of_the_recipe():
+    rows, recipes = forge(models=("vae",), betas=(1.0, 2.0, 4.0, 8.0))
+    for recipe in recipes.values():
+        recipe["jacobian_weight"] = 0 if recipe["beta"] < 3 else 9
+    for by in ((), ("beta",)):
+        series = grouping.list_series(report.group_models(rows, recipes, by), "beta")
+        assert {label: [row["beta"] for row in line] for label, line in series.items()} == {
+            "jacobian_weight=0": [1.0, 2.0], "jacobian_weight=9": [4.0, 8.0]}
+    recipes["exported/vae-1-0"]["jacobian_weight"] = 9      # the entry differs within a group, so the spread is over it
+    assert list(grouping.list_series(report.group_models(rows, recipes, ("beta",)), "beta")) == ["all models"]
+
+
+@pytest.mark.parametrize("parameters", [{}, {5: 100, 10: 150}])
+def test_lines_are_over_the_first_setting_that_gives_lines(parameters):
+    rows, recipes = {}, {}
+    for model, betas in (("vae", (1.0,)), ("beta_vae", (4.0,))):
+        for latents in (5, 10):
+            more_rows, more_recipes = forge((model,), betas)
+            for name in more_rows:
+                unlike = {"parameters": parameters[latents]} if parameters else {}
+                rows[f"{name}-{latents}"] = more_rows[name] | {"latents": latents}
+                recipes[f"{name}-{latents}"] = {**more_recipes[name], "latents": latents, **unlike}
+    groups = report.group_models(rows, recipes)
+    assert grouping.find_varying_setting(groups) == "latents"
+    series = grouping.list_series(groups, "latents")
+    assert {label: [row["latents"] for row in line] for label, line in series.items()} == {
+        "vae beta=1": [5, 10], "beta_vae beta=4": [5, 10]}

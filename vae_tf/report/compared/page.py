@@ -103,9 +103,9 @@ def _prepare_scatter(groups: Groups, scores: Sequence[str]) -> dict[str, Any] | 
 def _draw_sweep(groups: Groups, scores: Sequence[str]) -> list[Figure]:
     """Draw scores over the setting that varies between groups, if one does."""
     setting = find_varying_setting(groups)
-    series = list_series(groups, setting) if setting else {}
-    if setting is None or max(map(len, series.values()), default=0) < 2:
+    if setting is None:
         return []
+    series = list_series(groups, setting)
     panels: dict[str, Any] = {}
     for name in scores:
         lines = {label: [(row[setting], row[f"{name}_mean"], np.nan if row[f"{name}_spread"] is None
