@@ -238,6 +238,16 @@ def test_the_page_holds_everything_and_asks_nobody(twelve):
     assert chosen == ["across", "upward"]
 
 
+def test_rank_correlations_are_of_the_models_that_have_both_scores():
+    rows, recipes = forge()
+    for i, row in enumerate(rows.values()):
+        row["sap"], row["mcc"] = (row["mig"] if i < few else None for few in (7, 4))
+    text = " ".join(check(report.make_comparison_page(report.group_models(rows, recipes), measure(rows), "")).words)
+    assert "that have both scores, 7 to 12 models:" in text and "fewer than 5 models have are left out" in text
+    few = report.group_models(*forge(models=("vae",), seeds=2))
+    assert "rank correlation" not in report.make_comparison_page(few, measure(forge(("vae",), seeds=2)[0]), "")
+
+
 def test_the_page_escapes_what_cards_say_and_does_without_what_is_missing():
     rows, recipes = forge(models=(HOSTILE,), betas=(1.0,), seeds=2)
     for row in rows.values():
