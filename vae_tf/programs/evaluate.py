@@ -45,8 +45,7 @@ def score_model(asked: cli.ScoringRequest) -> None:
         raise InputError(f"--animate: expected a model of images; {model.path} is of vectors of {dataset.shape[0]} "
                          "numbers")
     check_results(model.path, *(model.path / name for name in (*RESULTS, *report.ANIMATION_FILES * asked.animate)))
-    print(f"Scored on {min(evaluation.count_examples(options.names or (), options.examples), len(dataset)):,} {part}"
-          f"{name_factors(options.factors)}", flush=True)
+    print(f"Scored on {min(options.examples, len(dataset)):,} {part}{name_factors(options.factors)}", flush=True)
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
