@@ -53,7 +53,8 @@ def score_model(asked: cli.ScoringRequest) -> None:
                                  look=show_first_look, **vars(options))
 
     # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
-    facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed)
+    own_data = settings["trained_on"] is not None and settings["dataset"] == card["data"]["name"]
+    facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed, own_data)
     show_scores(facts, asked.verbose)
     for remark in models.find_declared(card).list_remarks(card):
         print(f"  {remark}")

@@ -112,7 +112,7 @@ def _judge_usual_score(facts: Facts) -> str:
     result = facts.scored.results.get("disentanglement_score")
     if facts.card is None or result is None:
         return ""
-    usual = find_usual(facts.card, "disentanglement_score")
+    usual = find_usual(facts, "disentanglement_score")
     return compare_with_usual(_take_bounded(facts.scored, "disentanglement_score")[0], usual)
 
 
@@ -147,7 +147,7 @@ def answer_orthogonal(facts: Facts) -> Answer:
     more = (f"Of {len(columns.chance)} random rotations of the latents, "
             f"{round(beats * len(columns.chance)) or 'none'} have columns as orthogonal as these.")
     if dto is not None and facts.card is not None:
-        usual = find_usual(facts.card, "dto")
+        usual = find_usual(facts, "dto")
         more += f" The distance to orthogonality (DtO) is {dto.score:.3g}. {compare_with_usual(dto.score, usual)}"
     return Answer("Orthogonal", question, verdict, short, more)
 
