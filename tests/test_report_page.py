@@ -68,6 +68,7 @@ def test_the_page_of_vectors_shows_responses(tmp_path, rng):
     x = rng.standard_normal((60, 3)).astype(np.float32)
     text, _ = make(tmp_path, "ae", "mlp_synthetic", x, rng.integers(0, 3, (60, 2)), "gaussian")
     page = check(text)
+    assert "without a posterior, the one whose codes vary most" in " ".join(page.words)
     sections = {attributes.get("id") for attributes in page.find("section")}
     assert {"reconstructions", "responses"} <= sections and not {"pictures", "kl", "posterior"} & sections
     assert not page.find("input")

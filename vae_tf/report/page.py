@@ -141,7 +141,8 @@ def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple
                                                         x[:, :most], reconstructed[:, :most])),
         Figure("responses", "What each latent does", "Each panel moves one latent from -2 to 2 standard "
                "deviations of its prior, or of the codes of a model without a prior. The latent of the largest KL "
-               "comes first. Flat lines are a latent that does nothing.",
+               "comes first; without a posterior, the one whose codes vary most. Flat lines are a latent that does "
+               "nothing.",
                f"Responses of the decoder to {len(order)} latents.",
                draw_svg("responses", figures.plot_responses, places, moved,
                         [labels[j] for j in order]))]
