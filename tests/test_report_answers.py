@@ -46,6 +46,15 @@ def test_a_model_is_described_and_judged_against_chance():
     assert noise.verdict == "no" and noise.short.startswith("No better than chance: MIG 0.0")
 
 
+@pytest.mark.parametrize(("kind", "end"), [
+    ("ordinal", "; 1 is perfect, which SAP cannot reach for discrete factors."), ("continuous", "; 1 is perfect.")])
+def test_1_is_not_called_perfect_of_a_score_that_cannot_reach_it(kind, end):
+    factors = np.random.default_rng(0).integers(0, 4, (N, 2)).astype(float)
+    scored = evaluation.score(evaluation.Codes(factors, factors, (kind,) * 2, np.full((N, 2), 0.2)), ["mcc", "sap"])
+    assert (scored.results["sap"].score > 0.9) == (kind == "continuous")
+    assert answers_of(report.Facts(scored))["Disentangled"].short.endswith(end)
+
+
 def test_a_score_that_may_exceed_1_is_judged_by_its_part_that_may_not():
     """Of classes, the disentanglement score of a weak code is far above what its bounded part is."""
     rng = np.random.default_rng(0)

@@ -104,7 +104,9 @@ def answer_disentangled(facts: Facts) -> Answer:
     share = (first - chance) / max(1 - chance, 1e-9)
     verdict, words = (("no", "no better than chance") if low <= chance else ("no", "hardly") if share < SOME else
                       ("partly", "partly") if share < MOST else ("yes", "mostly"))
-    short = f"{words[0].upper()}{words[1:]}: {', '.join(said)}; 1 is perfect."
+    discrete = any(kind != "continuous" for kind in scored.posterior.kinds or ())
+    limit = ", which SAP cannot reach for discrete factors" if "sap" in names[:3] and discrete else ""
+    short = f"{words[0].upper()}{words[1:]}: {', '.join(said)}; 1 is perfect{limit}."
     return Answer("Disentangled", question, verdict, short, _judge_usual_score(facts))
 
 
