@@ -95,6 +95,8 @@ def test_npz_images_come_as_bits_floats_or_without_channel(tmp_path):
     ({"data": np.array([[1.0, np.inf]])}, "expected finite data, got 1"),
     ({"data": np.ones((3, 2)), "factors": np.ones((2, 1))}, "expected 3 rows of factors, .*got 2"),
     ({"data": np.ones((3, 2)), "u": np.ones((4, 1))}, "expected 3 rows of u, .*got 4"),
+    ({"data": np.ones((3, 2)), "u": 1.0}, r"expected u as real numbers of rank 2, got float64 of shape \(\)"),
+    ({"data": np.ones((3, 2)), "factors": 3}, r"expected factors as .* of rank 2, got int64 of shape \(\)"),
     ({"data": np.ones((3, 2)), "factors": np.ones((3, 2)), "factor_names": ["a"]}, "expected 2 factor_names, got 1"),
     ({"data": np.ones((0, 2))}, "at least one example"),
     ({"data": np.array([["a"]])}, "real numbers"),

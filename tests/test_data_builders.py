@@ -10,7 +10,7 @@ import pytest
 
 from vae_tf import data
 from vae_tf.data import __main__ as program
-from vae_tf.data import batches, catalogue, records
+from vae_tf.data import batches, builders, catalogue, records
 from vae_tf.errors import InputError
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), np.uint8)
@@ -18,7 +18,7 @@ IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), np.uint8)
 
 @functools.cache
 def define():
-    """Define three builders, which TensorFlow Datasets then knows by name; returns the first."""
+    """Define four builders, which TensorFlow Datasets then knows by name; returns the first."""
     import tensorflow_datasets as tfds
 
     class TinyFactors(tfds.core.GeneratorBasedBuilder):
@@ -46,6 +46,11 @@ def define():
             yield from list(super()._generate_examples(start, stop))[:2]
             raise ValueError("the archive is torn\nand has two lines")
 
+    class TinyUnlabelled(TinyFactors):
+        def _generate_examples(self, start, stop):
+            for k, example in super()._generate_examples(start, stop):
+                yield k, {**example, "label_shape": -1 if k > 9 else k % 3, "label_angle": -1 if k > 9 else 7}
+
     assert (TinySizes.name, TinyBroken.name) == ("tiny_sizes", "tiny_broken")
     return TinyFactors
 
@@ -70,6 +75,29 @@ def test_a_builders_images_factors_and_parts(prepared):
     assert sorted(order) == list(range(12)) and sorted(order[:8]) == list(range(8))     # TFDS shuffles within a part
     np.testing.assert_array_equal(ds.factors_at(np.arange(12)), [[k // 3, k % 3] for k in order])
     assert data.load("tfds:tiny_factors:1.0.0", data_dir=prepared).fingerprint == ds.fingerprint
+
+
+@pytest.mark.parametrize("file_format", ["tfrecord", "array_record"])
+def test_a_class_label_of_minus_1_is_a_missing_value(tmp_path, file_format):
+    """As for the unlabelled images of stl10; -1 of a feature that is no class label is a value."""
+    import tensorflow_datasets as tfds
+
+    if file_format == "array_record":
+        pytest.importorskip("array_record")
+    define()
+    tfds.builder("tiny_unlabelled", data_dir=tmp_path).download_and_prepare(file_format=file_format)
+    with pytest.warns(UserWarning, match=r"factor shape has no value \(label -1\) in 2 examples"):
+        ds = data.load("tfds:tiny_unlabelled", data_dir=str(tmp_path))
+    assert ds.factors == (data.Factor("angle", 2, "categorical"), data.Factor("shape", 3, "categorical", True))
+    k = [int(np.flatnonzero((image == IMAGES).all((1, 2, 3)))[0]) for image in ds.images_at(np.arange(12))]
+    np.testing.assert_array_equal(ds.factors_at(np.arange(12)),
+                                  [(0, np.nan) if i > 9 else (1, i % 3) for i in k])
+    assert ds.u_size == 1 and not ds.complete_grid
+
+
+def test_labels_that_are_all_minus_1_are_no_factor():
+    with pytest.warns(UserWarning, match="factor kind is left out: it has no value"):
+        assert builders._make_factors("tfds:x", {"kind": np.full(3, -1)}, ("kind",), None) == (None, [], False)
 
 
 def test_a_builders_images_are_packed(prepared, tmp_path, monkeypatch, capsys):

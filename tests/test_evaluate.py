@@ -9,6 +9,7 @@ from absl import flags
 from cases import NEEDS_MNIST
 from commands import QUICK, run_evaluate, run_program, run_train
 
+from vae_tf import report
 from vae_tf.errors import InputError
 from vae_tf.programs import codes
 
@@ -76,6 +77,16 @@ def test_bad_input_of_evaluate(folder, any_export, arguments, message):
     arguments = [argument.replace("exported", str(any_export)) for argument in arguments]
     with pytest.raises((InputError, flags.Error), match=message):
         run_evaluate(*arguments)
+
+
+def test_what_is_usual_is_said_of_the_data_of_training_alone(any_export, monkeypatch):
+    """The same name with another --data_seed is other data."""
+    said = []
+    monkeypatch.setattr(report, "write_page", lambda path, facts, *_: said.append(facts.own_data))
+    for seed in (0, 1):
+        run_evaluate(f"--export={any_export}", "--metrics=mig", "--examples=50", "--geometry=", "--theory=",
+                     "--dataset=synthetic_linear", f"--data_seed={seed}")
+    assert said == [True, False]
 
 
 def test_codes_are_scored_against_the_factors_named(tmp_path, capsys):

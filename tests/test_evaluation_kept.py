@@ -120,8 +120,9 @@ def test_two_evaluations_do_not_share_a_file(tmp_path):
     outcome = kept.Outcome(InputError("no"), [], 0.0, 3)
     second.add("mig", "score", outcome)
     first.add("mcc", "score", outcome)
-    first.close()
     second.close()
+    evaluation.forget(tmp_path / ".scores")     # the second is complete, and the first goes on
+    first.close()
     assert [*kept.Kept(tmp_path / ".scores", "key").found] == [("mcc", "score")]
 
 

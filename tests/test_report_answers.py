@@ -46,6 +46,15 @@ def test_a_model_is_described_and_judged_against_chance():
     assert noise.verdict == "no" and noise.short.startswith("No better than chance: MIG 0.0")
 
 
+@pytest.mark.parametrize(("kind", "end"), [
+    ("ordinal", "; 1 is perfect, which SAP cannot reach for discrete factors."), ("continuous", "; 1 is perfect.")])
+def test_1_is_not_called_perfect_of_a_score_that_cannot_reach_it(kind, end):
+    factors = np.random.default_rng(0).integers(0, 4, (N, 2)).astype(float)
+    scored = evaluation.score(evaluation.Codes(factors, factors, (kind,) * 2, np.full((N, 2), 0.2)), ["mcc", "sap"])
+    assert (scored.results["sap"].score > 0.9) == (kind == "continuous")
+    assert answers_of(report.Facts(scored))["Disentangled"].short.endswith(end)
+
+
 def test_a_score_that_may_exceed_1_is_judged_by_its_part_that_may_not():
     """Of classes, the disentanglement score of a weak code is far above what its bounded part is."""
     rng = np.random.default_rng(0)
@@ -187,9 +196,17 @@ def test_what_is_usual_is_what_the_paper_prints():
     for (dataset, model), numbers in usual.read_printed().items():
         assert {name: number for name, number in numbers.items() if name != "latents"} == printed[f"{dataset}_{model}"]
     assert len(usual.read_printed()) == sum("random" not in recipe for recipe in printed)
-    assert usual.find_usual(CARD, "dto").mean == 0.76 and usual.find_usual({**CARD, "latents": 6}, "dto") is None
-    assert "usual: Rolinek" in usual.compare_with_usual(0.3, usual.find_usual(CARD, "disentanglement_score"))
-    assert "higher than usual" in usual.compare_with_usual(0.9, usual.find_usual(CARD, "disentanglement_score"))
+    data = {"name": "dsprites", "factors": [{"name": name} for name in ("v1", "v2", "v3")]}
+    facts = dataclasses.replace(facts_of(scored_codes(), data=data), own_data=True)
+    found = usual.find_usual(facts, "disentanglement_score")
+    assert "usual: Rolinek" in usual.compare_with_usual(0.3, found)
+    assert "higher than usual" in usual.compare_with_usual(0.9, found)
+    assert usual.find_usual(facts, "dto").mean == 0.76
+    others = dataclasses.replace(facts, own_data=False)         # as with evaluate.py --dataset=other.npz
+    assert usual.find_usual(others, "disentanglement_score") is usual.find_usual(others, "dto") is None
+    some = dataclasses.replace(facts, scored=facts.scored._replace(factors=("v1",)))
+    assert usual.find_usual(some, "disentanglement_score") is None and usual.find_usual(some, "dto")
+    assert usual.find_usual(dataclasses.replace(facts, card={**facts.card, "latents": 6}), "dto") is None
     assert "No number is known" in usual.compare_with_usual(0.9, None)
 
 

@@ -14,7 +14,7 @@ from pages import check
 from vae_tf import comparison, report, verdicts
 from vae_tf.errors import InputError
 from vae_tf.report.compared import groups as grouping
-from vae_tf.report.compared import page
+from vae_tf.report.compared import page, tables
 from vae_tf.report.compared.traversed import Pictured
 
 HOSTILE = "</td><script>alert(1)</script> $a_b$ & 5% | \\x \udcff"
@@ -70,6 +70,19 @@ def test_models_of_a_recipe_are_a_group_unless_columns_say_otherwise(twelve):
     assert not comparison.list_left_out(by_model.members, measure(forge()[0]))
     by_both = report.group_models(*forge(), by=("model", "beta"))
     assert by_both.labels == ["vae beta=1", "vae beta=4", "beta_vae beta=1", "beta_vae beta=4"]
+
+
+@pytest.mark.parametrize("betas", [(0.3, 0.1 + 0.2), (1, 1.0)])
+def test_values_that_a_label_does_not_tell_apart_are_one_group(betas):
+    rows, recipes = forge(models=("vae",), seeds=2)
+    for i, name in enumerate(rows):
+        rows[name]["beta"] = recipes[name]["beta"] = (*betas, 4.0, 4.0)[i]
+    groups = report.group_models(rows, recipes, by=("model", "beta"))
+    assert groups.labels == [f"vae beta={betas[0]}", "vae beta=4"]
+    assert [(row["beta"], row["models"]) for row in groups.means] == [(betas[0], 2), (4.0, 2)]
+    assert len(tables.make_cells(groups, ["mig"])["mig"]) == len(groups.labels) + 1
+    by_score = report.group_models(rows, recipes, by=("mig",))
+    assert [row["group"] for row in by_score.means] == by_score.labels
 
 
 def test_columns_that_no_model_has_are_refused_before_anything_is_scored():
@@ -215,6 +228,7 @@ def test_the_page_holds_everything_and_asks_nobody(twelve):
     sections = check(text).find("section")
     assert [section["id"] for section in sections] == ["answers", "means", "pairs", "sweep", "ranks", "pictures",
                                                        "models"]
+    assert "without a posterior, the one whose codes vary most" in words
     assert "12 models in 4 groups on dsprites" in words and "Means, and spreads over seeds" in words
     assert "0.110 ± 0.010" in words and "1 further groups are not pictured" in words
     assert "0.110 [0.01, 0.21]" in words and "0.890 ± 0.010" in words         # of one model, over x
@@ -223,6 +237,16 @@ def test_the_page_holds_everything_and_asks_nobody(twelve):
     assert points["rows"][3]["values"] == [twelve.rows[3][name] for name in points["names"]]
     chosen = [name for tag, each in check(text).elements if tag == "select" for name in [each["id"]]]
     assert chosen == ["across", "upward"]
+
+
+def test_rank_correlations_are_of_the_models_that_have_both_scores():
+    rows, recipes = forge()
+    for i, row in enumerate(rows.values()):
+        row["sap"], row["mcc"] = (row["mig"] if i < few else None for few in (7, 4))
+    text = " ".join(check(report.make_comparison_page(report.group_models(rows, recipes), measure(rows), "")).words)
+    assert "that have both scores, 7 to 12 models:" in text and "fewer than 5 models have are left out" in text
+    few = report.group_models(*forge(models=("vae",), seeds=2))
+    assert "rank correlation" not in report.make_comparison_page(few, measure(forge(("vae",), seeds=2)[0]), "")
 
 
 def test_the_page_escapes_what_cards_say_and_does_without_what_is_missing():
@@ -250,3 +274,32 @@ def test_series_are_lines_over_the_setting_that_varies(twelve):
     series = grouping.list_series(twelve, "beta")
     assert list(series) == ["vae", "beta_vae"] and [row["beta"] for row in series["vae"]] == [1.0, 4.0]
     assert grouping.find_varying_setting(report.group_models(*forge(betas=(1.0,)))) is None
+
+
+def test_a_series_has_one_value_of_every_other_entry_of_the_recipe():
+    rows, recipes = forge(models=("vae",), betas=(1.0, 2.0, 4.0, 8.0))
+    for recipe in recipes.values():
+        recipe["jacobian_weight"] = 0 if recipe["beta"] < 3 else 9
+    for by in ((), ("beta",)):
+        series = grouping.list_series(report.group_models(rows, recipes, by), "beta")
+        assert {label: [row["beta"] for row in line] for label, line in series.items()} == {
+            "jacobian_weight=0": [1.0, 2.0], "jacobian_weight=9": [4.0, 8.0]}
+    recipes["exported/vae-1-0"]["jacobian_weight"] = 9      # the entry differs within a group, so the spread is over it
+    assert list(grouping.list_series(report.group_models(rows, recipes, ("beta",)), "beta")) == ["all models"]
+
+
+@pytest.mark.parametrize("parameters", [{}, {5: 100, 10: 150}])
+def test_lines_are_over_the_first_setting_that_gives_lines(parameters):
+    rows, recipes = {}, {}
+    for model, betas in (("vae", (1.0,)), ("beta_vae", (4.0,))):
+        for latents in (5, 10):
+            more_rows, more_recipes = forge((model,), betas)
+            for name in more_rows:
+                unlike = {"parameters": parameters[latents]} if parameters else {}
+                rows[f"{name}-{latents}"] = more_rows[name] | {"latents": latents}
+                recipes[f"{name}-{latents}"] = {**more_recipes[name], "latents": latents, **unlike}
+    groups = report.group_models(rows, recipes)
+    assert grouping.find_varying_setting(groups) == "latents"
+    series = grouping.list_series(groups, "latents")
+    assert {label: [row["latents"] for row in line] for label, line in series.items()} == {
+        "vae beta=1": [5, 10], "beta_vae beta=4": [5, 10]}

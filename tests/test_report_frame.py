@@ -37,10 +37,13 @@ def copy_scored(folder, entries):
 
 
 def test_what_means_nothing_is_none_and_damage_is_one_line(tmp_path):
-    strange = copy_scored(tmp_path / "a b/1", {"mig": {"score": 1.0, "no_meaning": "dead"}, "dto": {"score": None},
-                                             "sap": 3, "mcc": {"score": "x", "interval": [1]}})
+    beside = {"interval": [0.9, 1.0], "standard_error": 0.1, "chance_level": 0.5}
+    strange = copy_scored(tmp_path / "a b/1", {"mig": {"score": 1.0, "no_meaning": "dead", **beside},
+                                             "dto": {"score": None, **beside}, "sap": 3,
+                                             "mcc": {"score": "x", "interval": [1]}})
     row, = report.results_frame([strange])
     assert [row[name] for name in ("mig", "dto", "sap", "mcc")] == [None] * 4
+    assert not [name for name in row if name.endswith(report.frame.OVER_X)]
     assert report.summarise([row])[0]["mig_mean"] is None and report.summarise([row])[0]["mig_count"] == 0
     for number, text in enumerate(("{", "[]", '{"metrics": 3, "polarised_regime": {}}')):
         with pytest.raises(InputError, match=r"metrics\.json.*evaluate --export"):

@@ -68,6 +68,7 @@ def test_the_page_of_vectors_shows_responses(tmp_path, rng):
     x = rng.standard_normal((60, 3)).astype(np.float32)
     text, _ = make(tmp_path, "ae", "mlp_synthetic", x, rng.integers(0, 3, (60, 2)), "gaussian")
     page = check(text)
+    assert "without a posterior, the one whose codes vary most" in " ".join(page.words)
     sections = {attributes.get("id") for attributes in page.find("section")}
     assert {"reconstructions", "responses"} <= sections and not {"pictures", "kl", "posterior"} & sections
     assert not page.find("input")
@@ -92,8 +93,9 @@ def test_the_page_of_few_examples_of_metrics_that_are_tested_on_others(tmp_path,
     text, facts = make(tmp_path, "vae", "mlp_synthetic", x, rng.integers(0, 3, (60, 2)), "gaussian",
                        names=("disentanglement_score",), examples=8)
     assert len(facts.scored.codes) == 12 and len(facts.scored.posterior.stddev) == 8
-    check(text)
+    words = " ".join(check(text).words)
     assert "against squared lengths of columns, at 8 examples" in text
+    assert ", scored on 8 " in words and "The scores are of 8 examples;" in words
 
 
 @pytest.mark.parametrize("shape", [(3, 4, 5, 1), (2, 4, 5, 2), (2, 4, 5, 7), (2, 200, 100, 3)])

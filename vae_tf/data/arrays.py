@@ -265,7 +265,7 @@ def _match_rows(path: str, name: str, arrays: Arrays, examples: int, kind: type 
     """Return the array of this name with a row for each example, [N, ...]; one of rank 1 becomes a column."""
     array = arrays[name]
     array = array[:, np.newaxis] if array.ndim == 1 else array
-    names = _find_names(arrays, len(array))
+    names = _find_names(arrays, len(array) if array.ndim else 0)
     array = _convert_floats(path, name, array, 2, kind, names)
     if not array.shape[1]:
         raise InputError(f"dataset: {path}: expected {name} of at least one column, got shape {array.shape}")

@@ -2,13 +2,15 @@
 
 Factors are the features that are class labels or single whole numbers, or those that are listed behind the name, as in
 tfds:NAME[key,key]. A prefix `label_`, which builders of factor sets have, is left out of their names. What order their
-values have is not known, so whole numbers are categorical and other numbers continuous.
+values have is not known, so whole numbers are categorical and other numbers continuous. The class label -1 is a missing
+value, as it is in TensorFlow Datasets, with a warning.
 """
 
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,11 +28,12 @@ NAME = re.compile(r"([a-z][a-z0-9_]*(?:/[A-Za-z0-9_.+-]+)?(?::[0-9]+\.[0-9]+\.[0
 
 
 class Features(NamedTuple):
-    """Which features are used: the image's name and shape, and the names of the factors in a builder."""
+    """Which features are used: the image's name and shape, and the factors' names, those of class labels once more."""
 
     image: str
     shape: tuple[int, ...]
     factors: tuple[str, ...]
+    labels: tuple[str, ...]
 
 
 def read_dataset(name: str, data_dir: str | None = None) -> Dataset:
@@ -96,7 +99,7 @@ def _read(name: str, called: str, data_dir: str | None, keys: Sequence[str] | No
     read = [catalogue.read_split(builder, split) for split in order]
     columns = {key: np.concatenate([part[key] for part in read]) for key in features.factors}
     images = arrays.convert_images(name, np.concatenate([part[features.image] for part in read]))
-    values, factors, complete = _make_factors(columns, known)
+    values, factors, complete = _make_factors(name, columns, features.labels, known)
     if values is not None and values.dtype.kind in "ui":
         values = values.astype(np.int64)
     made_by = (images, values) if known and values is not None else ()      # the factors of a known set do not change
@@ -114,7 +117,7 @@ def _leave(name: str, builder: Any, order: Sequence[str], features: Features, co
     def images_at(indices: Integers) -> Array:
         return arrays.convert_images(name, read(indices), masks)
 
-    values, factors, complete = _make_factors(columns, known)
+    values, factors, complete = _make_factors(name, columns, features.labels, known)
     shards = [(split, builder.info.splits[split].shard_lengths, builder.info.splits[split].num_bytes)
               for split in order]
     made_by = [repr(shards), looked_at, *([] if values is None else [values])]
@@ -122,11 +125,12 @@ def _leave(name: str, builder: Any, order: Sequence[str], features: Features, co
                                    complete_grid=complete)
 
 
-def _make_factors(columns: Mapping[str, Array],
+def _make_factors(data: str, columns: Mapping[str, Array], labels: Collection[str],
                   known: Mapping[str, Factor] | None) -> tuple[Array | None, list[Factor], bool]:
     """Return the factors [N, K], what they are, and whether the examples are every combination of them, each once.
 
-    Classes are as small as their numbers allow. Those that are not known are numbered from 0, in their order.
+    Classes are as small as their numbers allow. Those that are not known are numbered from 0, in their order. Of the
+    features that are class labels, -1 becomes NaN, and one that is -1 throughout is no factor; warnings name both.
     """
     factors, values, counts = [], [], []
     for key, column in columns.items():
@@ -136,13 +140,20 @@ def _make_factors(columns: Mapping[str, Array],
             values.append(column)
             continue
         found, numbers = np.unique(column, return_inverse=True)
+        if key in labels and found[0] == -1:
+            what = (f"has no value (label -1) in {np.count_nonzero(column == -1):,} examples, which scores leave out, "
+                    "and it is no part of u" if len(found) > 1 else "is left out: it has no value (label -1 in all)")
+            warnings.warn(f"dataset: {data}: factor {name} {what}", stacklevel=3)
+            found, numbers = found[1:], np.where(column == -1, np.nan, numbers - 1.0)
+        if not len(found):
+            continue
         counts.append(len(found))
         factors.append(Factor(name, len(found), "categorical") if known is None else known[key])
         values.append(records.make_small(numbers if known is None else column))
     if not factors:
         return None, [], False
     stacked = np.stack(values, -1)
-    if len(counts) < len(factors):
+    if stacked.dtype.kind == "f":
         return stacked.astype(np.float32), factors, False
     sizes = [factor.size or 1 for factor in factors]
     complete = counts == sizes and math.prod(sizes) == len(stacked) == count_combinations(stacked, sizes)
@@ -165,4 +176,7 @@ def _choose_features(name: str, features: Any, keys: Sequence[str] | None) -> Fe
                          f"{', '.join(numbers) or 'which there are none'}; got {wrong[0]!r}")
     if keys is None:
         keys = sorted(key for key in numbers if np.dtype(features[key].np_dtype).kind in "iu")
-    return Features(image, shapes[image], tuple(dict.fromkeys(keys)))
+    import tensorflow_datasets as tfds
+
+    labels = tuple(key for key in keys if isinstance(features[key], tfds.features.ClassLabel))
+    return Features(image, shapes[image], tuple(dict.fromkeys(keys)), labels)

@@ -72,9 +72,10 @@ class Kept:
 
 
 def forget(path: pathlib.Path) -> None:
-    """Delete the file once an evaluation is complete."""
-    with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
+    """Delete the file once an evaluation is complete, unless another evaluation uses it."""
+    with _lock(path) as held, contextlib.suppress(OSError):
+        if held:
+            path.unlink(missing_ok=True)
 
 
 def make_key(*parts: Any) -> str:
@@ -85,9 +86,14 @@ def make_key(*parts: Any) -> str:
                                   for path in sorted(map(str, own))], *parts)
 
 
+def _lock(path: pathlib.Path) -> contextlib.AbstractContextManager[bool | None]:
+    """Lock a file while entered, if nobody else has it, see `files.hold_lock`."""
+    return files.hold_lock(path.with_name(path.name + files.LOCK), wait=False)
+
+
 def _open(path: pathlib.Path, held: contextlib.ExitStack) -> io.FileIO | None:
     """Open a file to read and append until `held` is closed; None if it is no regular file, or not to be had alone."""
-    if not held.enter_context(files.hold_lock(path.with_name(path.name + files.LOCK), wait=False)):
+    if not held.enter_context(_lock(path)):
         return None
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | files.NO_LINKS | files.AS_THEY_ARE, 0o644)

@@ -45,8 +45,7 @@ def score_model(asked: cli.ScoringRequest) -> None:
         raise InputError(f"--animate: expected a model of images; {model.path} is of vectors of {dataset.shape[0]} "
                          "numbers")
     check_results(model.path, *(model.path / name for name in (*RESULTS, *report.ANIMATION_FILES * asked.animate)))
-    print(f"Scored on {min(evaluation.count_examples(options.names or (), options.examples), len(dataset)):,} {part}"
-          f"{name_factors(options.factors)}", flush=True)
+    print(f"Scored on {min(options.examples, len(dataset)):,} {part}{name_factors(options.factors)}", flush=True)
 
     # Metrics: codes once, then each score.
     started = time.perf_counter()
@@ -54,7 +53,8 @@ def score_model(asked: cli.ScoringRequest) -> None:
                                  look=show_first_look, **vars(options))
 
     # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
-    facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed)
+    own_data = settings["trained_on"] is not None and settings["dataset"] == card["data"]["name"]
+    facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed, own_data)
     show_scores(facts, asked.verbose)
     for remark in models.find_declared(card).list_remarks(card):
         print(f"  {remark}")

@@ -104,7 +104,9 @@ def answer_disentangled(facts: Facts) -> Answer:
     share = (first - chance) / max(1 - chance, 1e-9)
     verdict, words = (("no", "no better than chance") if low <= chance else ("no", "hardly") if share < SOME else
                       ("partly", "partly") if share < MOST else ("yes", "mostly"))
-    short = f"{words[0].upper()}{words[1:]}: {', '.join(said)}; 1 is perfect."
+    discrete = any(kind != "continuous" for kind in scored.posterior.kinds or ())
+    limit = ", which SAP cannot reach for discrete factors" if "sap" in names[:3] and discrete else ""
+    short = f"{words[0].upper()}{words[1:]}: {', '.join(said)}; 1 is perfect{limit}."
     return Answer("Disentangled", question, verdict, short, _judge_usual_score(facts))
 
 
@@ -112,7 +114,7 @@ def _judge_usual_score(facts: Facts) -> str:
     result = facts.scored.results.get("disentanglement_score")
     if facts.card is None or result is None:
         return ""
-    usual = find_usual(facts.card, "disentanglement_score")
+    usual = find_usual(facts, "disentanglement_score")
     return compare_with_usual(_take_bounded(facts.scored, "disentanglement_score")[0], usual)
 
 
@@ -147,7 +149,7 @@ def answer_orthogonal(facts: Facts) -> Answer:
     more = (f"Of {len(columns.chance)} random rotations of the latents, "
             f"{round(beats * len(columns.chance)) or 'none'} have columns as orthogonal as these.")
     if dto is not None and facts.card is not None:
-        usual = find_usual(facts.card, "dto")
+        usual = find_usual(facts, "dto")
         more += f" The distance to orthogonality (DtO) is {dto.score:.3g}. {compare_with_usual(dto.score, usual)}"
     return Answer("Orthogonal", question, verdict, short, more)
 

@@ -22,6 +22,7 @@ class Facts:
     convergence: whether its training had converged.
     columns: the angles of the decoder's columns; None if they were not examined, or are of fewer than two latents.
     quick: whether the evaluation was a first look.
+    own_data: whether the data that were scored are known to be those that the card names.
     """
 
     scored: Evaluation
@@ -30,6 +31,7 @@ class Facts:
     convergence: Convergence | None = None
     columns: Columns | None = None
     quick: bool = False
+    own_data: bool = False
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -45,10 +47,12 @@ class Facts:
         return tuple(of.get(j, "active" if each else "passive") for j, each in enumerate(verdict.informative))
 
 
-def gather_facts(model: Any, scored: Evaluation, names: Sequence[str], quick: bool = False, seed: int = 0) -> Facts:
+def gather_facts(model: Any, scored: Evaluation, names: Sequence[str], quick: bool = False, seed: int = 0,
+                 own_data: bool = False) -> Facts:
     """Gather what is known of a model, an export.Exported, beside its Evaluation by metrics of these names.
 
-    Its decoder is examined if metrics of the decoder were asked for.
+    Its decoder is examined if metrics of the decoder were asked for; `seed` is that of random rotations. Facts say what
+    `quick` and `own_data` are.
     """
     card, history = model.card, find_history(model.path, model.card)
     # While beta grows, the least loss that there is grows, too.
@@ -57,4 +61,4 @@ def gather_facts(model: Any, scored: Evaluation, names: Sequence[str], quick: bo
     asks_decoder = any(metrics.METRICS[name].group == "geometry" for name in names)
     return Facts(scored, card, history,
                  judge_convergence(losses, card["steps"], warmup if history else 0),
-                 examine_columns(model, scored, seed) if asks_decoder else None, quick)
+                 examine_columns(model, scored, seed) if asks_decoder else None, quick, own_data)

@@ -25,7 +25,7 @@ def results_frame(paths: Iterable[str | pathlib.Path]) -> list[dict[str, Any]]:
     A row has `export`, `model`, `beta`, `latents`, `steps`, `network`, `dataset`, `likelihood`, `learning_rate`,
     `batch_size`, `seed` and `examples`, the number of examples that were scored. For each score it has NAME, and where
     there is one NAME_low and NAME_high, the 95 % interval over half-samples of x; NAME_standard_error over x; and
-    NAME_chance. A score that means nothing for a model is None.
+    NAME_chance. A score that means nothing for a model is None, and has none of these.
 
     Args:
         paths: folders as `export.load` takes them: exported/NAME for its newest version, or exported/NAME/VERSION.
@@ -92,10 +92,11 @@ def _read_scores(folder: pathlib.Path) -> dict[str, float | None]:
     columns: dict[str, Any] = {}
     examples = numbers.get("examples")
     for name, entry in {**numbers["polarised_regime"], **numbers["metrics"]}.items():
-        entry = entry if isinstance(entry, dict) else {}
+        if not isinstance(entry, dict) or "no_meaning" in entry or not schemas.NUMBER.holds(entry.get("score")):
+            entry = {}
         interval = entry.get("interval")
         low, high = interval if isinstance(interval, list) and len(interval) == 2 else (None, None)
-        columns |= {name: None if "no_meaning" in entry else entry.get("score"), f"{name}_low": low,
+        columns |= {name: entry.get("score"), f"{name}_low": low,
                     f"{name}_high": high, f"{name}_standard_error": entry.get("standard_error"),
                     f"{name}_chance": entry.get("chance_level")}
     scores = {*numbers["polarised_regime"], *numbers["metrics"]}

@@ -63,11 +63,10 @@ def make_page(facts: Facts, model: Any, dataset: Any, part: str = "examples",
     drawn = _draw_learned(facts, model, dataset, passive_kl, (x, reconstructed))
     return render(
         "page.html", title=pictures.make_title(model.card), answers=answer_all(facts), marks=MARKS, spoken=SPOKEN,
-        path=make_printable(model.path), part=part, examples=len(scored.codes), remarks=list_warnings(facts, model.card,
-                                                                                                   part),
-        strips=strips, latents=latents, unshown=_count_unshown(latents, facts), figures=drawn,
-        groups=_describe_groups(facts), skipped=gather_skipped(scored), theory=_compare_theory(facts),
-        recipe=_list_recipe(model.card))
+        path=make_printable(model.path), part=part, examples=len(scored.posterior.mean),
+        remarks=list_warnings(facts, model.card, part), strips=strips, latents=latents,
+        unshown=_count_unshown(latents, facts), figures=drawn, groups=_describe_groups(facts),
+        skipped=gather_skipped(scored), theory=_compare_theory(facts), recipe=_list_recipe(model.card))
 
 
 def render(template: str, **values: Any) -> str:
@@ -142,7 +141,8 @@ def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple
                                                         x[:, :most], reconstructed[:, :most])),
         Figure("responses", "What each latent does", "Each panel moves one latent from -2 to 2 standard "
                "deviations of its prior, or of the codes of a model without a prior. The latent of the largest KL "
-               "comes first. Flat lines are a latent that does nothing.",
+               "comes first; without a posterior, the one whose codes vary most. Flat lines are a latent that does "
+               "nothing.",
                f"Responses of the decoder to {len(order)} latents.",
                draw_svg("responses", figures.plot_responses, places, moved,
                         [labels[j] for j in order]))]

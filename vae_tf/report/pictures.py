@@ -20,9 +20,9 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
     """Draw an image model to a PNG: data, reconstructions, and one row per latent as it moves.
 
     A row moves its latent from -reach to reach standard deviations around the prior's mean; all other latents stay as
-    encoded from the first example. The latent that says most about x comes first. A row names the factor that its
-    latent knows best, if the latent carries information and knows more of it than chance would. Of images with other
-    than 1 or 3 channels the first 1 or 3 are shown.
+    encoded from the first example. The rows are in the order of `order_latents`. A row names the factor that its latent
+    knows best, if the latent carries information and knows more of it than chance would. Of images with other than 1 or
+    3 channels the first 1 or 3 are shown.
 
     Args:
         path: path of the PNG.
@@ -90,7 +90,7 @@ def move_latents(model: Any, dataset: Any, evaluation: Evaluation, latents: np.n
 
 
 def order_latents(evaluation: Evaluation) -> np.ndarray:
-    """Return the indices of the latents, the one that says most about x first."""
+    """Return the indices of the latents, by falling KL, or by falling variance of the codes where there is no KL."""
     return np.argsort(-_measure_latents(evaluation)[1])
 
 

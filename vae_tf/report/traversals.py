@@ -35,7 +35,7 @@ class Latent:
 
 
 def list_latents(facts: Facts, model: Any, dataset: Any, most: int | None = None) -> list[Latent]:
-    """Return the latents of an image model, the largest KL first; at most `most`, or as many as fit on a page."""
+    """Return the latents of an image model, ordered by `pictures.order_latents`: `most`, or as many as fit a page."""
     order = pictures.order_latents(facts.scored)[:count_fitting(dataset.shape) if most is None else most]
     moved = pictures.move_latents(model, dataset, facts.scored, order, np.linspace(-REACH, REACH, FRAMES))
     labels = pictures.label_latents(facts.scored, dataset)

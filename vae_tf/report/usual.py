@@ -3,8 +3,9 @@
 import functools
 import importlib.resources
 import tomllib
-from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from vae_tf.report.facts import Facts
 
 WORDS = {"dto": "DtO", "disentanglement_score": "disentanglement score"}
 
@@ -24,19 +25,25 @@ def read_printed() -> dict[tuple[str, str], dict[str, Any]]:
     return {(row.pop("dataset"), row.pop("model")): row for row in rows}
 
 
-def find_usual(card: Mapping[str, Any], metric: str) -> Usual | None:
-    """Return what is usual for a model with this card by a metric; None where the table has no number for it.
+def find_usual(facts: Facts, metric: str) -> Usual | None:
+    """Return what is usual for a model by a metric; None where the table has no number for it.
 
-    DtO depends on the number of latents, so only models with as many latents as the paper's have a usual DtO.
+    A number is of a model that is scored on the data that it was trained on, and against all of their factors. DtO
+    depends on the number of latents, so only models with as many latents as the paper's have a usual DtO.
     """
-    dataset, model = card["data"]["name"], card["model"]
-    printed = read_printed().get((dataset, model), {})
+    if facts.card is None or not facts.own_data:
+        return None
+    trained_on, model = facts.card["data"], facts.card["model"]
+    printed = read_printed().get((trained_on["name"], model), {})
     found = printed.get(metric)
-    if found is None or (metric == "dto" and card["latents"] != printed["latents"]):
+    if found is None or (metric == "dto" and facts.card["latents"] != printed["latents"]):
+        return None
+    known_factors = {each.get("name") for each in trained_on.get("factors", ())}
+    if metric != "dto" and {*(facts.scored.factors or ())} != known_factors:
         return None
     mean, spread = found
     return Usual(mean, spread, f"Rolinek et al. (2018, Table 2) print a {WORDS[metric]} of {mean:.2f} ± "
-                               f"{spread:.2f} for {model} on {dataset}")
+                               f"{spread:.2f} for {model} on {trained_on['name']}")
 
 
 def compare_with_usual(score: float, usual: Usual | None) -> str:

@@ -25,8 +25,8 @@ def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = 
         found.append(f"{len(passive)} of {len(facts.kinds)} latents {what}: "
                      f"{', '.join(passive[:12])}{', ...' if len(passive) > 12 else ''}.")
     found += _find_constant(facts)
-    if len(scored.codes) < FEW:
-        found.append(f"The scores are of {len(scored.codes):,} examples; 10,000 are usual. With fewer, mutual "
+    if len(scored.posterior.mean) < FEW:        # metrics that learn take more codes, which help no other metric
+        found.append(f"The scores are of {len(scored.posterior.mean):,} examples; 10,000 are usual. With fewer, mutual "
                      "information is overestimated and intervals are wide.")
     found += _find_unbalanced(facts)
     if "training could see" in part:

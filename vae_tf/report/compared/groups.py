@@ -26,6 +26,7 @@ class Groups:
     members: the models of each group.
     rows: a row for each model as of `results_frame`, with the label of its group as `group`, but for copies.
     means: a row for each group as of `summarise`, with the settings that all its models share.
+    recipes: {label: the entries of its models' recipe that have no column}, without those that differ in some group.
     differ: the settings that differ within some group, which the spread is over.
     unsaid: whether a group has several models, and the card of one does not say all of how it was trained.
     """
@@ -33,6 +34,7 @@ class Groups:
     members: Members
     rows: list[Row]
     means: list[Row]
+    recipes: dict[str, Row]
     differ: tuple[str, ...]
     unsaid: bool
 
@@ -99,14 +101,20 @@ def group_models(rows: Mapping[str, Row], recipes: Mapping[str, dict[str, Any]],
     labelled = [{"group": label, **rows[name]} for label, names in kept.items() for name in names]
     same = [name for name in SETTINGS if name not in by and not _varies(name, rows, members)]
     # A seed that every group shares, because it has one model, is no setting of the group.
-    shared = [*by, *(name for name in same if name != "seed")]
+    shared = [name for name in same if name != "seed"]
     # Recipes hold settings that have no column, such as the optimizer's, and the steps before an early end.
     others = dict.fromkeys(name for recipe in recipes.values() for name in recipe
                            if name not in by and (name == "steps" or name not in SETTINGS))
-    differ = (*(name for name in SETTINGS if name not in (*same, *by, *others)),
-              *(name for name in others if _varies(name, recipes, members)))
+    mixed = [name for name in others if _varies(name, recipes, members)]
+    differ = (*(name for name in SETTINGS if name not in (*same, *by, *others)), *mixed)
+    alike = {label: {name: recipes[names[0]].get(name) for name in others if name not in mixed}
+             for label, names in kept.items()}
     unsaid = any(not comparison.is_whole(recipes[name]) for names in kept.values() if len(names) > 1 for name in names)
-    return Groups(members, labelled, summarise(labelled, ("group", *shared)), differ, unsaid)
+    # A label decides what a group is: the values of its columns may differ in digits that the label does not show.
+    first = {label: rows[names[0]] for label, names in kept.items()}
+    means = [{"group": row["group"], **{name: first[row["group"]].get(name) for name in by if name in SETTINGS}, **row}
+             for row in summarise(labelled, ("group", *shared))]
+    return Groups(members, labelled, means, alike, differ, unsaid)
 
 
 def _varies(name: str, entries: Mapping[str, Mapping[str, Any]], members: Members) -> bool:
@@ -142,26 +150,30 @@ def list_first_scores(groups: Groups) -> list[str]:
 
 
 def find_varying_setting(groups: Groups) -> str | None:
-    """Return the first setting that is a number and takes several values, each in groups of its own, or None."""
+    """Return the first setting over which some groups make a line of two points or more, see `list_series`, or None."""
     for name in ("beta", "latents", "learning_rate", "batch_size", "steps"):
-        values = {row.get(name) for row in groups.means}
-        if len({value for value in values if isinstance(value, int | float)}) > 1:
+        if any(len(rows) > 1 for rows in list_series(groups, name).values()):
             return name
     return None
 
 
 def list_series(groups: Groups, setting: str) -> dict[str, list[Row]]:
-    """Return {label: groups by rising value of a setting}, one series for what else the groups differ in.
+    """Return {label: groups by rising value of a number among the settings}, one series for what else they differ in.
 
-    Groups that no other column of `results_frame` tells apart, such as those of an option, make no series.
+    Groups that neither a column of `results_frame` nor an entry of their recipes tells apart make no series.
     """
     series: dict[str, list[Row]] = {}
-    others = [name for name in SETTINGS if name != setting and len({json.dumps(row.get(name))
-                                                                    for row in groups.means}) > 1]
+    entries = {row["group"]: {**{name: row.get(name) for name in SETTINGS}, **groups.recipes[row["group"]]}
+               for row in groups.means}
+    # A network that is not built by name has the number of its parameters in the recipe, which latents decide, too.
+    ignored = (setting, *["parameters"] * (setting == "latents"))
+    others = [name for name in dict.fromkeys(name for of in entries.values() for name in of) if name not in ignored
+              and len({json.dumps(of.get(name), sort_keys=True) for of in entries.values()}) > 1]
     for row in groups.means:
         if isinstance(row.get(setting), int | float):
-            label = " ".join(str(row.get(name)) if name in ("model", "network", "likelihood") else
-                             f"{name}={_shorten(row.get(name))}" for name in others) or "all models"
+            values = {name: entries[row["group"]].get(name) for name in others}
+            label = " ".join(str(value) if name in ("model", "network", "likelihood") else f"{name}={_shorten(value)}"
+                             for name, value in values.items()) or "all models"
             series.setdefault(make_printable(label), []).append(row)
     return {label: sorted(rows, key=lambda row: row[setting]) for label, rows in series.items()
             if len({row[setting] for row in rows}) == len(rows)}

@@ -24,6 +24,7 @@ from vae_tf.report.theme import draw_svg
 
 FILES = ("comparison.html", "comparison.csv", "comparison.md", "comparison.tex", "models.csv")
 MOST_CORRELATED, MOST_PANELS = 12, 6
+FEWEST_RANKED = 5       # models that have both scores: fewer are often ranked alike by chance
 MOST_ANSWERS = 6        # that are shown before others are folded away
 AXES = (("dto", "column_cosine", "kl"), ("disentanglement_score", "mig", "mcc", "elbo", "reconstruction"))
 
@@ -103,9 +104,9 @@ def _prepare_scatter(groups: Groups, scores: Sequence[str]) -> dict[str, Any] | 
 def _draw_sweep(groups: Groups, scores: Sequence[str]) -> list[Figure]:
     """Draw scores over the setting that varies between groups, if one does."""
     setting = find_varying_setting(groups)
-    series = list_series(groups, setting) if setting else {}
-    if setting is None or max(map(len, series.values()), default=0) < 2:
+    if setting is None:
         return []
+    series = list_series(groups, setting)
     panels: dict[str, Any] = {}
     for name in scores:
         lines = {label: [(row[setting], row[f"{name}_mean"], np.nan if row[f"{name}_spread"] is None
@@ -122,18 +123,23 @@ def _draw_sweep(groups: Groups, scores: Sequence[str]) -> list[Figure]:
 
 def _draw_correlations(groups: Groups, scores: Sequence[str]) -> list[Figure]:
     """Draw how alike scores rank the models, where there are enough models to tell."""
-    correlations = figures.correlate_ranks(groups.rows, list(scores))
+    has = np.array([[row.get(name) is not None for name in scores] for row in groups.rows], int)
+    counts = has.T @ has        # of the models that have both scores of a pair
+    correlations = np.where(counts >= FEWEST_RANKED, figures.correlate_ranks(groups.rows, list(scores)), np.nan)
     kept = [i for i in range(len(scores)) if np.isfinite(correlations[i, i])][:MOST_CORRELATED]
-    if len(kept) < 2:
+    pairs = [(i, j) for i in kept for j in kept if j < i and np.isfinite(correlations[i, j])]
+    if not pairs:
         return []
-    shown, names = correlations[np.ix_(kept, kept)], [scores[i] for i in kept]
-    pairs = sorted(((abs(shown[i, j]), f"{names[i]} and {names[j]} {shown[i, j]:.2f}") for i in range(len(kept))
-                    for j in range(i) if np.isfinite(shown[i, j])), reverse=True)
-    return [Figure("ranks", "Which scores rank the models alike", f"Spearman's rank correlation over "
-                  f"{len(groups.rows)} models of all groups: 1 if two scores put them in the same order, -1 in the "
-                  "opposite one. It mixes differences between groups with those between seeds.",
-                  f"A matrix of {len(kept)} scores. The strongest: {', '.join(text for _, text in pairs[:8])}.",
-                  draw_svg("ranks", figures.plot_rank_correlations, shown, names))]
+    strongest = sorted(pairs, key=lambda pair: -abs(correlations[pair]))[:8]
+    said = ", ".join(f"{scores[i]} and {scores[j]} {correlations[i, j]:.2f}" for i, j in strongest)
+    least, most = (of(counts[pair] for pair in pairs) for of in (min, max))
+    return [Figure("ranks", "Which scores rank the models alike", "Spearman's rank correlation over the models of all "
+                  f"groups that have both scores, {most if least == most else f'{least} to {most}'} models: 1 if two "
+                  "scores put them in the same order, -1 in the opposite one. It mixes differences between groups with "
+                  f"those between seeds. Pairs of scores that fewer than {FEWEST_RANKED} models have are left out.",
+                  f"A matrix of {len(kept)} scores. The strongest: {said}.",
+                  draw_svg("ranks", figures.plot_rank_correlations, correlations[np.ix_(kept, kept)],
+                           [scores[i] for i in kept]))]
 
 
 def _describe_model(row: Mapping[str, Any], scores: Sequence[str]) -> dict[str, Any]:
