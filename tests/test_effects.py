@@ -57,10 +57,13 @@ def test_idle_flags_of_scoring_are_refused(argv, message):
 
 
 def test_idle_flags_in_a_flagfile_are_ignored(tmp_path):
-    (tmp_path / "recipe.flags").write_text("--model=beta_tcvae\n--tc_estimator=stratified\n--likelihood_variance=2\n")
+    (tmp_path / "recipe.flags").write_text("--model=beta_tcvae\n--tc_estimator=stratified\n--likelihood_variance=2\n"
+                                           "--beta_warmup_steps=7\n")
     recipe = f"--flagfile={tmp_path / 'recipe.flags'}"
     loaded = data.load("circles")
-    assert cli.configure(parse(cli.define_train_flags, recipe, "--model=vae"), loaded).model == "vae"
+    config = cli.configure(parse(cli.define_train_flags, recipe, "--model=vae"), loaded)
+    assert (config.model, config.beta_warmup_steps) == ("vae", 0)       # a warm-up would scale the KL of any model
+    assert cli.configure(parse(cli.define_train_flags, recipe), loaded).beta_warmup_steps == 7
     with pytest.raises(InputError, match="--tc_estimator"):
         cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--tc_estimator=stratified"), loaded)
 
