@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from commands import parse, run_evaluate, run_train
 
-from vae_tf import cli, configured, data, devices, export, training
+from vae_tf import cli, configured, data, devices, export, runs, training
 from vae_tf.cli import training_request
 from vae_tf.configuration import Settings
 from vae_tf.configured import fitting
@@ -93,6 +93,16 @@ def test_a_run_does_not_go_on_with_other_numerics(folder, monkeypatch):
     monkeypatch.setattr(training_request, "NUMERICS", 2)
     with pytest.raises(InputError, match=r"runs/first holds a run of .* \(numerics 1 there, 2 now\); give this one a"):
         run_train(*BASE, "--dataset=one.npz", "--steps=4", "--name=first")
+
+
+def test_a_run_takes_neither_another_schedule_nor_another_length_of_one_that_falls(tmp_path):
+    constant, _ = configure("--steps=3", dataset="circles")
+    falling = dataclasses.replace(constant, learning_rate_schedule="cosine")
+    for was, message in ((constant, r"another configuration \(--learning_rate_schedule: not set there, cosine now\);"),
+                         (falling, "--steps: the learning rate of the run in .* falls over 3 steps")):
+        runs.write_config(tmp_path / "run", was.as_json())
+        with pytest.raises(InputError, match=message):
+            configured.choose_run_folder(dataclasses.replace(falling, steps=9), Settings(run_root=str(tmp_path)), "run")
 
 
 def test_a_default_name_is_one_that_an_export_can_have():
