@@ -147,6 +147,19 @@ def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
     assert not any(signal.getsignal(each) == signal.SIG_IGN for each in console.STOPS)
 
 
+@pytest.mark.usefixtures("no_signal_is_ignored")
+def test_a_second_signal_has_its_former_effect_whatever_the_first_was():
+    got = []
+    for each in console.STOPS:
+        signal.signal(each, lambda number, _: got.append(number))
+    with console.StopRequest() as stop:
+        stop.worth_saving = True
+        signal.raise_signal(signal.SIGINT)
+        assert stop.requested and not got
+        signal.raise_signal(signal.SIGTERM)
+        assert got == [signal.SIGTERM]
+
+
 def test_a_signal_that_the_parent_ignored_stays_ignored(monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)       # as nohup does
     try:
