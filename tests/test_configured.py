@@ -183,6 +183,7 @@ def test_what_is_said_at_the_end_of_training():
             (("--steps=1000",), "Exported are the weights of step 1,000, where validation_loss was lowest, 3.00."),
             (("--steps=1500",), "Exported are the last weights; at step 1,000 validation_loss was lowest, 3.00 "
              "(--export_weights=best exports those)."),
+            ((), "Exported are the last weights; at step 1,000"),        # nothing stops it early
             (("--steps=1500", "--export_weights=best"), "Exported are the weights of step 1,000, where validation")]:
         values = parse(cli.define_train_flags, "--split=random", "--validate_every=500", "--steps=2000", *flags)
         config, settings = cli.configure(values, data.load("circles")), cli.read_settings(values)

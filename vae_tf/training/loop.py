@@ -168,6 +168,7 @@ class Loop:
         with tell_callbacks(callbacks, model, self.program.optimizer) as told:
             with StopRequest() as stop, Writers(self.written) as write:
                 stopping, pace = self._have_all_stopped(), 1
+                self._end_stopped_row(write, told)
                 while self.step < self.schedule.steps and not stopping:
                     started = time.perf_counter()
                     row_end = self.schedule.find_row_end(self.step)
@@ -262,6 +263,13 @@ class Loop:
             history.append(row)
         write.write_rows([row if on else None for row, on in zip(rows, going_on, strict=True)])
         told.on_epoch_end(len(self.histories[0]) - 1, dict(rows[0]))      # a copy, because Keras writes into it
+
+    def _end_stopped_row(self, write: Writers, told: keras.callbacks.CallbackList) -> None:
+        """End the row in which the run was stopped, if the schedule now ends at the very step of its checkpoint."""
+        if self.row.steps and self.step == self.schedule.steps:
+            told.on_epoch_begin(len(self.histories[0]))
+            self._finish_row(write, told)
+            self._save({})
 
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
         """Write the checkpoint of every replica."""
