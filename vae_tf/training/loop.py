@@ -38,7 +38,8 @@ class Schedule:
         clip_gradients: the largest norm of each model's whole gradient; 0 for no limit.
         jit_compile: whether XLA compiles the step; "updates" compiles what the optimizers do with gradients alone.
             Under a strategy of several devices or machines it must be False.
-        log_every: steps per row of history.
+        log_every: steps from one row of history to the next. A row also ends at multiples of checkpoint_every, of
+            watch_every if there is a watch, and of validate_every if there is a validation part.
         checkpoint_every: steps per checkpoint.
         watch: called once as watch(model, x, u) to make a graph, which runs every watch_every steps. x and u are 500
             training examples at most, chosen by seed and the same all through a run. It returns scalars by name, which
