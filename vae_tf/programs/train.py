@@ -79,7 +79,7 @@ def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencode
 
     # Export: a SavedModel that a server loads.
     if configs[0].steps:
-        print("Over the last steps, nats per training example:")
+        print("Over the last steps up to the exported weights, nats per training example:")
     for config, model, name, card, history in zip(configs, trained, names, cards, histories, strict=True):
         folder = pathlib.Path(settings.export_root, name)
         there = export.find_existing(folder, model, card, settings.accept_dark)
