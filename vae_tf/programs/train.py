@@ -28,7 +28,7 @@ def main(flags: FlagValues) -> None:
     settings, configs = cli.read_settings(flags), cli.configure_all(flags, dataset)
     dataset = configured.scale_as_init_from(next(iter(configs.values())), dataset)
     validation = configured.take_validation_part(next(iter(configs.values())), whole)
-    configured.check_memory(list(configs.values()), dataset)
+    configured.check_memory(list(configs.values()), dataset, settings, validation)
     built = [configured.build_model(config, dataset) for config in configs.values()]
     name = configured.choose_name(configs, settings)
     run_dirs = [configured.choose_run_folder(config, settings, name + suffix) for suffix, config in configs.items()]
