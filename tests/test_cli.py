@@ -143,7 +143,7 @@ def test_a_model_is_introduced_by_its_card_before_tensorflow_is_imported():
     terms = json.loads((path / "1" / export.CARD).read_text())["final_terms"]
     first, second, last = done.stdout.splitlines()
     assert first == f"{path}/1: vae (mlp_mnist, 6 latents, 35,000 steps on mnist)" and last == f"{path}/1"
-    assert second == ("Over the last steps of its training, nats per training example: "
+    assert second == ("Over the last steps up to step 35,000, nats per training example: "
                       f"reconstruction {terms['reconstruction']:.2f}, kl {terms['kl']:.2f}")
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from commands import parse, run_evaluate, run_train
 
-from vae_tf import cli, configured, data, devices, export, training
+from vae_tf import cli, configured, data, devices, export, runs, training
 from vae_tf.cli import training_request
 from vae_tf.configuration import Settings
 from vae_tf.configured import fitting
@@ -95,6 +95,16 @@ def test_a_run_does_not_go_on_with_other_numerics(folder, monkeypatch):
         run_train(*BASE, "--dataset=one.npz", "--steps=4", "--name=first")
 
 
+def test_a_run_takes_neither_another_schedule_nor_another_length_of_one_that_falls(tmp_path):
+    constant, _ = configure("--steps=3", dataset="circles")
+    falling = dataclasses.replace(constant, learning_rate_schedule="cosine")
+    for was, message in ((constant, r"another configuration \(--learning_rate_schedule: not set there, cosine now\);"),
+                         (falling, "--steps: the learning rate of the run in .* falls over 3 steps")):
+        runs.write_config(tmp_path / "run", was.as_json())
+        with pytest.raises(InputError, match=message):
+            configured.choose_run_folder(dataclasses.replace(falling, steps=9), Settings(run_root=str(tmp_path)), "run")
+
+
 def test_a_default_name_is_one_that_an_export_can_have():
     config, _ = configure(dataset="circles")
     for dataset, suited in (("tfds:shapes3d[label_shape,value_scale]", "tfds:shapes3d-label_shape-value_scale"),
@@ -173,6 +183,7 @@ def test_what_is_said_at_the_end_of_training():
             (("--steps=1000",), "Exported are the weights of step 1,000, where validation_loss was lowest, 3.00."),
             (("--steps=1500",), "Exported are the last weights; at step 1,000 validation_loss was lowest, 3.00 "
              "(--export_weights=best exports those)."),
+            ((), "Exported are the last weights; at step 1,000"),        # nothing stops it early
             (("--steps=1500", "--export_weights=best"), "Exported are the weights of step 1,000, where validation")]:
         values = parse(cli.define_train_flags, "--split=random", "--validate_every=500", "--steps=2000", *flags)
         config, settings = cli.configure(values, data.load("circles")), cli.read_settings(values)

@@ -31,6 +31,8 @@ def test_the_tables_name_every_flag_once(define, table):
     (["--dataset=circles", "--export_weights=best"], "--export_weights: .* with --validate_every and without"),
     (["--dataset=circles", "--learning_rate_schedule=linear", "--learning_rate_warmup_steps=5"],
      "--learning_rate_warmup_steps: .* with --learning_rate_schedule=constant or cosine"),
+    (["--dataset=circles", "--optimizer=sgd", "--optimizer_epsilon=1e-8"],
+     "--optimizer_epsilon: it has an effect only without --optimizer=sgd"),
     (["--dataset=circles", "--init_from=a", "--steps=0"], "--init_from: it has an effect only with --steps above 0"),
     (["--dataset=circles", "--jacobian_weight=2"], "--jacobian_weight: it has an effect only with --jacobian_penalty"),
     (["--dataset=dsprites", "--likelihood_variance=1"], "--likelihood_variance: .* with --likelihood=gaussian, or"),
@@ -57,10 +59,14 @@ def test_idle_flags_of_scoring_are_refused(argv, message):
 
 
 def test_idle_flags_in_a_flagfile_are_ignored(tmp_path):
-    (tmp_path / "recipe.flags").write_text("--model=beta_tcvae\n--tc_estimator=stratified\n--likelihood_variance=2\n")
+    (tmp_path / "recipe.flags").write_text("--model=beta_tcvae\n--tc_estimator=stratified\n--likelihood_variance=2\n"
+                                           "--beta_warmup_steps=7\n--optimizer_epsilon=1e-8\n")
     recipe = f"--flagfile={tmp_path / 'recipe.flags'}"
     loaded = data.load("circles")
-    assert cli.configure(parse(cli.define_train_flags, recipe, "--model=vae"), loaded).model == "vae"
+    config = cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--optimizer=sgd"), loaded)
+    assert (config.model, config.beta_warmup_steps) == ("vae", 0)       # a warm-up would scale the KL of any model
+    assert config.optimizer_epsilon is None
+    assert cli.configure(parse(cli.define_train_flags, recipe), loaded).beta_warmup_steps == 7
     with pytest.raises(InputError, match="--tc_estimator"):
         cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--tc_estimator=stratified"), loaded)
 

@@ -246,6 +246,15 @@ def test_a_run_that_stopped_early_has_its_history_its_seconds_and_its_last_step(
     assert (read["history"]["step"], read["seconds"]["training"], read["stopped_at"]) == ([10, 20], 20.0, 20)
 
 
+def test_steps_that_nobody_timed_count_for_no_seconds(tmp_path):
+    config = dataclasses.replace(CONFIG, steps=20)
+    runs.write_config(tmp_path / "run", config.as_json())
+    runs.write_history(tmp_path / "run", [{"step": 10, "examples_per_second": 64.0},
+                                          {"step": 20, "examples_per_second": 0.0}])
+    read = running.read_run(tasks.Task("a", tasks.Places(run_root=str(tmp_path))), config, 1.0)
+    assert read["seconds"]["training"] == 10.0
+
+
 def test_time_left_is_that_of_all_tasks_and_says_when_some_are_not_known(tmp_path):
     seconds = {"training": 20.0, "replicas": 2, "scoring": 1.0}
     places = tasks.Places()

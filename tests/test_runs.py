@@ -69,12 +69,13 @@ def test_a_damaged_one_does_not_displace_the_one_that_the_run_went_on_from(tmp_p
     assert kept(tmp_path) == [25, 10]
 
 
-def test_a_whole_one_beyond_is_left_until_it_is_replaced(tmp_path):
-    save(tmp_path, 10, 20)
-    save(tmp_path, 12, 14)                          # such as two replicas of which the other went back
-    assert kept(tmp_path) == [20, 14, 12]
-    save(tmp_path, 20, 22)
-    assert kept(tmp_path) == [22, 20]
+def test_a_whole_one_beyond_goes_once_there_are_two_of_the_rows_that_are_left(tmp_path):
+    save(tmp_path, 20)
+    save(tmp_path, 12)                              # such as two replicas of which the other went back
+    assert kept(tmp_path) == [20, 12]               # one is not enough to throw another away
+    save(tmp_path, 14)
+    assert kept(tmp_path) == [14, 12] and runs.find_newest(tmp_path).name == "000000014.npz"
+    assert runs.restore([tmp_path])[0] == 14
 
 
 def test_another_run_s_checkpoint_is_passed_over_and_left_alone(tmp_path, capsys):

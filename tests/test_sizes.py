@@ -16,8 +16,10 @@ def twenty_gigabytes():
 
 def check(*argv):
     values = parse(cli.define_train_flags, *argv)
-    dataset = data.load(values.dataset).split(values.split, "train", 0)
-    configured.check_memory(list(cli.configure_all(values, dataset).values()), dataset)
+    whole = data.load(values.dataset)
+    dataset = whole.split(values.split, "train", 0)
+    configs, settings = list(cli.configure_all(values, dataset).values()), cli.read_settings(values)
+    configured.check_memory(configs, dataset, settings, configured.take_validation_part(configs[0], whole))
 
 
 @pytest.mark.parametrize(("argv", "flag"), [
@@ -45,3 +47,13 @@ def test_a_larger_limit_lets_it_try():
                                   ["--dataset=circles", "--model=beta_tcvae", "--batch_size=4000"]])
 def test_what_people_train_fits(argv):
     check(*argv)
+
+
+@pytest.mark.parametrize(("flag", "argv"), [
+    ("polarised_every", []), ("validate_every", ["--polarised_every=0", "--split=random", "--validate_every=9"])])
+def test_examples_that_are_measured_beside_small_batches_count_too(flag, argv):
+    small = ("--dataset=dsprites", "--model=vae", "--batch_size=4", "--steps=9")
+    memory.set_limit(45 * 2**20)
+    with pytest.raises(InputError, match=rf"^--{flag}: .* (500|5,000) examples.* more than the 45.0 MiB that there"):
+        check(*small, *argv)
+    check(*small, "--polarised_every=0")

@@ -148,6 +148,9 @@ def test_a_run_that_stops_early_exports_its_best_weights(folder, capsys, monkeyp
     best, last = training.find_best(history)["step"], history[-1]["step"]
     out = capsys.readouterr().out
     assert f"Training stopped early at step {last} of 200. Exported are the weights of step {best}" in out
+    row, = (row for row in history if row["step"] == best)
+    assert ("Over the last steps up to the exported weights, nats per training example:\n"
+            f"  model      exported/vae_synthetic_linear/1: reconstruction {row['reconstruction']:.2f}, kl") in out
     path = folder / "exported/vae_synthetic_linear/1"
     assert seen == [("vae", "vae_synthetic_linear", row["step"]) for row in history]
     card = export.read_card(path)

@@ -60,6 +60,22 @@ def test_where_a_run_is_stopped_changes_neither_weights_nor_rows(tmp_path, monke
     assert terms(again) == terms(whole)
 
 
+@pytest.mark.usefixtures("no_signal_is_ignored")
+def test_a_stopped_run_may_end_at_the_step_where_it_was_stopped(tmp_path, monkeypatch):
+    whole, weights = fit(small(), 7, log_every=5)
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "CALL_SECONDS", 0)
+        signal_after(7, patched)
+        stopped, _ = fit(small(), 40, tmp_path)
+    told = []
+    ended, again = fit(small(seed=9), 7, tmp_path, callbacks=[keras.callbacks.LambdaCallback(
+        on_epoch_begin=lambda epoch, logs: told.append(epoch), on_epoch_end=lambda epoch, logs: told.append(logs))])
+    assert ([row["step"] for row in stopped], [row["step"] for row in ended]) == ([5], [5, 7])
+    assert terms(ended) == terms(whole) and told == [1, ended[1]]
+    assert fit(small(), 7, tmp_path)[0] == ended        # from the folder
+    assert_equal(weights, again)
+
+
 def test_calls_of_the_graph_are_as_long_as_stops_allow(monkeypatch):
     counts = []
     add = rows.Row.add
@@ -145,6 +161,19 @@ def test_a_signal_writes_a_checkpoint_and_leaves(tmp_path, number, monkeypatch):
         history, _ = fit(small(), 40, tmp_path)
     assert history[-1]["step"] == 10 and max(runs.find_checkpoints(tmp_path)) == 12
     assert not any(signal.getsignal(each) == signal.SIG_IGN for each in console.STOPS)
+
+
+@pytest.mark.usefixtures("no_signal_is_ignored")
+def test_a_second_signal_has_its_former_effect_whatever_the_first_was():
+    got = []
+    for each in console.STOPS:
+        signal.signal(each, lambda number, _: got.append(number))
+    with console.StopRequest() as stop:
+        stop.worth_saving = True
+        signal.raise_signal(signal.SIGINT)
+        assert stop.requested and not got
+        signal.raise_signal(signal.SIGTERM)
+        assert got == [signal.SIGTERM]
 
 
 def test_a_signal_that_the_parent_ignored_stays_ignored(monkeypatch):

@@ -144,7 +144,8 @@ class Settings:
         run_root: the folder of runs.
         export_root: the folder of exports.
         restart: whether to start over in a new folder.
-        log_every: the number of steps that one row of history covers.
+        log_every: the number of steps from one row of history to the next; a row also ends at multiples of
+            `checkpoint_every`, `polarised_every` and `validate_every`.
         checkpoint_every: the number of steps from one checkpoint to the next.
         keep_versions: how many versions of an export are kept; None for all.
         polarised_every: the number of steps between two measurements of the polarised KL; 0 measures nothing.

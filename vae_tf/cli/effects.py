@@ -37,3 +37,8 @@ def check_effects(table: Mapping[str, Effect | None], flags: FlagValues, asked: 
         is_given = flags[name].value != flags[name].default
         if effect and is_given and (flags[name].present or effect.in_flagfiles) and not effect.holds(asked):
             raise InputError(f"--{name}: it has an effect only {effect.words}; leave out this flag or the other")
+
+
+def find_idle(table: Mapping[str, Effect | None], asked: Any) -> set[str]:
+    """Return the names of the flags that have no effect beside the others; the arguments are those of check_effects."""
+    return {name for name, effect in table.items() if effect and not effect.holds(asked)}

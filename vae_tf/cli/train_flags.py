@@ -122,7 +122,8 @@ def _define_output_flags(group: FlagGroups) -> None:
                    "run_root/NAME/.")
     group.add_path("export_root", "exported", "Folder for the trained model: export_root/NAME/VERSION/.")
     group.add_boolean("restart", False, "Start a new run in a new folder instead of resuming the run in runs/NAME.")
-    group.add_integer("log_every", 50, "Number of steps that one row of history.csv covers.", lower_bound=1)
+    group.add_integer("log_every", 50, "Number of steps from one row of history.csv to the next. A row also ends at "
+                      "multiples of --checkpoint_every, --polarised_every and --validate_every.", lower_bound=1)
     group.add_integer("checkpoint_every", 1_000, "Number of steps from one checkpoint to the next.", lower_bound=1)
     group.add_integer("keep_versions", None, "Number of versions of the exported model to keep, the new one included; "
                       "older versions are deleted. By default none is deleted.", lower_bound=1)

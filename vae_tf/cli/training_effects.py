@@ -32,6 +32,7 @@ _PRIOR = Effect("with a model that has a prior",
 _WATCHED = Effect("with a model that has a prior, and with --polarised_every above 0",
                   lambda flags: _find_model(flags).has_prior and flags.polarised_every > 0)
 _WARMING = Effect("with a model that has a beta, or a capacity that grows", lambda flags: _find_model(flags).warms_up)
+_DIVIDING = Effect("without --optimizer=sgd, which divides by nothing", lambda flags: flags.optimizer != "sgd")
 _ONE_BETA = Effect("without --sweep_beta", lambda flags: not flags.sweep_beta)
 _ALONE = Effect("without --replicas and --sweep_beta, which train on one device",
                 lambda flags: flags.strategy in ("auto", "one_device") or not (flags.replicas or flags.sweep_beta))
@@ -45,11 +46,11 @@ _PENALISED = Effect("with --jacobian_penalty", lambda flags: flags.jacobian_pena
 _OF_ALL_MODELS: EffectTable = {
     **dict.fromkeys(("model", "network", "latents", "likelihood", "dataset", "data_dir", "data_seed", "split", "steps",
                      "epochs", "batch_size", "optimizer", "learning_rate", "learning_rate_schedule",
-                     "optimizer_epsilon", "clip_gradients", "jacobian_penalty",
-                     "precision", "jit_compile", "seed", "replicas", "sweep_beta", "memory_limit", "name",
-                     "run_root", "export_root", "restart", "log_every", "checkpoint_every", "keep_versions")),
+                     "clip_gradients", "jacobian_penalty", "precision", "jit_compile", "seed", "replicas", "sweep_beta",
+                     "memory_limit", "name", "run_root", "export_root", "restart", "log_every", "checkpoint_every",
+                     "keep_versions")),
     "beta": _ONE_BETA, "beta_warmup_steps": _WARMING, "init_from": _TRAINED, "strategy": _ALONE,
-    "early_stopping": _VALIDATED,
+    "optimizer_epsilon": _DIVIDING, "early_stopping": _VALIDATED,
     **dict.fromkeys(("jacobian_weight", "jacobian_examples"), _PENALISED),
     "export_weights": _CHOSEN, "active_threshold": _WATCHED, "polarised_every": _PRIOR,
 }

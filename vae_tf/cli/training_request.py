@@ -11,7 +11,7 @@ from vae_tf import data, defaults, devices, export, models, networks
 from vae_tf.checks import LARGEST_INTEGER
 from vae_tf.cli import training_effects
 from vae_tf.cli.contradictions import check_train_flags, read_betas
-from vae_tf.cli.effects import check_effects
+from vae_tf.cli.effects import check_effects, find_idle
 from vae_tf.cli.exports import find_export
 from vae_tf.configuration import NUMERICS, SETTINGS, Configuration, Settings
 from vae_tf.errors import InputError
@@ -74,8 +74,9 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
         InputError: flags that do not go together.
     """
     check_train_flags(flags)
-    given: dict[str, Any] = {field.name: flags[field.name].value for field in dataclasses.fields(Configuration)
-                             if field.name not in WITHOUT_FLAG}
+    idle = find_idle(training_effects.list_effects(), flags)       # those of a flagfile, which are ignored
+    given: dict[str, Any] = {field.name: flags[field.name].default if field.name in idle else flags[field.name].value
+                             for field in dataclasses.fields(Configuration) if field.name not in WITHOUT_FLAG}
     suited = {**data.choose_settings(dataset), **_read_init_from(given)}
     if flags.epochs is not None:
         suited["steps"] = _count_steps(flags.epochs, len(dataset), flags.batch_size)

@@ -54,7 +54,7 @@ def describe_best(config: Configuration, settings: Settings, history: History) -
     if best is None:
         return ""
     is_exported = _find_exported(config, settings, history) is not None or best["step"] == config.steps
-    stopped = history[-1]["step"] < config.steps
+    stopped = config.early_stopping and history[-1]["step"] < config.steps
     ended = f"Training stopped early at step {history[-1]['step']:,} of {config.steps:,}. " if stopped else ""
     said = (f"Exported are the weights of step {best['step']:,}, where" if is_exported else
             f"Exported are the last weights; at step {best['step']:,}")

@@ -57,7 +57,6 @@ def choose_run_folder(config: Configuration, settings: Settings, name: str) -> p
             check(folder)
         except InputError as error:
             raise InputError(f"--{flag}: {error}") from None
-    _check_length(run_dir, config)
     changed = _leave_out_same_data(run_dir, config, runs.compare_config(run_dir, config.as_json()))
     if numerics := changed.pop("numerics", None):
         was, now = (number or 1 for number in numerics)
@@ -72,6 +71,7 @@ def choose_run_folder(config: Configuration, settings: Settings, name: str) -> p
         listed = "; ".join(f"--{name}: {_show(was)} there, {_show(now)} now" for name, (was, now) in changed.items())
         raise InputError(f"{run_dir} holds a run with another configuration ({listed}); "
                          "give this one a --name, or --restart to start over in a new folder")
+    _check_length(run_dir, config)
     return run_dir
 
 

@@ -94,7 +94,7 @@ def _signal_main_thread(number: int) -> None:
 
 
 class StopRequest:
-    """While entered, SIGINT, SIGTERM and SIGHUP set `requested`; a second signal has its former effect.
+    """While entered, SIGINT, SIGTERM and SIGHUP set `requested`; a second signal, of any kind, has its former effect.
 
     Until `worth_saving` is set, the first signal has its former effect, too.
     """
@@ -108,10 +108,13 @@ class StopRequest:
     def _request(self, number: int, frame: Any) -> None:
         self.requested = True
         _requested[:] = [number]
-        signal.signal(number, self._before[number])
+        self._restore_handlers()
         if not self.worth_saving:
             signal.raise_signal(number)
 
     def __exit__(self, *error: Any) -> None:
+        self._restore_handlers()
+
+    def _restore_handlers(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)

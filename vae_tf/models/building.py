@@ -54,7 +54,7 @@ def build(name: str, shape: Sequence[arguments.Size], *, network: str, latents: 
                          "choose another model, or give the data a u")
     u_of_encoder = u_size if kind.conditional else 0
     if math.prod(shape) + sum(kind.list_heads(latents)) + u_size > LARGE:
-        weights, _ = count_numbers(network, shape, latents, kind, u_size)
+        weights, *_ = count_numbers(network, shape, latents, kind, u_size)
         memory.check_fits("latents" if latents > math.prod(shape) else "shape", 4 * weights, "the model",
                           "ask for fewer latents, for smaller examples or for another network")
     for option, weights in kind.count_further_weights(latents, own).items():
@@ -72,17 +72,19 @@ def build(name: str, shape: Sequence[arguments.Size], *, network: str, latents: 
 
 
 def count_numbers(network: str, shape: Sequence[int], latents: int, kind: type[Autoencoder], u_size: int
-                  ) -> tuple[int, int]:
-    """Count a model's numbers without allocating any: its networks' weights, and all layers' outputs for an example.
+                  ) -> tuple[int, int, int]:
+    """Count a model's numbers without allocating any.
 
+    Returns the numbers of its networks' weights, of all layers' outputs for an example, and of the largest output.
     The arguments are those of `build`, and `kind` is the class of the model.
     """
-    def count() -> tuple[int, int]:
+    def count() -> tuple[int, int, int]:
         with keras.StatelessScope(initialize_variables=False):      # shapes alone: no variable gets a value
             pair = networks.build(network, shape, latents, kind.list_heads(latents), u_size if kind.conditional else 0)
-        outputs = [tensor for each in pair for layer in each.layers for tensor in keras.tree.flatten(layer.output)]
+        outputs = [math.prod(tensor.shape[1:]) for each in pair for layer in each.layers
+                   for tensor in keras.tree.flatten(layer.output)]
         return (sum(math.prod(variable.shape) for each in pair for variable in each.variables),
-                sum(math.prod(tensor.shape[1:]) for tensor in outputs))
+                sum(outputs), max(outputs))
 
     # Keras' names and its list of variables without values are each thread's own.
     with concurrent.futures.ThreadPoolExecutor(1) as thread:

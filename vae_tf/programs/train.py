@@ -28,7 +28,7 @@ def main(flags: FlagValues) -> None:
     settings, configs = cli.read_settings(flags), cli.configure_all(flags, dataset)
     dataset = configured.scale_as_init_from(next(iter(configs.values())), dataset)
     validation = configured.take_validation_part(next(iter(configs.values())), whole)
-    configured.check_memory(list(configs.values()), dataset)
+    configured.check_memory(list(configs.values()), dataset, settings, validation)
     built = [configured.build_model(config, dataset) for config in configs.values()]
     name = configured.choose_name(configs, settings)
     run_dirs = [configured.choose_run_folder(config, settings, name + suffix) for suffix, config in configs.items()]
@@ -79,7 +79,7 @@ def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencode
 
     # Export: a SavedModel that a server loads.
     if configs[0].steps:
-        print("Over the last steps, nats per training example:")
+        print("Over the last steps up to the exported weights, nats per training example:")
     for config, model, name, card, history in zip(configs, trained, names, cards, histories, strict=True):
         folder = pathlib.Path(settings.export_root, name)
         there = export.find_existing(folder, model, card, settings.accept_dark)

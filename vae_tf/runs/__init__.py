@@ -1,7 +1,7 @@
 """A run's folder: runs/NAME/ with its configuration, history and checkpoints.
 
     config.json                everything that the run depends on
-    history.csv                a row per log interval
+    history.csv                a row for each stretch of steps
     checkpoints/STEP.npz       weights, optimizer and step; the newest two that are whole
     tensorboard/               the history again
 

@@ -36,8 +36,8 @@ def save(run: pathlib.Path, step: int, state: Mapping[str, Any], history: Sequen
          together: Sequence[pathlib.Path] = ()) -> None:
     """Write history.csv and checkpoints/STEP.npz, whose content is `state`: arrays by name.
 
-    The newest two whole ones up to `step` stay. Once there are so many, older and damaged ones go; those of other runs
-    are left alone, and so are whole ones beyond `step`, which this run will replace.
+    The newest two whole ones up to `step` stay. Once there are so many, the run's others go: older ones, damaged ones,
+    and those beyond `step`, whose rows are no longer in history.csv. Those of other runs are left alone.
 
     Args:
         run: the folder of the run.
@@ -65,8 +65,7 @@ def _prune(run: pathlib.Path, step: int, digest: str) -> None:
         elif other != step:
             rest.append(other)
     for other in rest if len(kept) == KEPT else ():
-        problem = _find_problem(found[other], other, digest)
-        if problem == DAMAGED or (problem is None and other < step):
+        if _find_problem(found[other], other, digest) in (None, DAMAGED):
             try:
                 found[other].unlink(missing_ok=True)
             except OSError as error:

@@ -1,4 +1,4 @@
-"""history.csv of a run's folder: a row of numbers per log interval."""
+"""history.csv of a run's folder: a row of numbers for each stretch of steps."""
 
 import hashlib
 import json

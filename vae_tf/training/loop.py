@@ -38,7 +38,8 @@ class Schedule:
         clip_gradients: the largest norm of each model's whole gradient; 0 for no limit.
         jit_compile: whether XLA compiles the step; "updates" compiles what the optimizers do with gradients alone.
             Under a strategy of several devices or machines it must be False.
-        log_every: steps per row of history.
+        log_every: steps from one row of history to the next. A row also ends at multiples of checkpoint_every, of
+            watch_every if there is a watch, and of validate_every if there is a validation part.
         checkpoint_every: steps per checkpoint.
         watch: called once as watch(model, x, u) to make a graph, which runs every watch_every steps. x and u are 500
             training examples at most, chosen by seed and the same all through a run. It returns scalars by name, which
@@ -168,6 +169,7 @@ class Loop:
         with tell_callbacks(callbacks, model, self.program.optimizer) as told:
             with StopRequest() as stop, Writers(self.written) as write:
                 stopping, pace = self._have_all_stopped(), 1
+                self._end_stopped_row(write, told)
                 while self.step < self.schedule.steps and not stopping:
                     started = time.perf_counter()
                     row_end = self.schedule.find_row_end(self.step)
@@ -262,6 +264,13 @@ class Loop:
             history.append(row)
         write.write_rows([row if on else None for row, on in zip(rows, going_on, strict=True)])
         told.on_epoch_end(len(self.histories[0]) - 1, dict(rows[0]))      # a copy, because Keras writes into it
+
+    def _end_stopped_row(self, write: Writers, told: keras.callbacks.CallbackList) -> None:
+        """End the row in which the run was stopped, if the schedule now ends at the very step of its checkpoint."""
+        if self.row.steps and self.step == self.schedule.steps:
+            told.on_epoch_begin(len(self.histories[0]))
+            self._finish_row(write, told)
+            self._save({})
 
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
         """Write the checkpoint of every replica."""

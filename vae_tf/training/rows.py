@@ -52,9 +52,12 @@ class Row:
         self.seconds += seconds
 
     def finish(self, step: int, batch_size: int) -> list[dict[str, Any]]:
-        """End the row at a step, and start the next; returns the row of every replica."""
+        """End the row at a step, and start the next; returns the row of every replica.
+
+        Its rate is that of the steps which this process made, and 0 if it made none.
+        """
         means = {name: total.numpy() / np.float32(self.steps) for name, total in self.totals.items()}
-        rate = batch_size * self.timed / self.seconds
+        rate = batch_size * self.timed / self.seconds if self.timed else 0.0
         self._start()
         return [{"step": step, "examples_per_second": rate, **{name: float(mean[i]) for name, mean in means.items()}}
                 for i in range(self.replicas)]
