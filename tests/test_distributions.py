@@ -99,3 +99,9 @@ def test_standard_normal_log_density():
     z = draws(0, 3, 4)
     expected = [sum(reference.normal_log_pdf(v, 0, 1) for v in row) for row in z]
     np.testing.assert_allclose(distributions.standard_normal(4).log_prob(z), expected, rtol=1e-5)
+
+
+def test_a_learned_variance_that_vanished_can_be_read_back():
+    layer = distributions.Likelihood("gaussian_learned", 0.5)
+    layer.log_variance.assign(-90.0)
+    assert 0 < distributions.Likelihood.from_config(layer.get_config()).get_config()["variance"] < 1e-37

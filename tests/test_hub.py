@@ -88,6 +88,24 @@ def test_a_push_deletes_what_the_export_before_had(hub, exported, tmp_path):
     assert set(hub.commits["me/model"][-1][1]) == {*files_of(exported), "README.md", *mine}
 
 
+def test_an_export_whose_card_lists_no_files_is_sent_whole(hub, exported, tmp_path):
+    """As cards of earlier versions."""
+    old = shutil.copytree(exported, tmp_path / "old" / "1")
+    card = json.loads((old / export.CARD).read_text())
+    (old / export.CARD).write_text(json.dumps({k: v for k, v in card.items() if k not in ("files", "checksum")}))
+    (old / "notes.txt").write_text("mine")
+    export.push(exported, "me/model")
+    export.push(old, "me/model")
+    assert set(hub.commits["me/model"][-1][1]) == {*files_of(exported), "README.md"}
+    assert export.load(export.pull("me/model")).card["model"] == card["model"]
+
+
+def list_no_files(hub):
+    card = json.loads(hub.commits["me/model"][-1][1][export.CARD.as_posix()])
+    del card["checksum"]
+    hub.commit("me/model", {export.CARD.as_posix(): json.dumps({**card, "files": {}}).encode()})
+
+
 def test_the_page_on_the_hub_says_what_the_card_says(hub, exported):
     export.push(exported, "me/model", licence="cc-by-4.0")
     page = hub.commits["me/model"][-1][1]["README.md"].decode()
@@ -111,6 +129,7 @@ def damage(name):
     (damage("variables/variables.index"), "variables.index is damaged or of another model"),
     (damage("assets.extra/card.json"), "card.json"),
     (lambda hub: hub.commits["me/model"][-1][1].pop("saved_model.pb"), "saved_model.pb cannot be read"),
+    (list_no_files, "it has a card, and no saved_model.pb"),
     (lambda hub: hub.commits.clear(), "the Hub could not be used .RepositoryNotFoundError"),
 ])
 def test_what_breaks_is_one_line_and_leaves_nothing(hub, exported, tmp_path, change, message):

@@ -5,7 +5,7 @@ import tensorflow as tf
 from cases import CASES, FACTORS, IDS, KINDS, LATENTS, build, dataset, shake
 from tensorflow.python.autograph.utils import ag_logging
 
-from vae_tf import distributions, models, objectives
+from vae_tf import distributions, models, networks, objectives
 from vae_tf.errors import InputError
 
 NOISE = distributions.draw_noise((7, 11), 8, LATENTS)
@@ -246,6 +246,14 @@ def test_a_missing_u_is_named():
             call()
     with pytest.raises(InputError, match=r"^encoder: expected a network of x and u, which IVAE sees; got one of x"):
         models.IVAE(vector_model("vae").encoder, model.decoder, model.likelihood_layer, model.prior_network)
+
+
+@pytest.mark.parametrize(("u_size", "outputs"), [(2, 1), (2, 3 * LATENTS), (1, LATENTS)])
+def test_a_prior_network_of_other_sizes_is_named(u_size, outputs):
+    model = vector_model("ivae")
+    with pytest.raises(InputError, match=rf"^prior_network: .* got one from {u_size} numbers to {outputs}"):
+        models.IVAE(model.encoder, model.decoder, model.likelihood_layer,
+                    networks.build_prior_network(u_size, outputs, 0))
 
 
 @pytest.mark.parametrize("name", models.MODELS)

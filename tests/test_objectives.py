@@ -110,3 +110,9 @@ def test_the_weighted_estimate_of_mutual_information_ends_where_only_a_samples_o
 def test_stratified_weights_of_a_batch_larger_than_the_data_sum_to_one():
     weights = tf.function(lambda size: objectives.stratified_sampling(size, 5))(tf.constant(7))
     np.testing.assert_allclose(np.exp(weights).sum(1), 1, rtol=1e-5)
+
+
+def test_the_off_diagonal_part_of_a_nearly_diagonal_covariance_is_not_rounding():
+    covariance = tf.constant([[1000.0, 5e-4], [5e-4, 1000.0]])
+    off_diagonal, diagonal = objectives.distance_to_identity(covariance)
+    np.testing.assert_allclose([off_diagonal, diagonal], [5e-7, 2 * 999**2], rtol=1e-6)

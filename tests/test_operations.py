@@ -60,6 +60,11 @@ def summarises(x):
     return {"mean": x + tf.cast(numbers[0], tf.float32)}
 
 
+def ends_the_process(x):
+    with tf.control_dependencies([tf.raw_ops.Abort(error_msg="", exit_without_error=True)]):
+        return {"mean": tf.identity(x)}
+
+
 def computes(x):
     return {"mean": tf.cond(tf.reduce_any(x > 0), lambda: tf.nn.relu(x), lambda: x @ tf.transpose(x) @ x)}
 
@@ -78,7 +83,8 @@ def write(path, function):
 @pytest.mark.parametrize(("function", "found"), [
     (reads, "ReadFile"), (writes_in_a_loop, "WriteFile"), (lists, "MatchingFiles"), (saves, "SaveV2"),
     (restores, "RestoreV2"), (runs_python, "PyFunc"), (maps_memory, "ImmutableConst"), (logs, "PrintV2"),
-    (counts_nan, "DebugNanCount"), (summarises, "DebugNumericSummary"), (computes, None)])
+    (counts_nan, "DebugNanCount"), (summarises, "DebugNumericSummary"), (ends_the_process, "Abort"),
+    (computes, None)])
 def test_graphs_that_reach_outside_are_refused_unless_trusted(tmp_path, function, found):
     path = write(tmp_path / "1", function)
     operations = export.find_suspicious(path)

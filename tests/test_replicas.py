@@ -1,4 +1,5 @@
 import json
+import types
 
 import keras
 import numpy as np
@@ -283,3 +284,10 @@ def test_each_replica_is_watched_on_the_first_examples_of_its_own_first_epoch(mo
     for seed, (row,) in zip(seeds, histories, strict=True):
         x = whole.images_at(data.batches.draw_permutation(len(whole), seed, 0)[:7])
         assert row["watched"] == pytest.approx(x.sum(), rel=1e-5)
+
+
+def test_a_norm_that_overflows_stops_a_replica_as_it_stops_a_single_model():
+    gradients, two = [tf.constant([[3e20, 1.0], [3.0, 4.0]])], types.SimpleNamespace(models=[None, None])
+    stacked, single = (kind.clip(two, gradients, 1.0)[0].numpy() for kind in (replicas.Stacked, replicas.Single))
+    np.testing.assert_allclose(stacked, [[np.nan, np.nan], [0.6, 0.8]], rtol=1e-6)
+    assert np.isnan(single[0]).all()

@@ -117,8 +117,9 @@ class Likelihood(keras.layers.Layer):
         self.built = True
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments of __init__, with the variance as it is now."""
-        return {"kind": self.kind, "variance": math.exp(float(self.log_variance)), "trainable": self.trainable}
+        """Return the arguments of __init__, with the variance as it is now, or the least that __init__ takes."""
+        variance = max(math.exp(float(self.log_variance)), checks.SMALLEST_FLOAT)
+        return {"kind": self.kind, "variance": variance, "trainable": self.trainable}
 
     @arguments.check_arguments
     def make_distribution(self, output: AnyFloats) -> tfd.Distribution:

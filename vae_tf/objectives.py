@@ -185,7 +185,8 @@ def covariance(mean: Rows, variance: Rows | None = None) -> tf.Tensor:
 def distance_to_identity(matrix: Annotated[tf.Tensor, Tensors("d d")]) -> tuple[tf.Tensor, tf.Tensor]:
     """Return (sum_{i != j} C_ij^2, sum_i (C_ii - 1)^2) of a matrix C [d, d] (Kumar 2018, eq. 5)."""
     diagonal = tf.linalg.diag_part(matrix)
-    return tf.reduce_sum(matrix ** 2) - tf.reduce_sum(diagonal ** 2), tf.reduce_sum((diagonal - 1) ** 2)
+    off_diagonal = tf.linalg.set_diag(matrix, tf.zeros_like(diagonal))
+    return tf.reduce_sum(off_diagonal ** 2), tf.reduce_sum((diagonal - 1) ** 2)
 
 
 @arguments.check_arguments

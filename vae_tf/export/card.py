@@ -52,17 +52,24 @@ def _is_list_of_files(value: Any) -> bool:
         and ".." not in pathlib.PurePosixPath(name).parts for name, digest in value.items())
 
 
+def _is_list_of_factors(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) and isinstance(each.get("name", ""), str)
+                                           for each in value)
+
+
 # The kind of each entry that a card may have, by dotted name.
 ENTRIES: schemas.Schema = {
     "format": schemas.WHOLE, "model": schemas.TEXT, "u_size": schemas.COUNT, "latents": schemas.SIZE,
     "beta": schemas.NUMBER, "likelihood": schemas.TEXT, "likelihood_variance": schemas.or_null(schemas.NUMBER),
     "steps": schemas.COUNT, "data": schemas.OBJECT, "data.name": schemas.TEXT,
-    "data.shape": schemas.list_of(schemas.SIZE, "sizes"), "data.factors": schemas.list_of(schemas.OBJECT, "objects"),
+    "data.shape": schemas.list_of(schemas.SIZE, "sizes"),
+    "data.factors": schemas.Kind("a list of objects, whose names are texts", _is_list_of_factors),
     "recipe": schemas.OBJECT, **{f"recipe.{name}": kind for name, kind in configuration.SCHEMA.items()},
     "prior": schemas.TEXT, "u": schemas.or_null(schemas.OBJECT), "u.names": schemas.list_of(schemas.TEXT, "texts"),
     "u.low": schemas.list_of(schemas.NUMBER, "finite numbers"),
     "u.high": schemas.list_of(schemas.NUMBER, "finite numbers"), "limits": schemas.OBJECT, "limits.rows": schemas.SIZE,
     "limits.jacobian_rows": schemas.SIZE, "weights_sha256": schemas.TEXT, "final_terms": schemas.OBJECT,
+    "versions": schemas.OBJECT, "metrics": schemas.OBJECT, "evaluated": schemas.OBJECT,
     "history": schemas.Kind("an object of results", _is_history),
     "trained_before": schemas.Kind("a list of what trainings were given", _is_list_of_trainings),
     "files": schemas.Kind("an object of checksums by path", _is_list_of_files), "checksum": schemas.TEXT,
@@ -97,7 +104,7 @@ def read_card(path: str | pathlib.Path, also: Iterable[str] = ()) -> dict[str, A
         raise InputError(f"{file}: its entries are not those that its checksum was made of; {REMEDY}; if the card was "
                          "changed on purpose, delete its entry checksum")
     scale = card.get("u")
-    if scale and not (len(scale.get("names", ())) == len(scale.get("low", ())) == len(scale.get("high", ()))
+    if scale is not None and not (len(scale.get("names", ())) == len(scale.get("low", ())) == len(scale.get("high", ()))
                       == card["u_size"]):
         raise InputError(f"{file}: expected u to have names, low and high of {card['u_size']} factors, as u_size says; "
                          f"{REMEDY}")

@@ -14,7 +14,7 @@ from vae_tf.export.card import CARD, REMEDY
 
 def compute_checksums(path: pathlib.Path) -> dict[str, str]:
     """Return the SHA-256 of each file below exported/NAME/VERSION but its card, by path; takes about 1 s per GB."""
-    return {name: _compute_checksum(path / name) for name in sorted(_list_files(path)) if name != CARD.as_posix()}
+    return {name: _compute_checksum(path / name) for name in sorted(list_files(path)) if name != CARD.as_posix()}
 
 
 def check_files(path: pathlib.Path, card: Mapping[str, Any]) -> None:
@@ -26,7 +26,7 @@ def check_files(path: pathlib.Path, card: Mapping[str, Any]) -> None:
     Raises:
         InputError: a file is missing, damaged or another model's; the line names it.
     """
-    for name in _list_files(path):
+    for name in list_files(path):
         if not stat.S_ISREG(_find_mode(path / name)):
             raise InputError(f"{make_printable(path / name)} is not a regular file; {REMEDY}")
     for name, expected in card.get("files", {}).items():
@@ -52,7 +52,7 @@ def _find_mode(path: pathlib.Path) -> int:
         return 0
 
 
-def _list_files(path: pathlib.Path) -> Iterator[str]:
+def list_files(path: pathlib.Path) -> Iterator[str]:
     """Yield the paths of all that is below a folder but folders."""
     for folder, _, names in os.walk(path):
         yield from ((pathlib.Path(folder) / name).relative_to(path).as_posix() for name in names)

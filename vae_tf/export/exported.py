@@ -32,8 +32,8 @@ class Exported:
 
     encode(x, u), encode_floats(x, u), encode_factors(x, factors), decode(z), reconstruct(x, u), sample(n, seed, u),
     traverse(x, latent, values, u), jacobian(z) and objective(x, seed, u) do what the signatures of the same names do;
-    u is for the iVAE alone. Rows beyond the limit of one request go into further requests. All methods raise
-    InputError for inputs that do not fit.
+    u is for the iVAE alone. Rows beyond the limit of one request go into further requests, but `objective` takes all
+    rows as one batch, on which some of its terms depend. All methods raise InputError for inputs that do not fit.
     """
 
     @arguments.check_arguments
@@ -62,7 +62,8 @@ class Exported:
         latents, shape = self.card.get("latents"), self.card.get("data", {}).get("shape")
         described = {"x": tuple(shape or ()), "z": (latents,) if latents else (), "u": (self.card["u_size"],)}
         for name, expected in described.items():
-            got = tuple(self._specs[name].shape[1:]) if name in self._specs else (0,)
+            shape = self._specs[name].shape if name in self._specs else tf.TensorShape((None, 0))
+            got = tuple(shape[1:]) if shape.rank else ()
             if expected and got != expected:
                 raise InputError(f"{self.path} takes {name} of shape {got}, and {CARD} says {expected}: it is another "
                                  "model's; restore the card, or export the model again")
@@ -80,6 +81,8 @@ class Exported:
         if function is None:
             raise InputError(f"{name}: a model of kind {self.card['model']} has none")
         specs = {**self._specs, **function.structured_input_signature[1]}
+        if unknown := [key for key in inputs if key not in specs]:
+            raise InputError(f"{name}: {self.path} takes {', '.join(specs)}; got {unknown[0]}")
         tensors = {key: _convert(key, value, specs[key]) for key, value in inputs.items()}
         rows = max((len(value) for key, value in tensors.items() if key in ("x", "z")), default=0)
         parts = [_run(name, function, {key: value[start:start + step] if key in BY_ROW else value

@@ -17,7 +17,7 @@ from vae_tf import arguments, extras, files
 from vae_tf.arguments import PathLike
 from vae_tf.errors import InputError, make_printable
 from vae_tf.export.card import CARD, read_card
-from vae_tf.export.checksums import check_files
+from vae_tf.export.checksums import check_files, list_files
 from vae_tf.export.model_card import write_model_card
 from vae_tf.export.versions import claim_version, find_newest_here, list_versions, make_folder
 
@@ -80,6 +80,8 @@ def download(address: str, folder: pathlib.Path | None = None) -> pathlib.Path:
     path = pathlib.Path(_ask(address, lambda: api.snapshot_download(repository, revision=commit,
                                                                     allow_patterns=wanted, **where)))
     check_files(path, described)
+    if not (path / "saved_model.pb").is_file():
+        raise InputError(f"{make_printable(address)}: it has a card, and no saved_model.pb")
     return path
 
 
@@ -145,17 +147,22 @@ def push(export: PathLike, repository: str, private: bool = False, licence: str 
     card = read_card(path)
     check_files(path, card)
     api = _connect("repository")
-    names = [CARD.as_posix(), *card.get("files", ()), *(name for name in ("metrics.json",) if (path / name).is_file())]
+    listed = card.get("files") or [name for name in list_files(path) if _is_own(name)]
+    names = [CARD.as_posix(), *listed, *(name for name in ("metrics.json",) if (path / name).is_file())]
     contents = {"README.md": write_model_card(card, repository, licence).encode(),
                 **{name: path / name for name in names}}
     hub = extras.import_extra("huggingface_hub", "hub", "repository")
     _ask(repository, lambda: api.create_repo(repository, private=private, exist_ok=True))
     old = [name for name in _ask(repository, lambda: api.list_repo_files(repository))
-           if name not in contents and any(fnmatch.fnmatchcase(name, pattern) for pattern in OWN)]
+           if name not in contents and _is_own(name)]
     made = _ask(repository, lambda: api.create_commit(
         repository, [*(hub.CommitOperationAdd(name, content) for name, content in contents.items()),
                      *(hub.CommitOperationDelete(name) for name in old)], commit_message=card["model"]))
     return f"{PREFIX}{repository}@{made.oid}"
+
+
+def _is_own(name: str) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in OWN)
 
 
 def _connect(argument: str) -> Any:

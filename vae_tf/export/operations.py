@@ -19,8 +19,8 @@ from vae_tf.errors import InputError, make_printable
 # Operations that have a state, but do nothing outside of the model.
 HARMLESS = ("Assert", "AssignVariableOp", "DisableCopyOnRead", "If", "NoOp", "Placeholder", "ReadVariableOp",
             "StatefulPartitionedCall", "VarHandleOp", "While")
-# Operations that reach outside though TensorFlow counts them as stateless and they take no text.
-REACHES_OUT = ("ImmutableConst", "PyFuncStateless", "XlaCustomCall", "XlaCustomCallV2")
+# Operations that reach outside, or end the process, though TensorFlow counts them as stateless and they take no text.
+REACHES_OUT = ("Abort", "ImmutableConst", "PyFuncStateless", "XlaCustomCall", "XlaCustomCallV2")
 # An attribute of operations for debugging, which names files or servers to write to.
 WRITES_TO = "debug_urls"
 # Operations that read and write the variables, allowed in functions that the saver alone can call.

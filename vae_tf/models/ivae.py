@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from vae_tf import arguments, distributions, networks
+from vae_tf.errors import InputError
 from vae_tf.models.declarations import Setting
 from vae_tf.models.registry import register
 from vae_tf.models.vae import BetaVAE
@@ -20,6 +21,9 @@ class IVAE(BetaVAE):
     Args:
         encoder, decoder, likelihood, beta: the same as in BetaVAE.
         prior_network: takes u to the log-variances, and before them the means if these are learned, too.
+
+    Raises:
+        InputError: a prior network of other sizes.
     """
 
     conditional = True
@@ -39,6 +43,11 @@ class IVAE(BetaVAE):
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
                  prior_network: keras.Model, beta: arguments.Weight | None = None) -> None:
         super().__init__(encoder, decoder, likelihood, beta)
+        sizes = prior_network.input_shape[-1], prior_network.output_shape[-1]
+        if sizes not in ((self.u_size, self.latents), (self.u_size, 2 * self.latents)):
+            raise InputError(f"prior_network: expected a network from u [B, {self.u_size}] to {self.latents} "
+                             f"log-variances, or to {self.latents} means and as many log-variances; got one from "
+                             f"{sizes[0]} numbers to {sizes[1]}")
         self.prior_network = prior_network
 
     @property

@@ -90,7 +90,9 @@ class Stacked(Program):
         """Clip the gradients of each replica by a global norm of their own."""
         count = len(self.models)
         rows = tf.concat([tf.reshape(gradient, (count, -1)) for gradient in gradients], 1)
-        scale = limit / tf.maximum(tf.norm(rows, axis=1), limit)                       # [S]
+        norm = tf.norm(rows, axis=1)                                                    # [S]
+        # A norm that overflows makes weights NaN, as that of `tf.clip_by_global_norm` does, so that training stops.
+        scale = tf.where(tf.math.is_finite(norm), limit / tf.maximum(norm, limit), np.nan)
         return [gradient * tf.reshape(scale, (count, *[1] * (len(gradient.shape) - 1))) for gradient in gradients]
 
     def publish(self) -> None:
