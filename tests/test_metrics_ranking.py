@@ -93,7 +93,7 @@ def test_the_best_model_has_the_largest_udr():
 
 
 def test_correlated_latents_lower_udr_of_equal_models():
-    """With |correlation| r of a model's two latents, each has 1 / (1 + r) by the formula, r / 1 less than its best."""
+    """With |correlation| r of a model's two latents, each has 1 / (1 + r) by the formula."""
     z = np.random.default_rng(0).standard_normal((2_000, 2))
     z[:, 1] = 0.6 * z[:, 0] + 0.8 * z[:, 1]
     r = scipy.stats.spearmanr(z).statistic
