@@ -80,7 +80,7 @@ def test_a_full_covariance_is_narrow_by_its_marginals():
 
 @pytest.mark.parametrize("d", [2, 4, 10])
 def test_a_full_covariance_carries_more_than_its_marginals_say(d):
-    """One direction of variance 0.01 carries 2.3 nats, however it is turned; the marginals of d latents say 0.5 to 0.7."""
+    """One direction of variance 0.01 carries 2.3 nats, however it is turned; the marginals say 0.5 to 0.7."""
     rng = np.random.default_rng(0)
     axis = np.ones(d) / np.sqrt(d)
     mean = np.sqrt(0.99) * rng.standard_normal((4_000, 1)) * axis
