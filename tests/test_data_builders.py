@@ -173,7 +173,11 @@ def test_images_of_records_are_read_one_by_one_and_their_factors_kept(tmp_path):
 
 
 def test_reading_an_example_takes_no_longer_in_a_large_shard(tmp_path):
-    """Reading by a list of numbers goes through the index of the whole shard, and takes memory for it, each time."""
+    """Reading by a list of numbers goes through the index of the whole shard, and takes memory for it, each time.
+
+    It took 13 times as long in the large shard. Reading by ranges takes as long in either, up to the noise of about a
+    millisecond of work, which was twofold on a busy machine.
+    """
     module = pytest.importorskip("array_record.python.array_record_module")
     builder = define()(data_dir=tmp_path)
     builder.download_and_prepare(file_format="array_record")
@@ -193,7 +197,7 @@ def test_reading_an_example_takes_no_longer_in_a_large_shard(tmp_path):
             for index in np.arange(0, count, count // 50):
                 assert read(np.array([index]))[0]["label_angle"] in (0, 10, 20)
             seconds.append(time.process_time() - started)
-    assert min(seconds[3:]) < 2 * min(seconds[:3]), seconds
+    assert min(seconds[3:]) < 6 * min(seconds[:3]), seconds
 
 
 def test_records_without_their_package_are_one_line(tmp_path, monkeypatch):

@@ -251,7 +251,7 @@ def test_a_missing_u_is_named():
 @pytest.mark.parametrize(("u_size", "outputs"), [(2, 1), (2, 3 * LATENTS), (1, LATENTS)])
 def test_a_prior_network_of_other_sizes_is_named(u_size, outputs):
     model = vector_model("ivae")
-    with pytest.raises(InputError, match=rf"^prior_network: .* got one from {u_size} numbers to {outputs}"):
+    with pytest.raises(InputError, match=rf"^prior_network: .* have the sizes \[{u_size}, {outputs}\]$"):
         models.IVAE(model.encoder, model.decoder, model.likelihood_layer,
                     networks.build_prior_network(u_size, outputs, 0))
 

@@ -73,7 +73,7 @@ CALLS = {
     models.DIPVAEI: lambda: with_parts(lambda_od=2.0, lambda_d=2.0),
     models.AnnealedVAE: lambda: with_parts(capacity=2.0, capacity_weight=2.0),
     models.IVAE: lambda: with_parts(encoder=models.build("ivae", (3,), network="linear", latents=2, u_size=2).encoder,
-                                    prior_network=made()["network"], beta=2.0),
+                                    prior_network=networks.build_prior_network(2, 2, 0), beta=2.0),
     replicas.Single: lambda: {"model": made()["model"], "optimizer": keras.optimizers.Adam(), "seed": 0},
     replicas.Stacked: lambda: {"models": [made()["model"]] * 2, "optimizer": keras.optimizers.Adam(), "seeds": [0, 1]},
 }

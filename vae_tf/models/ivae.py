@@ -43,11 +43,11 @@ class IVAE(BetaVAE):
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
                  prior_network: keras.Model, beta: arguments.Weight | None = None) -> None:
         super().__init__(encoder, decoder, likelihood, beta)
-        sizes = prior_network.input_shape[-1], prior_network.output_shape[-1]
-        if sizes not in ((self.u_size, self.latents), (self.u_size, 2 * self.latents)):
+        sizes = [each.shape[-1] for ends in ("inputs", "outputs") for each in getattr(prior_network, ends, None) or ()]
+        if sizes not in ([self.u_size, self.latents], [self.u_size, 2 * self.latents]):
             raise InputError(f"prior_network: expected a network from u [B, {self.u_size}] to {self.latents} "
-                             f"log-variances, or to {self.latents} means and as many log-variances; got one from "
-                             f"{sizes[0]} numbers to {sizes[1]}")
+                             f"log-variances, or to {self.latents} means and as many log-variances; got one whose "
+                             f"inputs and outputs have the sizes {sizes}")
         self.prior_network = prior_network
 
     @property
