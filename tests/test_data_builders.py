@@ -175,7 +175,7 @@ def test_images_of_records_are_read_one_by_one_and_their_factors_kept(tmp_path):
 def test_reading_an_example_takes_no_longer_in_a_large_shard(tmp_path):
     """Reading by a list of numbers goes through the index of the whole shard, and takes memory for it, each time.
 
-    It took 13 times as long in the large shard. Reading by ranges takes as long in either, up to the noise of about a
+    It took 15 times as long in the large shard. Reading by ranges takes as long in either, up to the noise of about a
     millisecond of work, which was twofold on a busy machine.
     """
     module = pytest.importorskip("array_record.python.array_record_module")
