@@ -295,3 +295,20 @@ def test_a_damaged_card_is_one_line(tmp_path, card, message):
     with pytest.raises(InputError, match=rf"card.json: .*{message}.*; (restore the file|install)") as caught:
         export.read_card(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("spec", "said"), [
+    (tf.TensorSpec((None, 3), tf.float32, name="image"), r"^encode: expected a model whose inputs are x; .* image$"),
+    (tf.TensorSpec(None, tf.float32, name="x"), None)])
+def test_foreign_models_of_other_inputs(tmp_path, spec, said):
+    module = tf.Module()
+    module.encode = tf.function(lambda x: {"mean": x}, input_signature=[spec])
+    tf.saved_model.save(module, str(tmp_path / "1"), signatures={"encode": module.encode})
+    (tmp_path / "1" / export.EXTRA).mkdir()
+    (tmp_path / "1" / export.CARD).write_text('{"model": "by hand", "u_size": 0}')
+    loaded = export.load(tmp_path)
+    if said:
+        with pytest.raises(InputError, match=said):
+            loaded.encode(np.zeros((2, 3)))
+    else:
+        assert loaded.encode(np.zeros((2, 3)))["mean"].shape == (2, 3)

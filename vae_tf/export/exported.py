@@ -80,9 +80,11 @@ class Exported:
         function = self._loaded.signatures.get(name)
         if function is None:
             raise InputError(f"{name}: a model of kind {self.card['model']} has none")
-        specs = {**self._specs, **function.structured_input_signature[1]}
+        own = function.structured_input_signature[1]
+        specs = {**self._specs, **own}
         if unknown := [key for key in inputs if key not in specs]:
-            raise InputError(f"{name}: {self.path} takes {', '.join(specs)}; got {unknown[0]}")
+            raise InputError(f"{name}: expected a model whose inputs are {', '.join(inputs)}; {self.path} has none of "
+                             f"the name {unknown[0]}, but {make_printable(', '.join(own))}")
         tensors = {key: _convert(key, value, specs[key]) for key, value in inputs.items()}
         rows = max((len(value) for key, value in tensors.items() if key in ("x", "z")), default=0)
         parts = [_run(name, function, {key: value[start:start + step] if key in BY_ROW else value
