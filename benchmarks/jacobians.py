@@ -24,6 +24,7 @@ import tensorflow as tf
 from vae_tf import jacobians, networks
 from vae_tf.metrics import dto, local_decoder
 
+tf.config.experimental.enable_tensor_float_32_execution(False)      # as in the programs
 tf.get_logger().setLevel("ERROR")      # TensorFlow warns that each call of fit is traced
 RNG = np.random.default_rng(0)
 D = 10
@@ -36,6 +37,7 @@ def seconds(function, *args, repeats=5):
     for _ in range(repeats):
         started = time.perf_counter()
         function(*args)
+        tf.test.experimental.sync_devices()
         taken.append(time.perf_counter() - started)
     return statistics.median(taken)
 

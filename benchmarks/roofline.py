@@ -38,6 +38,7 @@ def take(function, repeats):
     for _ in range(repeats):
         started = time.perf_counter()
         function()
+        tf.test.experimental.sync_devices()
         taken.append(time.perf_counter() - started)
     return statistics.median(taken)
 

@@ -33,6 +33,10 @@ try:
 except ImportError:
     torch = None
 
+# As in the programs, float32 is float32. A GPU does ten times as many steps, so that its times can be read.
+tf.config.experimental.enable_tensor_float_32_execution(False)
+GPU = bool(tf.config.list_physical_devices("GPU"))
+IMAGES = 25_600 if GPU else 2_560
 REPEATS = 5
 LATENTS = 10
 KERNELS = "TF_ENABLE_ONEDNN_OPTS"
@@ -54,6 +58,7 @@ def medians(*chunks):
         for times, chunk in zip(taken, chunks, strict=True):
             started = time.perf_counter()
             chunk()
+            tf.test.experimental.sync_devices()
             times.append(time.perf_counter() - started)
     return [statistics.median(times) for times in taken]
 
@@ -94,8 +99,11 @@ def pytorch(network, batch_size, steps):
                                 nn.Linear(1024, 256), nn.ReLU(), nn.Linear(256, 2 * LATENTS))
         decoder = nn.Sequential(*stack([LATENTS, 256, 1024], nn.ReLU), nn.Unflatten(1, (64, 4, 4)),
                                 *deconv(64, 64), *deconv(64, 32), *deconv(32, 32), nn.ConvTranspose2d(32, 1, 4, 2, 1))
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.backends.cudnn.allow_tf32 = False
+    encoder, decoder = encoder.to(device), decoder.to(device)
     optimizer = torch.optim.Adam([*encoder.parameters(), *decoder.parameters()], 1e-4)
-    x = torch.rand(batch_size, 1, 64, 64)
+    x = torch.rand(batch_size, 1, 64, 64, device=device)
 
     def train():
         for _ in range(steps):
@@ -106,6 +114,8 @@ def pytorch(network, batch_size, steps):
             optimizer.zero_grad()
             ((reconstruction + kl) / batch_size).backward()
             optimizer.step()
+        if device == "cuda":
+            torch.cuda.synchronize()
 
     return train
 
@@ -139,7 +149,7 @@ def compare_networks():
     dataset = data.load("dsprites")
     for network, jit_compile in compared:
         for batch_size in (64, 256):
-            steps = 2560 // batch_size
+            steps = IMAGES // batch_size
             chunks = [ours(dataset, network, batch_size, steps, jit_compile)]
             if torch:
                 chunks.append(pytorch(network, batch_size, steps))
@@ -151,17 +161,31 @@ def compare_networks():
 
 
 def precision():
-    """Compare steps in bfloat16, of which XLA compiles the updates, with float32 as --jit_compile=auto compiles it."""
+    """Compare steps in bfloat16 with float32, as --jit_compile=auto compiles both."""
     dataset = data.load("dsprites")
     for network, batch_size in cases(("mlp_dsprites", 64), ("mlp_dsprites", 256), ("mlp_dsprites", 2048),
                                      ("conv_locatello", 64), ("conv_locatello", 256)):
         compiled = network == "mlp_dsprites"
-        steps = max(2560 // batch_size, 2)
+        updates = compiled if GPU else compiled and "updates"
+        steps = max(IMAGES // batch_size, 2)
         chunks = [ours(dataset, network, batch_size, steps, jit_compile, same_batch=True, dtype=dtype)
-                  for dtype, jit_compile in (("float32", compiled), ("mixed_bfloat16", compiled and "updates"))]
-        base, half = medians(*chunks)
+                  for dtype, jit_compile in (("float32", compiled), ("mixed_bfloat16", updates))]
+        if GPU:
+            chunks.append(in_tf32(ours(dataset, network, batch_size, steps, compiled, same_batch=True)))
+        base, half, *rounded = medians(*chunks)
         print(f"{network} batch {batch_size}: bfloat16 {base / half:.2f} times as fast as float32 "
-              f"({steps * batch_size / half:.0f} and {steps * batch_size / base:.0f} images/s)", flush=True)
+              f"({steps * batch_size / half:.0f} and {steps * batch_size / base:.0f} images/s)" + "".join(
+                  f", TF32 {base / taken:.2f} times" for taken in rounded), flush=True)
+
+
+def in_tf32(chunk):
+    """Return a function that does the same while TensorFlow may round factors of products to TF32."""
+    def rounded():
+        tf.config.experimental.enable_tensor_float_32_execution(True)
+        chunk()
+        tf.config.experimental.enable_tensor_float_32_execution(False)
+
+    return rounded
 
 
 def xla():

@@ -12,9 +12,14 @@ import hypothesis
 import pytest
 import tensorflow as tf
 
+# As in the programs, products of float32 are computed in float32 on GPUs, too.
+tf.config.experimental.enable_tensor_float_32_execution(False)
+
 # Two devices for the tests of strategies; everything else uses the first.
 tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0],
                                            [tf.config.LogicalDeviceConfiguration()] * 2)
+for gpu in tf.config.list_physical_devices("GPU"):
+    tf.config.set_logical_device_configuration(gpu, [tf.config.LogicalDeviceConfiguration(memory_limit=2_048)] * 2)
 
 
 # Tracing makes many objects, and each collection would look at all that TensorFlow has imported, too.

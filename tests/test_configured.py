@@ -207,3 +207,11 @@ def test_xla_compiles_wide_dense_networks(folder, dataset, flags, compiled):
 def test_xla_compiles_many_replicas_of_narrow_networks(folder, count, flags, compiled):
     config, loaded = configure("--network=mlp_synthetic", *flags, dataset="circles")
     assert fitting.choose_compiled(config, loaded, count) == compiled
+
+
+@pytest.mark.parametrize(("network", "count", "compiled"), [
+    ("mlp_synthetic", 1, True), ("mlp_synthetic", 2, True), ("linear", 1, False), ("mlp_mixture", 1, False)])
+def test_xla_compiles_narrow_networks_on_gpus(folder, monkeypatch, network, count, compiled):
+    config, loaded = configure(f"--network={network}", dataset="circles")
+    monkeypatch.setattr(fitting.tf.config, "list_physical_devices", lambda kind: [kind])
+    assert fitting.choose_compiled(config, loaded, count) == compiled

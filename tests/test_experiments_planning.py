@@ -246,6 +246,13 @@ def test_a_run_that_stopped_early_has_its_history_its_seconds_and_its_last_step(
     assert (read["history"]["step"], read["seconds"]["training"], read["stopped_at"]) == ([10, 20], 20.0, 20)
 
 
+def test_a_machine_is_named_with_its_gpus(monkeypatch):
+    alone = running.name_machine()
+    monkeypatch.setattr(running.tf.config, "list_physical_devices", lambda kind: [kind])
+    monkeypatch.setattr(running.tf.config.experimental, "get_device_details", lambda gpu: {"device_name": f"a {gpu}"})
+    assert running.name_machine() == f"{alone}, a GPU"
+
+
 def test_steps_that_nobody_timed_count_for_no_seconds(tmp_path):
     config = dataclasses.replace(CONFIG, steps=20)
     runs.write_config(tmp_path / "run", config.as_json())

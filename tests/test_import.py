@@ -70,7 +70,8 @@ def test_a_program_says_nothing_of_its_imports_and_of_tensorflow_s_advice_to_its
     program = ("from vae_tf import console\nconsole.start()\nconsole.import_tensorflow()\n"
                "from vae_tf.programs import evaluate, train\n"
                "import gc\nassert gc.isenabled() and gc.get_freeze_count() > 100_000\n"
-               "import tensorflow as tf\ndef copy(x):\n    return x\n"
+               "import tensorflow as tf\nassert not tf.config.experimental.tensor_float_32_execution_enabled()\n"
+               "def copy(x):\n    return x\n"
                "for i in range(9):\n    tf.function(copy)(tf.zeros(i))\n"      # it would advise against retracing
                "tf.get_logger().warning('a warning')\n")
     done = python(program, TF_CPP_MIN_LOG_LEVEL="3")

@@ -20,8 +20,7 @@ from vae_tf.typing import Tensor
 # Two strategies of a kind would number their collectives alike and mix them up: one of each kind per process.
 @functools.cache
 def _make_mirrored() -> tf.distribute.Strategy:
-    found = [device.name.removeprefix("/physical_device:") for device in tf.config.list_physical_devices("GPU")]
-    found = found or _name_logical("CPU")
+    found = _name_logical("GPU") or _name_logical("CPU")
     # One device needs no strategy, under which XLA would compile nothing.
     return tf.distribute.MirroredStrategy(found) if len(found) > 1 else tf.distribute.get_strategy()
 

@@ -67,14 +67,14 @@ def choose_compiled(config: Configuration, dataset: data.Dataset, count: int = 1
     if config.jit_compile != "auto":
         return config.jit_compile == "true"
     network = networks.NETWORKS[config.network]
-    faster = (network.faster_compiled and dataset.is_image if count == 1 else
-              count >= MANY and network.narrow and not network.linear)
-    if not faster:
+    on_gpu = bool(tf.config.list_physical_devices("GPU"))
+    # Steps of narrow networks are so short that a GPU waits for the next operation rather than computes.
+    faster_narrow = (count >= MANY or on_gpu) and network.narrow and not network.linear
+    if not faster_narrow and not (count == 1 and network.faster_compiled and dataset.is_image):
         return False
     # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32; with a penalty on the Jacobian it is faster
     # for some networks and slower for others.
-    if (config.precision != "float32" or config.jacobian_penalty != "none") and not tf.config.list_physical_devices(
-            "GPU"):
+    if (config.precision != "float32" or config.jacobian_penalty != "none") and not on_gpu:
         return "updates" if count == 1 else False
     return True
 

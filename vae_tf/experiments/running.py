@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from absl import flags
 
 from vae_tf import cli, console, data, evaluation, export, extensions, metrics, runs, training, workers
@@ -216,12 +217,14 @@ def round_numbers(value: Any) -> Any:
 
 
 def name_machine() -> str:
-    """Name the kind of this machine: its processor and the number of its cores."""
+    """Name the kind of this machine: its processor, the number of its cores, and its GPUs."""
     name = platform.processor() or platform.machine()
     with contextlib.suppress(OSError, StopIteration):
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
         name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return f"{name}, {os.cpu_count()} cores"
+    gpus = tf.config.list_physical_devices("GPU")
+    names = [tf.config.experimental.get_device_details(gpu).get("device_name", "a GPU") for gpu in gpus]
+    return ", ".join([f"{name}, {os.cpu_count()} cores", *names])
 
 
 def stop_with(parent: int) -> None:
