@@ -52,6 +52,23 @@ def test_what_is_left_to_do_is_what_has_no_result_of_its_configuration(tmp_path)
     assert results.read_all(tmp_path / "results")[0]["flags"] == recipes.read(task.recipe).flags
 
 
+def test_a_shortened_budget_trains_nothing_of_a_row_that_is_shown_at_full_length(tmp_path):
+    cell = TABLE[TABLE.index("[[cells]]"):]
+    other = cell.replace("beta_vae", "ae").replace("a column", "another column")
+    elsewhere = other.replace("a row", "another row").replace("linear_ae", "nonlinear_ae")
+    made, places = table(tmp_path, TABLE + other + elsewhere), tasks.Places(results=str(tmp_path / "results"))
+
+    def left(*there):
+        full = [planning.make_configuration(each.recipe).as_json() for each in made.cells if each.column in there]
+        found = [a_result(seed, 0, configuration={**config, "seed": seed}, metrics={"dto": {"score": 0.0}})
+                 for config in full[:2] for seed in range(3)]
+        return [task.recipe for task in planning.plan(made, found, QUICK, 1, places).tasks]
+
+    recipes_ = [each.recipe for each in made.cells]
+    assert left() == recipes_ and left("a column") == recipes_
+    assert left("a column", "another column") == recipes_[2:]
+
+
 def test_a_result_of_another_recipe_takes_nothing_from_a_runs_own(tmp_path):
     made, places = table(tmp_path), tasks.Places(results=str(tmp_path / "results"))
     cell, = made.cells

@@ -66,6 +66,7 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
         return Plan([] if there else [task], len(there), [])
     check_metrics(table)
     cells = _choose_cells(table, asked)
+    full = _find_full_rows(table, asked, found)
     cards = finding.find_exports(finding.list_export_roots(places)) if asked.score_only else {}
     tasks, finished = [], 0
     not_run: dict[str, list[str]] = {}
@@ -77,7 +78,7 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
             not_run.setdefault(str(cell.needs or error), []).append(f"{cell.row}, {cell.column}")
             continue
         seeds: Iterable[int] = range(config.seed, config.seed + count)
-        longer = not length
+        longer = not length or cell.row in full
         if asked.score_only:
             steps, seeds = finding.find_trained(config, cards)
             config, length = dataclasses.replace(config, steps=steps), f"--steps={steps}"
@@ -128,6 +129,25 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
                                  "its length alone; expected cells of other flags, by which results are found")
             cells[key] = (other, length, max(most, chosen[1]))
     return list(cells.values())
+
+
+def _find_full_rows(table: tables.Table, asked: Asked, found: Sequence[results.Result]) -> set[str]:
+    """Return the rows that would be shortened and are shown at full length, because all of their seeds are there so."""
+    there: dict[str, list[bool]] = {}
+    for cell in table.cells:
+        chosen = None if asked.score_only else table.choose_length(cell, asked.budget, asked.seeds)
+        if not chosen or not chosen[0]:
+            continue
+        try:
+            config = make_configuration(cell.recipe or "", cell.flags)
+        except (InputError, OSError):
+            there.setdefault(cell.row, []).append(False)
+            continue
+        seeds = range(config.seed, config.seed + chosen[1])
+        wanted = list_wanted(cell, [table])
+        there.setdefault(cell.row, []).append(all(
+            _find_fit(dataclasses.replace(config, seed=seed), wanted, found, longer=True) for seed in seeds))
+    return {row for row, finished in there.items() if all(finished)}
 
 
 def choose_jobs() -> int:
@@ -240,12 +260,18 @@ def reuse(config: Configuration, name: str, extra: tuple[str, ...], wanted: Want
     If only results that other recipes led to are such, one is written once more with this recipe's flags, because
     tables find it by them; what else was measured of the same run goes along.
     """
-    keys = [" ".join([metric, *given]) for given, names in wanted for metric in names]
     flags = recipes.read(name, extra).flags
-    fit = [result for result in found
-           if covers(config, result.get("configuration"), longer=longer) and result["numerics"] == results.NUMERICS
-           and all(key in result["metrics"] for key in keys)]
+    fit = _find_fit(config, wanted, found, longer=longer)
     if fit and not any(result["flags"] == flags for result in fit):
         measured = results.gather_metrics(found, fit[0]["configuration"])
         results.write(places.results, {**fit[0], "recipe": name, "flags": flags, "metrics": measured})
     return bool(fit)
+
+
+def _find_fit(config: Configuration, wanted: Wanted, found: Sequence[results.Result], *, longer: bool
+              ) -> list[results.Result]:
+    """Return the results of a run that have all wanted metrics."""
+    keys = [" ".join([metric, *given]) for given, names in wanted for metric in names]
+    return [result for result in found
+            if covers(config, result.get("configuration"), longer=longer) and result["numerics"] == results.NUMERICS
+            and all(key in result["metrics"] for key in keys)]
