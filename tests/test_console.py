@@ -1,5 +1,6 @@
 """A program's streams and signals, in processes that import nothing slow."""
 
+import os
 import pathlib
 import signal
 import subprocess
@@ -60,6 +61,15 @@ def test_ctrl_c_amid_imports_ends_the_process_without_a_word():
                            "os.kill(os.getpid(), 2)\nprint('never')"], cwd=ROOT, capture_output=True, text=True,
                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize(("given", "kept"), [({}, "true"), ({"TF_FORCE_GPU_ALLOW_GROWTH": "0"}, "0")])
+def test_programs_share_a_gpu_unless_the_environment_says_otherwise(given, kept):
+    rest = {name: value for name, value in os.environ.items() if name != "TF_FORCE_GPU_ALLOW_GROWTH"}
+    done = subprocess.run([sys.executable, "-c", "import os\nfrom vae_tf import console\nconsole.start()\n"
+                           "print(os.environ['TF_FORCE_GPU_ALLOW_GROWTH'])"], cwd=ROOT, capture_output=True, text=True,
+                          env={**rest, **given})
+    assert (done.stdout, done.stderr) == (f"{kept}\n", "")
 
 
 @pytest.mark.parametrize("room", ["data", "experiments", "metrics"])

@@ -28,6 +28,8 @@ XLA_READER = "parse_flags_from_env"
 # What the program depends on, whatever the user's files say: Keras reads no keras.json, nor a debugging limit, and
 # Matplotlib draws to files.
 SET = {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull, "MPLBACKEND": "agg"}
+# What the environment may say otherwise. By itself TensorFlow takes all memory of a GPU, which no other program then has.
+DEFAULTS = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 UNSET = ("KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH", "KERAS_NNX_ENABLED")
 
 
@@ -42,6 +44,8 @@ def settle(environment: MutableMapping[str, str] = os.environ) -> None:
         raise InputError("PYTHONOPTIMIZE: expected 0 or 1, or python -O; got 2, or python -OO, which removes the "
                          "docstrings that TensorFlow Probability reads while it is imported")
     environment.update(SET)
+    for name, value in DEFAULTS.items():
+        environment.setdefault(name, value)
     for name in UNSET:
         environment.pop(name, None)
     _let_warnings_be_warnings(environment)
