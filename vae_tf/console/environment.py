@@ -28,7 +28,7 @@ XLA_READER = "parse_flags_from_env"
 # What the program depends on, whatever the user's files say: Keras reads no keras.json, nor a debugging limit, and
 # Matplotlib draws to files.
 SET = {"KERAS_BACKEND": "tensorflow", "KERAS_HOME": os.devnull, "MPLBACKEND": "agg"}
-# What the environment may say otherwise. By itself TensorFlow takes all memory of a GPU, so that no program can share it.
+# What the environment may say otherwise. By itself TensorFlow takes all memory of a GPU, and none is left for others.
 DEFAULTS = {"TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 UNSET = ("KERAS_MAX_EPOCHS", "KERAS_MAX_STEPS_PER_EPOCH", "KERAS_NNX_ENABLED")
 
