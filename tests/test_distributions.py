@@ -101,7 +101,9 @@ def test_standard_normal_log_density():
     np.testing.assert_allclose(distributions.standard_normal(4).log_prob(z), expected, rtol=1e-5)
 
 
-def test_a_learned_variance_that_vanished_can_be_read_back():
+@pytest.mark.parametrize(("log_variance", "least", "largest"), [
+    (-90.0, 0, 1e-37), (100.0, 1e38, 4e38), (800.0, 1e38, 4e38)])
+def test_a_learned_variance_beyond_float32_can_be_read_back(log_variance, least, largest):
     layer = distributions.Likelihood("gaussian_learned", 0.5)
-    layer.log_variance.assign(-90.0)
-    assert 0 < distributions.Likelihood.from_config(layer.get_config()).get_config()["variance"] < 1e-37
+    layer.log_variance.assign(log_variance)
+    assert least < distributions.Likelihood.from_config(layer.get_config()).get_config()["variance"] < largest

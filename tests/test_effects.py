@@ -60,12 +60,15 @@ def test_idle_flags_of_scoring_are_refused(argv, message):
 
 def test_idle_flags_in_a_flagfile_are_ignored(tmp_path):
     (tmp_path / "recipe.flags").write_text("--model=beta_tcvae\n--tc_estimator=stratified\n--likelihood_variance=2\n"
-                                           "--beta_warmup_steps=7\n--optimizer_epsilon=1e-8\n")
+                                           "--beta_warmup_steps=7\n--optimizer_epsilon=1e-8\n--active_threshold=0.1\n")
     recipe = f"--flagfile={tmp_path / 'recipe.flags'}"
     loaded = data.load("circles")
     config = cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--optimizer=sgd"), loaded)
     assert (config.model, config.beta_warmup_steps) == ("vae", 0)       # a warm-up would scale the KL of any model
     assert config.optimizer_epsilon is None
+    shown = [cli.configure(parse(cli.define_train_flags, recipe, f"--polarised_every={every}"), loaded)
+             for every in (0, 10)]
+    assert shown[0] == shown[1] and shown[0].active_threshold == 0.1       # a run may go on with the other
     assert cli.configure(parse(cli.define_train_flags, recipe), loaded).beta_warmup_steps == 7
     with pytest.raises(InputError, match="--tc_estimator"):
         cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--tc_estimator=stratified"), loaded)

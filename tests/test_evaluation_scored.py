@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies
 
-from vae_tf import data, evaluation
+from vae_tf import data, evaluation, metrics
 from vae_tf.evaluation import computing
 
 DATASET = data.from_arrays("mine", np.zeros((60, 3), np.float32), np.zeros((60, 2)),
@@ -35,6 +35,7 @@ def explain(folder, numbers, options=OPTIONS):
     ({"data_fingerprint": "cd34"}, "of other data"),
     ({"geometry_examples": 20}, "fewer than the 60 examples"), ({"seed": 3}, "another --seed"),
     ({"skipped": {"dto": str(computing.KILLED.result)}}, "lack dto"), ({"metrics": {}}, "lack mig"),
+    ({"skipped": {"dto": "dto failed (KeyError)"}}, None),
     ({"latents": [1]}, "some latents"), ({"versions": {"vae_tf": "0.0.1"}}, "another version of vae_tf"),
     # Codes of another metric are more: those that learn have half as many again.
     ({"examples": 90, "metrics": {"mig": {"score": 0.5, "measured": {"examples": 40}}}}, "mig: scored on fewer"),
@@ -45,6 +46,12 @@ def explain(folder, numbers, options=OPTIONS):
 def test_scores_count_if_they_are_those_that_would_be_written(tmp_path, change, why):
     said = explain(tmp_path, {**WHOLE, **change})
     assert said is None if why is None else why in said
+
+
+def test_a_metric_of_an_extension_that_failed_is_scored_again(tmp_path, registries):
+    metrics.register(needs=("codes",), meaning="a toy", name="code_length")(lambda codes: None)
+    options = evaluation.Options(("mig", "code_length"), examples=100)
+    assert "lack code_length" in explain(tmp_path, {**WHOLE, "skipped": {"code_length": "it failed"}}, options)
 
 
 def test_a_quick_comparison_takes_quick_scores(tmp_path):

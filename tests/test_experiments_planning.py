@@ -67,6 +67,10 @@ def test_a_shortened_budget_trains_nothing_of_a_row_that_is_shown_at_full_length
     recipes_ = [each.recipe for each in made.cells]
     assert left() == recipes_ and left("a column") == recipes_
     assert left("a column", "another column") == recipes_[2:]
+    # A run that another row shares is trained for that row.
+    shared = cell.replace("a row", "another row").replace("a column", "a third column")
+    made = table(tmp_path, TABLE + other + elsewhere + shared)
+    assert left("a column", "another column") == [recipes_[0], recipes_[2]]
 
 
 def test_a_result_of_another_recipe_takes_nothing_from_a_runs_own(tmp_path):
@@ -268,6 +272,17 @@ def test_a_machine_is_named_with_its_gpus(monkeypatch):
     monkeypatch.setattr(running.tf.config, "list_physical_devices", lambda kind: [kind])
     monkeypatch.setattr(running.tf.config.experimental, "get_device_details", lambda gpu: {"device_name": f"a {gpu}"})
     assert running.name_machine() == f"{alone}, a GPU"
+
+
+def test_runs_of_one_program_count_each_other_wherever_they_stopped(tmp_path):
+    rows = [{"step": 10 * i, "examples_per_second": rate} for i, rate in enumerate((5.0, 6.0, 7.0, 0.0), 1)]
+    for seed, length in enumerate((2, 4, 4)):
+        runs.write_history(tmp_path / f"run-seed{seed}", rows[:length])
+    runs.write_history(tmp_path / "run-seed3", [{"step": 10, "examples_per_second": 4.0}])
+    counts = [finding.count_replicas(tmp_path / f"run-seed{seed}", rows[:length])
+              for seed, length in enumerate((2, 3, 3))]
+    assert counts == [3, 3, 3]
+    assert finding.count_replicas(tmp_path / "run-seed3", rows[3:]) == 1        # nobody timed it
 
 
 def test_steps_that_nobody_timed_count_for_no_seconds(tmp_path):

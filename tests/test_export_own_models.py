@@ -78,7 +78,12 @@ def decode_in_loop(z):
     return keras.layers.Dense(3)(keras.layers.GRU(4)(keras.layers.RepeatVector(2)(z)))
 
 
-@pytest.mark.parametrize("decode", [decode_by_silu, decode_in_loop])
+def decode_in_branches(z):
+    either = keras.layers.Lambda(lambda z: tf.cond(tf.reduce_sum(z) > 0, lambda: tf.tanh(z), lambda: tf.sin(z)))
+    return keras.layers.Dense(3)(either(z))
+
+
+@pytest.mark.parametrize("decode", [decode_by_silu, decode_in_loop, decode_in_branches])
 def test_derivatives_of_unusual_decoders(decode, tmp_path):
     built = cases.build("vae", "mlp_synthetic", (3,), "gaussian", {})
     z = keras.Input((cases.LATENTS,))

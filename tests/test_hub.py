@@ -106,6 +106,15 @@ def list_no_files(hub):
     hub.commit("me/model", {export.CARD.as_posix(): json.dumps({**card, "files": {}}).encode()})
 
 
+def test_a_card_that_lists_no_files_is_of_the_usual_ones(hub, exported):
+    export.push(exported, "me/model")
+    list_no_files(hub)
+    assert export.load(export.pull("me/model")).card["model"] == "vae"
+    hub.commits["me/model"][-1][1].pop("saved_model.pb")
+    with pytest.raises(InputError, match="it has a card, and no saved_model"):
+        export.pull("me/model")
+
+
 def test_the_page_on_the_hub_says_what_the_card_says(hub, exported):
     export.push(exported, "me/model", licence="cc-by-4.0")
     page = hub.commits["me/model"][-1][1]["README.md"].decode()
@@ -129,7 +138,6 @@ def damage(name):
     (damage("variables/variables.index"), "variables.index is damaged or of another model"),
     (damage("assets.extra/card.json"), "card.json"),
     (lambda hub: hub.commits["me/model"][-1][1].pop("saved_model.pb"), "saved_model.pb cannot be read"),
-    (list_no_files, "it has a card, and no saved_model.pb"),
     (lambda hub: hub.commits.clear(), "the Hub could not be used .RepositoryNotFoundError"),
 ])
 def test_what_breaks_is_one_line_and_leaves_nothing(hub, exported, tmp_path, change, message):

@@ -103,6 +103,17 @@ def test_codes_with_heavy_tails(tail, seed, rtol):
     assert measure_loss(readout.fit_logistic(z, v), z, v) == pytest.approx(measure_loss(best, z, v), rel=rtol)
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_columns_with_heavy_tails(seed):
+    """Newton's steps run out near the optimum, further from which L-BFGS stops."""
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((2_000, 8))
+    v = np.digitize(z[:, 0], np.quantile(z[:, 0], np.arange(1, 6) / 6))
+    z *= np.exp(5 * rng.normal(size=z.shape))
+    other = LogisticRegression(max_iter=1_000).fit(z, v)
+    assert measure_loss(readout.fit_logistic(z, v), z, v) < 0.95 * measure_loss(other, z, v)
+
+
 def test_two_classes_of_which_one_is_rare():
     z = np.random.default_rng(0).standard_normal((10_000, 2))
     v = (z[:, 0] > np.sort(z[:, 0])[-4]).astype(int)        # three examples

@@ -105,8 +105,9 @@ def test_the_seed_decides_which_of_equal_codes_are_neighbours():
     assert (first != other).all()
 
 
-@pytest.mark.parametrize(("shares", "predicted"), [((0.3, 0.7), 0), ((0.2, 0.5, 0.3), 1)])
-def test_what_a_constant_latent_predicts_for_sap(shares, predicted):
+@pytest.mark.parametrize(("shares", "value", "predicted"), [
+    ((0.3, 0.7), 0, 0), ((0.7, 0.3), 0, 0), ((0.7, 0.3), 5, 1), ((0.2, 0.5, 0.3), 0, 1), ((0.2, 0.5, 0.3), 5, 1)])
+def test_what_a_constant_latent_predicts_for_sap(shares, value, predicted):
     v = np.repeat(np.arange(len(shares)), np.multiply(shares, 600).astype(int))[:, np.newaxis]
     test = splitting.split_rows(len(v), splitting.TEST_SHARE, 0)[1]
-    assert metrics.sap(np.zeros((len(v), 1)), v).score == pytest.approx(np.mean(v[test] == predicted))
+    assert metrics.sap(np.full((len(v), 1), float(value)), v).score == pytest.approx(np.mean(v[test] == predicted))

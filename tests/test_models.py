@@ -248,6 +248,20 @@ def test_a_missing_u_is_named():
         models.IVAE(vector_model("vae").encoder, model.decoder, model.likelihood_layer, model.prior_network)
 
 
+def test_a_prior_network_without_an_input_is_built():
+    model = vector_model("ivae")
+    made = models.IVAE(model.encoder, model.decoder, model.likelihood_layer,
+                       keras.Sequential([keras.layers.Dense(LATENTS)]))
+    assert made.prior_network.input_shape == (None, model.u_size) and made.prior_mean == "zero"
+
+    class Unknown(keras.Model):
+        def call(self, u):
+            return u
+
+    with pytest.raises(InputError, match=r"^prior_network: expected a keras.Model whose inputs .*; got .*Unknown"):
+        models.IVAE(model.encoder, model.decoder, model.likelihood_layer, Unknown())
+
+
 @pytest.mark.parametrize(("u_size", "outputs"), [(2, 1), (2, 3 * LATENTS), (1, LATENTS)])
 def test_a_prior_network_of_other_sizes_is_named(u_size, outputs):
     model = vector_model("ivae")

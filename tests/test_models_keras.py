@@ -224,6 +224,12 @@ def test_an_epoch_of_a_dataset_ends_and_one_of_no_batches_has_no_loss():
         model.fit(empty, verbose=0)
 
 
+def test_a_stream_may_begin_with_an_empty_batch():
+    model, x = compiled(("vae", "mlp_mnist", (4, 4, 1), "gaussian", {})), np.zeros((4, 4, 4, 1), np.float32)
+    batches = tf.data.Dataset.from_tensors(x[:0]).concatenate(tf.data.Dataset.from_tensors(x))
+    assert len(model.fit(batches, verbose=0).history["loss"]) == 1
+
+
 def test_inputs_of_float64_to_layers_of_float32_train():
     """As they are where keras.config.set_floatx came after the first layers."""
     x, z = keras.Input((3,), dtype="float64"), keras.Input((2,), dtype="float64")

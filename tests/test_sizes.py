@@ -52,7 +52,7 @@ def test_what_people_train_fits(argv):
 @pytest.mark.parametrize(("flag", "argv"), [
     ("polarised_every", []), ("validate_every", ["--polarised_every=0", "--split=random", "--validate_every=9"])])
 def test_examples_that_are_measured_beside_small_batches_count_too(flag, argv):
-    small = ("--dataset=dsprites", "--model=vae", "--batch_size=4", "--steps=9")
+    small = ("--dataset=dsprites", "--model=vae", "--batch_size=4", "--steps=500")
     memory.set_limit(45 * 2**20)
     with pytest.raises(InputError, match=rf"^--{flag}: .* (500|5,000) examples.* more than the 45.0 MiB that there"):
         check(*small, *argv)

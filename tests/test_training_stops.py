@@ -9,7 +9,7 @@ import pytest
 from cases import dataset
 from trainings import assert_equal, fit, small, terms
 
-from vae_tf import console, runs, training
+from vae_tf import console, files, runs, training
 from vae_tf.training import loop, rows
 
 
@@ -67,6 +67,18 @@ def test_a_stopped_run_may_end_at_the_step_where_it_was_stopped(tmp_path, monkey
         patched.setattr(loop, "CALL_SECONDS", 0)
         signal_after(7, patched)
         stopped, _ = fit(small(), 40, tmp_path)
+    write = files.write_whole
+
+    def kill_at_checkpoint(path, *given):       # when history.csv has the row, and the checkpoint has not
+        if path.suffix == ".npz":
+            raise KeyboardInterrupt
+        write(path, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_whole", kill_at_checkpoint)
+        with pytest.raises(KeyboardInterrupt):
+            fit(small(), 7, tmp_path)
+    assert [row["step"] for row in runs.read_history(tmp_path, 7)] == [5, 7]
     told = []
     ended, again = fit(small(seed=9), 7, tmp_path, callbacks=[keras.callbacks.LambdaCallback(
         on_epoch_begin=lambda epoch, logs: told.append(epoch), on_epoch_end=lambda epoch, logs: told.append(logs))])

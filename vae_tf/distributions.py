@@ -117,8 +117,10 @@ class Likelihood(keras.layers.Layer):
         self.built = True
 
     def get_config(self) -> dict[str, Any]:
-        """Return the arguments of __init__, with the variance as it is now, or the least that __init__ takes."""
-        variance = max(math.exp(float(self.log_variance)), checks.SMALLEST_FLOAT)
+        """Return the arguments of __init__, with the variance as it is now, or the nearest that __init__ takes."""
+        least, largest = checks.SMALLEST_FLOAT, checks.LARGEST_FLOAT
+        logarithm = min(float(self.log_variance), math.log(largest))        # whose exponential is no overflow
+        variance = min(max(math.exp(logarithm), least), largest)
         return {"kind": self.kind, "variance": variance, "trainable": self.trainable}
 
     @arguments.check_arguments

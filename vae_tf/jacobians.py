@@ -42,8 +42,8 @@ GRADIENTS = 32
 TAKEN_AS_CONSTANT = {"ResizeBilinearGrad", "FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVarsGradient",
                      "FakeQuantWithMinMaxVarsPerChannelGradient", "SparseAddGrad"}
 
-# Operations, such as those of `tf.map_fn` and of recurrent layers, whose gradients `tf.vectorized_map` cannot stack.
-LOOPS = {"While", "StatelessWhile"}
+# Operations of `tf.map_fn`, recurrent layers, `tf.cond` and so on, whose gradients `tf.vectorized_map` cannot stack.
+LOOPS = {"While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase"}
 
 _STACKED = contextvars.ContextVar("_STACKED", default=True)
 

@@ -46,8 +46,11 @@ class Verdict:
 
     @property
     def state(self) -> str:
-        """"dead": no latent says anything; "nearly dead": all together say less than log 2 nats; else "alive"."""
-        if not self.count:
+        """"dead": no latent says anything; "nearly dead": all together say less than log 2 nats; else "alive".
+
+        Many latents of a full covariance may say much together, and nothing alone.
+        """
+        if not self.count and not (self.dependence and self.nats and self.nats >= FEWEST_NATS):
             return "dead"
         return "nearly dead" if self.nats is not None and self.nats < FEWEST_NATS else "alive"
 
@@ -107,6 +110,9 @@ def describe(verdict: Verdict) -> str:
         return (f"{count} of {d} latents {_conjugate('var', count, 'y', 'ies')} over x. Without a posterior, "
                 "nothing says how much information they carry.")
     beyond = " beyond what u says" if verdict.given_u else ""
+    if not count and verdict.state == "alive":
+        return (f"All {d} latents together carry {verdict.nats:.3g} nats of information about x{beyond}, and none has "
+                f"a mean KL of {activity.INFORMATIVE_KL:g} nats alone: they are turned against what they carry.")
     if not count:
         return (f"No latent says anything about x{beyond}: posterior collapse. The mean of KL(q(z_j|x) || p(z_j)) is "
                 f"below {activity.INFORMATIVE_KL:g} nats for each of the {d} latents (the largest is "
@@ -153,6 +159,8 @@ def explain_no_meaning(verdict: Verdict | None, name: str) -> str | None:
     if verdict is None or metric is None:
         return None
     if verdict.state == "dead" and "dead" in metric.no_meaning_for:
+        if verdict.kl is None:
+            return f"no latent varies over x by more than {activity.ROUNDING**0.5:g} of its size, which may be rounding"
         return "no latent says anything about x"
     if verdict.state == "nearly dead" and verdict.kl is not None and "nearly dead" in metric.no_meaning_for:
         return f"all latents together say {verdict.nats:.2g} nats of x, less than log 2"

@@ -74,7 +74,8 @@ def configure(flags: FlagValues, dataset: data.Dataset) -> Configuration:
         InputError: flags that do not go together.
     """
     check_train_flags(flags)
-    idle = find_idle(training_effects.list_effects(), flags)       # those of a flagfile, which are ignored
+    # Those of a flagfile, which are ignored. What --polarised_every shows may change amid a run.
+    idle = find_idle(training_effects.list_effects(), flags) - {"active_threshold"}
     given: dict[str, Any] = {field.name: flags[field.name].default if field.name in idle else flags[field.name].value
                              for field in dataclasses.fields(Configuration) if field.name not in WITHOUT_FLAG}
     suited = {**data.choose_settings(dataset), **_read_init_from(given)}

@@ -48,7 +48,7 @@ def check_memory(configs: Sequence[Configuration], dataset: data.Dataset, settin
     memory.check_fits(flag, count * (state + batch), f"training {what} (weights and optimizer "
                       f"{memory.describe_size(count * state)}, batches of {config.batch_size:,} examples "
                       f"{memory.describe_size(count * batch)})", f"ask for less, or {LARGER_LIMIT}")
-    if settings.polarised_every and kind.has_prior:
+    if 0 < settings.polarised_every <= config.steps and kind.has_prior:
         memory.check_fits("--polarised_every", count * state + _count_watched(dataset, count, largest),
                           f"measuring the polarised KL of {what} on up to {WATCHED_EXAMPLES} examples",
                           f"give 0, which measures nothing, or {LARGER_LIMIT}")

@@ -6,7 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from vae_tf import schemas
+from vae_tf import metrics, schemas
 from vae_tf.errors import InputError
 from vae_tf.evaluation.computing import KILLED
 from vae_tf.evaluation.options import Options
@@ -36,8 +36,9 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
         return "its metrics.json is damaged"
     wanted = min(count_examples(options.list_metrics_of_codes(), options.examples), len(dataset))
     wanted_around = min(options.around, wanted) if options.list_metrics_of_model() else 0
-    # What failed for lack of memory may not fail again.
-    told = {*numbers["metrics"], *(name for name, why in numbers["skipped"].items() if why != str(KILLED.result))}
+    # What failed for lack of memory may not fail again, nor a metric of an extension, whose code may have changed.
+    told = {*numbers["metrics"], *(name for name, why in numbers["skipped"].items() if why != str(KILLED.result) and (
+        name not in metrics.METRICS or metrics.METRICS[name].is_own))}
     lacking = [name for name in options.names or () if name not in told]
     if not {*settings, "samples_per_value", "quick"} <= numbers.keys():
         return "its metrics.json is of an older version, which does not say all of what was scored"

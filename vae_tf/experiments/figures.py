@@ -11,7 +11,7 @@ from typing import Any
 from vae_tf import files, metrics
 from vae_tf.errors import InputError
 from vae_tf.experiments import recipes, tables
-from vae_tf.experiments.summaries import Summary, describe_length, is_shortened
+from vae_tf.experiments.summaries import Summary, describe_set_length, is_shortened
 
 # Okabe and Ito's colours, which people of every kind of colour vision tell apart; markers tell series apart in print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -57,7 +57,7 @@ def _count_points(panels: Sequence[tuple[tables.Metric, Series]]) -> int:
 def _describe_shortened(summary: Summary, cells: Iterable[tables.Cell]) -> str:
     """Say for how long those of some cells were trained that were shortened; "" if none was."""
     trained = [cell for cell in cells if summary.find_share(cell) is not None]
-    lengths = {describe_length(summary, cell) for cell in trained if is_shortened(summary, cell)}
+    lengths = {describe_set_length(summary, cell) for cell in trained if is_shortened(summary, cell)}
     if not lengths:
         return ""
     alike = len(lengths) == 1 and all(is_shortened(summary, cell) for cell in trained)

@@ -91,9 +91,10 @@ def read_rows(folder: pathlib.Path, steps: int) -> list[dict[str, Any]]:
 def count_replicas(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
     """Count the runs that were trained as one program with this one: those beside it that record the very same rate."""
     siblings = folder.parent.glob(f"{folder.name.rpartition('-seed')[0]}-seed*") if "-seed" in folder.name else ()
-    rate, step = rows[-1]["examples_per_second"], rows[-1]["step"]
-    return max(1, sum(any(row["step"] == step and row["examples_per_second"] == rate for row in
-                          read_rows(sibling, step)[-1:]) for sibling in siblings))
+    # A sibling may have stopped earlier. A rate of 0 is of steps that nobody timed.
+    rates = {row["step"]: row["examples_per_second"] for row in rows if row["examples_per_second"]}
+    return max(1, sum(any(rates.get(row["step"]) == row["examples_per_second"] for row in
+                          read_rows(sibling, rows[-1]["step"])[-1:]) for sibling in siblings))
 
 
 def bring(config: Configuration, folder: pathlib.Path, roots: Iterable[pathlib.Path]) -> None:

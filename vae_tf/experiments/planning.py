@@ -78,7 +78,8 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
             not_run.setdefault(str(cell.needs or error), []).append(f"{cell.row}, {cell.column}")
             continue
         seeds: Iterable[int] = range(config.seed, config.seed + count)
-        longer = not length or cell.row in full
+        # A run that several rows share is trained again unless each of them is shown at full length.
+        longer = not length or all(each.row in full for each in table.cells if _share_runs(each, cell))
         if asked.score_only:
             steps, seeds = finding.find_trained(config, cards)
             config, length = dataclasses.replace(config, steps=steps), f"--steps={steps}"
@@ -129,6 +130,10 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
                                  "its length alone; expected cells of other flags, by which results are found")
             cells[key] = (other, length, max(most, chosen[1]))
     return list(cells.values())
+
+
+def _share_runs(one: tables.Cell, other: tables.Cell) -> bool:
+    return recipes.read(one.recipe or "", one.flags).flags == recipes.read(other.recipe or "", other.flags).flags
 
 
 def _find_full_rows(table: tables.Table, asked: Asked, found: Sequence[results.Result]) -> set[str]:

@@ -84,7 +84,7 @@ def estimate_seconds(task: Any, found: Iterable[results.Result]) -> tuple[float 
     They are medians, because a run that was paused, or had a busy machine, took longer than others will.
     """
     flags = recipes.read(task.recipe, task.flags).flags if task.recipe else None
-    seconds = [{**result["seconds"], "steps": result["steps"]} for result in found
+    seconds = [{**result["seconds"], "steps": result.get("stopped_at", result["steps"])} for result in found
                if flags and result.get("flags") == flags]
     training = [each["training"] / each["steps"] / (each.get("replicas") or 1) for each in seconds
                 if each.get("training") and each["steps"]]

@@ -33,6 +33,7 @@ from vae_tf import files, schemas
 from vae_tf.configuration import NUMERICS
 from vae_tf.errors import InputError
 from vae_tf.experiments.tables import Metric
+from vae_tf.experiments.tasks import are_of_one_run
 
 SCHEMA = 2
 ROWS = 50
@@ -172,7 +173,7 @@ def find_of_experiment(found: Iterable[Result], name: str) -> list[Result]:
 def gather_metrics(found: Iterable[Result], configuration: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metrics of a run in all its results, of which each recipe that led to it has one."""
     return {name: entry for result in found
-            if result.get("configuration") == configuration and result["numerics"] == NUMERICS
+            if are_of_one_run(configuration, result.get("configuration")) and result["numerics"] == NUMERICS
             for name, entry in result["metrics"].items()}
 
 

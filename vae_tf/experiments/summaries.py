@@ -215,16 +215,21 @@ def are_close(one: Number, other: Number) -> bool:
 def describe_length(summary: Summary, cell: tables.Cell) -> str:
     """Say how long a cell was trained, out of how long if it was shortened, and which runs early stopping ended."""
     runs = summary.of[cell.row, cell.column]
-    if not runs[0]["steps"]:
-        return "untrained"
-    done, whole, unit = summary.measure_length(cell)
     early = sorted(run["stopped_at"] for run in runs if "stopped_at" in run)
     ends = list(dict.fromkeys(f"{step:,}" for step in early[:1] + early[-1:]))
     stopped = f" ({len(early)} stopped early, at step{'s' * (len(ends) > 1)} {' to '.join(ends)})" if early else ""
+    return f"{describe_set_length(summary, cell)}{stopped}"
+
+
+def describe_set_length(summary: Summary, cell: tables.Cell) -> str:
+    """Say for how long a cell was set to train, whether or not early stopping ended its runs before."""
+    if not summary.of[cell.row, cell.column][0]["steps"]:
+        return "untrained"
+    done, whole, unit = summary.measure_length(cell)
     if is_shortened(summary, cell):
-        return f"{done:,g} of {whole:,g} {unit}{stopped}"
+        return f"{done:,g} of {whole:,g} {unit}"
     # A run is a whole number of steps, so that its epochs need not be whole.
-    return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}{stopped}"
+    return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}"
 
 
 def is_shortened(summary: Summary, cell: tables.Cell) -> bool:

@@ -95,6 +95,12 @@ def is_same_run(config: Configuration, other: Any) -> bool:
     return isinstance(other, dict) and _identify(other) == _identify(config.as_json())
 
 
+def are_of_one_run(one: Any, other: Any) -> bool:
+    """Return whether the entries of two configurations are of the same run, and of the same length."""
+    return (isinstance(one, dict) and isinstance(other, dict) and one.get("steps") == other.get("steps")
+            and _identify(one) == _identify(other))
+
+
 def _identify(entries: Mapping[str, Any]) -> Mapping[str, Any]:
     left_out = ("steps", "dataset") if entries.get("data_fingerprint") else ("steps",)
     return {name: value for name, value in _fill_in_beta(entries).items() if name not in left_out}

@@ -76,7 +76,7 @@ def download(address: str, folder: pathlib.Path | None = None) -> pathlib.Path:
         address, lambda: api.model_info(repository, revision=revision).sha)
     card = _ask(address, lambda: api.hf_hub_download(repository, CARD.as_posix(), revision=commit, **where))
     described = read_card(pathlib.Path(card).parents[1])
-    wanted = [CARD.as_posix(), *described.get("files", USUAL)]
+    wanted = [CARD.as_posix(), *(described.get("files") or USUAL)]
     path = pathlib.Path(_ask(address, lambda: api.snapshot_download(repository, revision=commit,
                                                                     allow_patterns=wanted, **where)))
     check_files(path, described)

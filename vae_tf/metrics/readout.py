@@ -53,7 +53,7 @@ def explicitness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
     kinds = decide(factors, kinds)
     v = find_classes(factors, bins, kinds)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
-    varies = find_varying("explicitness", v, train)
+    varies = find_varying("explicitness", v, train, test)
     constant = (codes[train] == codes[train[0]]).all(0)
     codes = (codes - codes[train].mean(0)) / np.where(constant, 1, codes[train].std(0))
     area = np.full((2, len(varies)), np.nan)
@@ -99,21 +99,33 @@ def fit_logistic(z: np.ndarray, v: np.ndarray) -> Any:
     # Where codes lie is only a matter of the constants, but all solvers are slow, or stop early, far from 0. A mean
     # would follow outliers, and leave all other codes on one side of it.
     center = np.median(z, 0)
-    learner = _fit_in_newton_steps(z - center, classes, labels) if has_few and len(classes) > 2 else None
-    if learner is None:
+    learner: Any = None
+    is_optimal = False
+    if has_few and len(classes) > 2:
+        learner, is_optimal = _fit_in_newton_steps(z - center, classes, labels)
+    if not is_optimal:
         with warnings.catch_warnings():
             for each in (ConvergenceWarning, scipy.linalg.LinAlgWarning):       # after the latter it goes on by L-BFGS
                 warnings.simplefilter("ignore", each)
             solver: Any = {"solver": "newton-cholesky", "tol": 1e-8} if has_few and len(classes) == 2 else {}
-            learner = LogisticRegression(max_iter=1_000, **solver).fit(z - center, v)
+            other = LogisticRegression(max_iter=1_000, **solver).fit(z - center, v)
+        if learner is None or _compute_loss(other, z - center, labels) < _compute_loss(learner, z - center, labels):
+            learner = other
     learner.intercept_ = learner.intercept_ - learner.coef_ @ center
     return learner
 
 
-def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray) -> Any:
+def _compute_loss(learner: Any, z: np.ndarray, labels: np.ndarray) -> float:
+    """Return what a logistic regression of three classes or more minimises: -log p(labels), and half the weights^2."""
+    log_p = scipy.special.log_softmax(learner.decision_function(z), axis=1)
+    return float((learner.coef_**2).sum() / 2 - log_p[np.arange(len(z)), labels].sum())
+
+
+def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray) -> tuple[Any, bool]:
     """Fit scikit-learn's LogisticRegression of classes [C], three or more, to codes z [N, d] with labels [N] in 0..C-1.
 
-    The codes lie around 0. It returns None if rounding keeps the steps from the optimum.
+    The codes lie around 0. It returns the regression, and whether it is the optimum: rounding may keep the steps from
+    it, or too many may be needed.
 
     It minimises the sum over examples of -log p(label) plus half the squared weights; the constants are free. Nearly
     all of the time goes into the Hessian. So that of an earlier step is taken again where it leads on quickly, and far
@@ -138,7 +150,7 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
 
     W = np.zeros((len(classes), X.shape[1]))
     loss, p = evaluate(W)
-    promised, solve, is_rough = np.inf, None, True
+    promised, solve, is_rough, is_optimal = np.inf, None, True, False
     for _ in range(NEWTON_STEPS):
         gradient = (np.where(own, -_complement(p), p).T @ X + penalty * W).ravel()
         step = solve(gradient) if solve else gradient
@@ -161,16 +173,15 @@ def _fit_in_newton_steps(z: np.ndarray, classes: np.ndarray, labels: np.ndarray)
         if found < loss:
             W, loss, p = there, found, p_there
         elif is_new and not nearly:
-            return None
-        if nearly:
             break
-    else:
-        return None
+        if nearly:
+            is_optimal = True
+            break
     learner = LogisticRegression()
     learner.classes_, learner.n_features_in_ = classes, z.shape[1]
     learner.coef_ = W[:, :-1] / scale[:-1]
     learner.intercept_ = W[:, -1]
-    return learner
+    return learner, is_optimal
 
 
 def _sum_curvature(p: np.ndarray, X: np.ndarray, dtype: type[np.floating]) -> np.ndarray:

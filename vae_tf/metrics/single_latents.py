@@ -124,7 +124,7 @@ def sap(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | N
     squared correlation counts. The score is in [0, 1]. It is 0 if two latents predict equally well. It is 1 if one
     predicts perfectly and the next not at all, which chance accuracy makes impossible for discrete factors. The SVM
     regularises its weight and its intercept, so the score depends on the scale of each latent, and on its mean. A
-    constant latent predicts the commonest class, but of two classes always the one with the smaller label. It
+    constant latent predicts the commonest class, but of two classes one or the other, whichever its value leads to. It
     correlates 0 with a continuous factor, as does one of a variance below 1e-12. A constant factor is left out, with a
     warning.
 

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from vae_tf import arguments, distributions, networks
+from vae_tf import arguments, checks, distributions, networks
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import Setting
 from vae_tf.models.registry import register
@@ -43,7 +43,13 @@ class IVAE(BetaVAE):
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
                  prior_network: keras.Model, beta: arguments.Weight | None = None) -> None:
         super().__init__(encoder, decoder, likelihood, beta)
-        sizes = [each.shape[-1] for ends in ("inputs", "outputs") for each in getattr(prior_network, ends, None) or ()]
+        if isinstance(prior_network, keras.Sequential) and not prior_network.built:
+            prior_network.build((None, self.u_size))
+        if not getattr(prior_network, "inputs", None):
+            raise InputError(f"prior_network: expected a keras.Model whose inputs are known; got "
+                             f"{checks.describe(prior_network)}; make one by u = keras.Input(({self.u_size},)); "
+                             "keras.Model(u, network(u))")
+        sizes = [each.shape[-1] for ends in ("inputs", "outputs") for each in getattr(prior_network, ends)]
         if sizes not in ([self.u_size, self.latents], [self.u_size, 2 * self.latents]):
             raise InputError(f"prior_network: expected a network from u [B, {self.u_size}] to {self.latents} "
                              f"log-variances, or to {self.latents} means and as many log-variances; got one whose "

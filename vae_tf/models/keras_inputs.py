@@ -171,9 +171,11 @@ def _find_first(given: Any) -> Any:
 
 
 def _find_span(batch: Any) -> list[float]:
-    """Return the least and the largest number of x in a batch of floats; nothing of another batch, or of none."""
+    """Return the least and the largest number of x in a batch of floats; nothing of another batch, or an empty one."""
     x = keras.tree.flatten(batch)[0]
-    return [float(end(x)) for end in (np.min, np.max)] if hasattr(x, "dtype") and x.dtype != np.uint8 else []
+    if not hasattr(x, "dtype") or x.dtype == np.uint8 or 0 in x.shape:
+        return []
+    return [float(end(x)) for end in (np.min, np.max)]
 
 
 def _may_be_of_a_generator(dataset: tf.data.Dataset) -> bool:

@@ -49,7 +49,8 @@ def find_usual(facts: Facts, metric: str) -> Usual | None:
 def compare_with_usual(score: float, usual: Usual | None) -> str:
     """Say in a sentence how a score stands to what is usual; a score within two spreads counts as usual."""
     if usual is None:
-        return "No number is known here that would be usual for this model on these data."
+        return ("No number is known here that could be compared with it: of this model, trained and scored on these "
+                "data, against all of their factors.")
     reach = 2 * max(usual.spread, 0.01)
     place = "usual" if abs(score - usual.mean) <= reach else "higher than usual" if score > usual.mean else (
         "lower than usual")

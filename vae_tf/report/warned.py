@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf.activity import INFORMATIVE_KL
+from vae_tf.activity import INFORMATIVE_KL, ROUNDING
 from vae_tf.errors import make_printable
 from vae_tf.report.facts import Facts
 
@@ -21,7 +21,8 @@ def list_warnings(facts: Facts, card: dict[str, Any] | None = None, part: str = 
     passive = [f"z{j}" for j, kind in enumerate(facts.kinds) if kind == "passive"]
     if passive:
         without = scored.verdict is None or scored.verdict.kl is None       # codes alone, or an autoencoder
-        what = "do not vary over x" if without else "are passive, their posterior is the prior"
+        what = (f"vary over x by no more than {ROUNDING**0.5:g} of their size" if without else
+                "are passive, their posterior is the prior")
         found.append(f"{len(passive)} of {len(facts.kinds)} latents {what}: "
                      f"{', '.join(passive[:12])}{', ...' if len(passive) > 12 else ''}.")
     found += _find_constant(facts)

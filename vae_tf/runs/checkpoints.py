@@ -164,6 +164,10 @@ def _read_history_of(run: pathlib.Path, step: int, state: State) -> list[History
     state.pop(TOGETHER, None)
     if known == digest_history(rows):
         return rows
+    # A stopped run that ends at the very step of its checkpoint writes the row of that step, and then the checkpoint.
+    before = [row for row in rows if row["step"] < step]
+    if known == digest_history(before):
+        return before
     if path.exists():
         raise InputError(f"{path}: the rows up to step {step} are not those that the checkpoint was written with; "
                          f"{REMEDY}")
