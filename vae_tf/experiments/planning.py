@@ -133,7 +133,8 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
 
 
 def _share_runs(one: tables.Cell, other: tables.Cell) -> bool:
-    return recipes.read(one.recipe or "", one.flags).flags == recipes.read(other.recipe or "", other.flags).flags
+    return (recipes.read_flags_if_possible(one.recipe or "", one.flags)
+            == recipes.read_flags_if_possible(other.recipe or "", other.flags))
 
 
 def _find_full_rows(table: tables.Table, asked: Asked, found: Sequence[results.Result]) -> set[str]:
