@@ -96,6 +96,21 @@ def test_a_full_covariance_carries_more_than_its_marginals_say(d):
     assert verdicts.explain_no_meaning(verdict, "mig") is None
 
 
+@pytest.mark.parametrize("first", [0.005, 0.02])
+def test_scores_of_columns_mean_something_where_much_is_said_beside_one_latent(first):
+    kl = np.full(64, 0.005)
+    kl[0] = first
+    turned, plain = (verdicts.Verdict(kl, kl >= 0.01, dependence=dependence) for dependence in (3.0, 0.0))
+    assert verdicts.explain_no_meaning(turned, "column_cosine") is None and turned.state == "alive"
+    assert "no other to be orthogonal" not in verdicts.describe(turned)
+    assert verdicts.explain_no_meaning(plain, "column_cosine")
+    alone = verdicts.Verdict(np.array([2.0, 0.001]), np.array([True, False]), dependence=0.1)
+    assert verdicts.describe(alone).endswith("One latent has no other to be orthogonal to, or disentangled from.")
+    closing = verdicts.write_closing_lines({"a": turned, "b": turned}, {name: {"steps": 1} for name in "ab"})
+    assert closing == [f"2 of 2 models are alive: {turned.count} of 64 latents carry information about x"
+                       + (" alone; where none does, all do together." if first < 0.01 else ".")]
+
+
 @pytest.mark.parametrize("offset", [0.5, 5.0, -300.0])
 def test_codes_without_a_posterior_are_alive_if_they_move(offset):
     rng = np.random.default_rng(0)

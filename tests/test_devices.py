@@ -180,6 +180,26 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
                      steps=1, batch_size=7)
 
 
+@pytest.mark.parametrize(("argument", "sizes", "use"), [
+    ("x", (8, 9), lambda model, x: model.fit(x, batch_size=4, verbose=0)),
+    ("x", (8, 7), lambda model, x: model.evaluate(x, verbose=0)),
+    ("x", (8, 9), lambda model, x: model.evaluate(data.from_arrays("x", x), batch_size=4, verbose=0)),
+    ("x", (4, 5), lambda model, x: model.fit(dataset((3,)), batch_size=len(x), verbose=0)),
+    ("x", (8, 9), lambda model, x: model.fit(tf.data.Dataset.from_tensors(x), verbose=0)),
+    ("validation_data", (8, 9), lambda model, x: model.fit(x[:8], validation_data=x, verbose=0)),
+    ("validation_split", (16, 12), lambda model, x: model.fit(x, validation_split=0.25, verbose=0))])
+def test_keras_loops_refuse_a_batch_that_devices_cannot_share_evenly(mirrored, argument, sizes, use):
+    """The examples of a batch would have other weights, on the device that has fewer of them."""
+    with mirrored.scope():
+        model = build("ae", "linear", (3,), "gaussian", {})
+        model.compile("sgd")
+    x = dataset((3,)).images_at(np.arange(max(sizes)))
+    even, odd = (x[:size] for size in sizes)
+    use(model, even)
+    with pytest.raises(InputError, match=f"^{argument}: 2 devices share each batch evenly; expected .* got one of "):
+        use(model, odd)
+
+
 def test_xla_is_refused_in_keras_loops_on_several_devices(mirrored, tmp_path):
     model = build("vae", "linear", (3,), "gaussian", {})
     model.compile("sgd", jit_compile=True)

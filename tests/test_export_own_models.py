@@ -1,5 +1,7 @@
 """Exports of models that users write: they encode in their own way, or decode with gradients of their own."""
 
+import types
+
 import cases
 import keras
 import numpy as np
@@ -36,6 +38,18 @@ class EncodesWithScale(models.VAE):
         return distributions.diagonal_normal(*self.encode(x, u, training, scale=0.5))
 
 
+class EncodesByVariables(models.VAE):
+    """Reads variables that Keras does not know: in a list, and in an object of a layer."""
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.scales = [tf.Variable(2.0)]
+        self.encoder.inner = types.SimpleNamespace(shift=tf.Variable(0.5))
+
+    def encode(self, x, u=None, training=False):
+        return [self.scales[0] * head + self.encoder.inner.shift for head in super().encode(x, u, training)]
+
+
 def make_with_own_encoding(*parts):
     """A model of a class of the package, whose encoder is asked once alone unless the model has a way of its own."""
     model = models.VAE(*parts)
@@ -54,7 +68,8 @@ class Contractive(models.VAE):
         return {**terms, "contraction": tf.reduce_sum(tape.batch_jacobian(mean, x)**2, (1, 2))}
 
 
-@pytest.mark.parametrize("make", [TakesHeads, EncodesInLoop, EncodesWithScale, make_with_own_encoding, Contractive])
+@pytest.mark.parametrize("make", [TakesHeads, EncodesInLoop, EncodesWithScale, EncodesByVariables,
+                                  make_with_own_encoding, Contractive])
 def test_models_that_encode_in_their_own_way_are_exported(make, tmp_path):
     built, data = cases.build("vae", "mlp_synthetic", (3,), "gaussian", {}), cases.dataset((3,))
     model = make(built.encoder, built.decoder, built.likelihood_layer)

@@ -262,6 +262,18 @@ def test_a_prior_network_without_an_input_is_built():
         models.IVAE(model.encoder, model.decoder, model.likelihood_layer, Unknown())
 
 
+@pytest.mark.parametrize("layers", [[], [keras.layers.Conv2D(3, 2)], [keras.layers.Reshape((9,))]])
+def test_a_prior_network_that_takes_no_u_is_refused(layers):
+    model = vector_model("ivae")
+    with pytest.raises(InputError, match=r"^prior_network: expected a network from u \[B, 2\]; got [^\n]*$"):
+        models.IVAE(model.encoder, model.decoder, model.likelihood_layer, keras.Sequential(layers))
+
+
+def test_a_model_of_a_list_of_x_alone_is_that_of_x():
+    model, x = vector_model("vae"), np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(model([x]), model(x))
+
+
 @pytest.mark.parametrize(("u_size", "outputs"), [(2, 1), (2, 3 * LATENTS), (1, LATENTS)])
 def test_a_prior_network_of_other_sizes_is_named(u_size, outputs):
     model = vector_model("ivae")

@@ -149,7 +149,14 @@ ENCODER, DECODER = keras.Model(X, HEADS), keras.Model(Z, keras.layers.Dense(3)(Z
     ("encoder", keras.Model(X, [HEADS[0], keras.layers.Dense(3)(X)]), DECODER),
     ("decoder", ENCODER, keras.Model(Z, keras.layers.Dense(1)(Z))),         # would be broadcast over x
     ("decoder", ENCODER, keras.Model([Z, X], keras.layers.Dense(3)(Z))),
-    ("decoder", ENCODER, keras.Model(Z, keras.layers.Dense(3, dtype="float64")(Z)))])
+    ("decoder", ENCODER, keras.Model(Z, keras.layers.Dense(3, dtype="float64")(Z))),
+    ("decoder", ENCODER, keras.Model(Z, [keras.layers.Dense(3)(Z)] * 2)),
+    ("decoder", ENCODER, keras.Model(Z, {"x": keras.layers.Dense(3)(Z)})),
+    ("decoder", ENCODER, keras.Model({"z": Z}, keras.layers.Dense(3)(Z))),
+    ("encoder", keras.Model(X, dict(zip(("mean", "log_variance"), HEADS, strict=True))), DECODER),
+    ("encoder", keras.Model({"x": X, "u": keras.Input((3,))}, HEADS), DECODER),     # u would be taken for x
+    ("encoder", keras.Model([X, Z, keras.Input((1,))], HEADS), DECODER),
+    ("encoder", keras.Model(X, [keras.layers.RepeatVector(4)(head) for head in HEADS]), DECODER)])
 def test_networks_that_do_not_fit_together_are_named(argument, encoder, decoder):
     with pytest.raises(InputError, match=rf"^{argument}: expected [^\n]*; got [^\n]*$"):
         models.VAE(encoder, decoder, distributions.Likelihood("gaussian"))

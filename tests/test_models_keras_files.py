@@ -7,7 +7,7 @@ import tensorflow as tf
 from cases import CASES, IDS, build, dataset
 from keras_cases import DENSE, DENSE_IDS, assert_same_weights, compiled, inputs
 
-from vae_tf import distributions, models, networks
+from vae_tf import checks, distributions, export, models, networks
 from vae_tf.cli import training_request
 from vae_tf.errors import InputError
 
@@ -120,6 +120,23 @@ def test_a_beta_that_is_no_argument_is_saved(tmp_path):
     model.beta = 5.0
     model.save(tmp_path / "model.keras")
     assert keras.models.load_model(tmp_path / "model.keras").beta == 5.0
+
+
+def test_an_argument_that_became_a_variable_is_saved_as_its_number(tmp_path):
+    model = build("dip_vae_i", *DENSE[1][1:])
+    model.lambda_od = tf.Variable(3.0)
+    model.save(tmp_path / "model.keras")
+    assert keras.models.load_model(tmp_path / "model.keras").lambda_od == 3.0
+
+
+@pytest.mark.parametrize("logarithm", [-800.0, 800.0])
+def test_a_learned_variance_beyond_float32_is_saved_and_exported_as_the_nearest(tmp_path, logarithm):
+    model = build("vae", "mlp_synthetic", (3,), "gaussian_learned", {})
+    model.likelihood_layer.log_variance.assign(logarithm)
+    nearest = checks.SMALLEST_FLOAT if logarithm < 0 else checks.LARGEST_FLOAT
+    assert keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(
+        model.likelihood_layer)).variance == pytest.approx(nearest, rel=1e-5)
+    assert export.describe_model(model, dataset((3,)))["likelihood_variance"] == nearest
 
 
 def test_train_py_cannot_go_on_with_own_networks(tmp_path):

@@ -86,6 +86,10 @@ REFUSED = [
     ("class_weight", "vae", lambda model: model.fit(X, class_weight={0: 1})),
     ("validation_data", "vae", lambda model: model.fit(X, validation_data=(X, X))),
     ("batch_size", "vae", lambda model: model.fit(dataset((3,)), batch_size=0)),
+    ("batch_size", "vae", lambda model: model.fit(X, batch_size=0)),
+    ("batch_size", "vae", lambda model: model.evaluate(X, batch_size=2.5)),
+    ("validation_batch_size", "vae", lambda model: model.fit(X, validation_data=X, validation_batch_size=0)),
+    ("x", "vae", lambda model: model.fit(None)),
     ("steps_per_execution", "vae", lambda model: (model.compile("adam", steps_per_execution=3),
                                                   model.fit(dataset((3,)), batch_size=8))),
     ("x", "vae", lambda model: model.fit(X[:0])),
@@ -107,9 +111,9 @@ def test_what_keras_users_try_is_refused_in_one_line(argument, name, call):
 
 def test_a_model_before_compile_says_so():
     model = build("vae", "mlp_synthetic", (3,), "gaussian", {})
-    for given in (X, dataset((3,))):
-        with pytest.raises(InputError, match="fit: expected a compiled model; call compile"):
-            model.fit(given)
+    for method in ("fit", "evaluate", "train_on_batch", "test_on_batch"):
+        with pytest.raises(InputError, match=f"^{method}: expected a compiled model; call compile"):
+            getattr(model, method)(X)
     for method in ("updates", "compute_terms"):     # of a subclass, which fails
         setattr(model, method, {}.__getitem__)
         with pytest.raises((TypeError, KeyError)):
@@ -135,14 +139,6 @@ def test_an_objective_that_returns_no_terms_of_examples_is_refused(change, tmp_p
         with pytest.raises(InputError, match=r"^objective: expected a dict of terms, each \[B\], with `loss` .*; got "):
             use()
     assert not (tmp_path / "own").exists()
-
-
-def test_outputs_by_name_are_refused():
-    x = keras.Input((3,))
-    encoder = keras.Model(x, {"mean": keras.layers.Dense(2)(x), "log_variance": keras.layers.Dense(2)(x)})
-    z = keras.Input((2,))
-    with pytest.raises(InputError, match=r"encoder: expected a list of outputs, .* got a dict of "):
-        models.VAE(encoder, keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
 
 
 def test_an_encoder_of_whole_numbers_is_refused():

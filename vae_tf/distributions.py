@@ -116,12 +116,16 @@ class Likelihood(keras.layers.Layer):
                 autocast=False)
         self.built = True
 
-    def get_config(self) -> dict[str, Any]:
-        """Return the arguments of __init__, with the variance as it is now, or the nearest that __init__ takes."""
+    @property
+    def variance(self) -> float:
+        """The variance as it is now, or the nearest that __init__ takes."""
         least, largest = checks.SMALLEST_FLOAT, checks.LARGEST_FLOAT
         logarithm = min(float(self.log_variance), math.log(largest))        # whose exponential is no overflow
-        variance = min(max(math.exp(logarithm), least), largest)
-        return {"kind": self.kind, "variance": variance, "trainable": self.trainable}
+        return min(max(math.exp(logarithm), least), largest)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments of __init__, with the variance as it is now."""
+        return {"kind": self.kind, "variance": self.variance, "trainable": self.trainable}
 
     @arguments.check_arguments
     def make_distribution(self, output: AnyFloats) -> tfd.Distribution:

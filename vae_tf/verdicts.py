@@ -45,6 +45,13 @@ class Verdict:
         return int(self.informative.sum())
 
     @property
+    def is_alone(self) -> bool:
+        """Whether one latent carries information, and what is said beside it is less than log 2 nats."""
+        if self.count != 1 or self.nats is None or self.kl is None:
+            return self.count == 1
+        return not self.dependence or self.nats - float(self.kl.max()) < FEWEST_NATS
+
+    @property
     def state(self) -> str:
         """"dead": no latent says anything; "nearly dead": all together say less than log 2 nats; else "alive".
 
@@ -122,7 +129,7 @@ def describe(verdict: Verdict) -> str:
     if verdict.state == "nearly dead":
         return (f"Nearly dead: {sentence} Telling two halves of the data apart takes log 2 = {FEWEST_NATS:.2f} nats, "
                 "so scores of the codes are scores of next to nothing.")
-    if count == 1 < d:
+    if verdict.is_alone and d > 1:
         return sentence + " One latent has no other to be orthogonal to, or disentangled from."
     return sentence
 
@@ -164,7 +171,7 @@ def explain_no_meaning(verdict: Verdict | None, name: str) -> str | None:
         return "no latent says anything about x"
     if verdict.state == "nearly dead" and verdict.kl is not None and "nearly dead" in metric.no_meaning_for:
         return f"all latents together say {verdict.nats:.2g} nats of x, less than log 2"
-    if verdict.count == 1 and "one latent" in metric.no_meaning_for:
+    if verdict.is_alone and "one latent" in metric.no_meaning_for:
         return "one latent carries information, and has no other to be orthogonal to"
     return None
 
@@ -182,5 +189,6 @@ def write_closing_lines(verdicts: dict[str, Verdict], cards: dict[str, Mapping[s
         counts = sorted({verdicts[name].count for name in alive})
         lines.append(f"{len(alive)} of {len(verdicts)} models are alive: "
                      f"{' or '.join(map(str, counts))} of {len(verdicts[alive[0]].informative)} latents "
-                     "carry information about x.")
+                     "carry information about x" + (" alone; where none does, all do together." if not counts[0]
+                                                    else "."))
     return lines

@@ -114,6 +114,6 @@ def _choose_options(config: Configuration, settings: Settings) -> dict[str, Any]
     options = {"steps": config.steps, "batch_size": config.batch_size, "warmup_steps": config.beta_warmup_steps,
                "clip_gradients": config.clip_gradients, "log_every": settings.log_every,
                "checkpoint_every": settings.checkpoint_every}
-    if settings.polarised_every and models.find(config.model).has_prior:
+    if 0 < settings.polarised_every <= config.steps and models.find(config.model).has_prior:
         return {**options, "watch": watch, "watch_every": settings.polarised_every}
     return options

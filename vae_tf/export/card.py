@@ -5,7 +5,6 @@ A card may come from a stranger. It therefore holds data alone, checked entry by
 
 import importlib.metadata
 import json
-import math
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -155,7 +154,7 @@ def describe_model(model: "Autoencoder", dataset: Dataset) -> dict[str, Any]:
     return {
         "model": model.name_kind(), "beta": float(model.beta), "latents": model.latents, "u_size": model.u_size,
         "likelihood": likelihood.kind,
-        "likelihood_variance": None if likelihood.kind == "bernoulli" else math.exp(float(likelihood.log_variance)),
+        "likelihood_variance": None if likelihood.kind == "bernoulli" else likelihood.variance,
         "data": {"name": dataset.name, "shape": dataset.shape, "dtype": "uint8" if dataset.is_image else "float32",
                  "training_examples": len(dataset), "factors": [factor._asdict() for factor in dataset.factors]},
         "versions": {name: importlib.metadata.version(name) for name in PACKAGES},

@@ -1,6 +1,5 @@
 """Export a model of which no run is known, such as one that Keras' own loops have trained: nobody writes its card."""
 
-import math
 import pathlib
 from typing import Any
 
@@ -56,7 +55,7 @@ def _describe_recipe(model: Autoencoder, known: dict[str, Any]) -> dict[str, Any
     seed = {"seed": origin["seed"]} if "seed" in origin else {}
     # A learned variance is no setting; the card has it beside the recipe.
     variance = {} if likelihood.kind == "gaussian_learned" else {
-        "likelihood_variance": float(f"{math.exp(float(likelihood.log_variance)):.7g}")}
+        "likelihood_variance": float(f"{likelihood.variance:.7g}")}
     # The number of parameters tells networks apart that are not built by name.
     return {"model": model.name_kind(), "network": origin.get("network", OWN),
             "parameters": model.count_params(), "latents": model.latents, "likelihood": likelihood.kind, **variance,

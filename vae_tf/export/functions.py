@@ -40,12 +40,17 @@ class Functions(tf.Module):
     def __init__(self, model: Autoencoder, dataset: Dataset, refuse_dark: bool) -> None:
         super().__init__()
         self.weights = [variable.value for variable in model.variables]
-        # Keras knows none of these, such as a beta that is one.
-        self.others = [each for each in vars(model).values() if isinstance(each, tf.Variable)]
+        self.others: list[tf.Variable] = []
         inputs = _Inputs(model, dataset, refuse_dark)
         for define in (_define_encoding, _define_decoding, _define_sampling, _define_traversal, _define_objective):
             for name, function in define(model, dataset, inputs).items():
                 setattr(self, name, function)
+
+    def hold_what_is_read(self) -> None:
+        """Hold all variables that the functions read, also those of which Keras knows nothing, such as a beta that is
+        one, or one in a list of a layer."""
+        functions = [each for each in vars(self).values() if hasattr(each, "get_concrete_function")]
+        self.others = [each for function in functions for each in function.get_concrete_function().variables]
 
 
 class _Inputs:

@@ -61,7 +61,7 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
     check_card(whole_card)
     with make_folder(folder), files.write_folder_aside(folder) as aside:
         try:
-            tf.saved_model.save(functions, str(aside), signatures=named)
+            _write_saved_model(aside, functions, named)
             (aside / EXTRA).mkdir()
             model.save_weights(aside / WEIGHTS)
             write_warmup(aside / WARMUP, folder.name, named, dataset)
@@ -76,6 +76,15 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
     if keep:
         prune(path, keep)
     return path
+
+
+def _write_saved_model(folder: pathlib.Path, functions: Functions, signatures: Mapping[str, Any]) -> None:
+    """Write a SavedModel; where TensorFlow finds that functions read variables that nothing holds, once more."""
+    try:
+        tf.saved_model.save(functions, str(folder), signatures=signatures)
+    except (AssertionError, KeyError):      # of a nested function, and of one of `functions`
+        functions.hold_what_is_read()       # which traces again, and is not done for models of Keras variables alone
+        tf.saved_model.save(functions, str(folder), signatures=signatures)
 
 
 def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any], accept_dark: bool = False,

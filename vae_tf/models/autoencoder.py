@@ -162,15 +162,22 @@ class Autoencoder(KerasLoops):
         if others or len(z.shape) != 2 or not z.shape[1]:
             raise InputError(f"decoder: expected a network that takes z [B, d] alone; got inputs of the shapes "
                              f"{', '.join(str(each.shape) for each in decoder.inputs)}")
-        if isinstance(named := getattr(encoder, "_outputs_struct", None), dict):
-            raise InputError("encoder: expected a list of outputs, the mean first; got a dict of "
-                             f"{', '.join(map(str, named))}, whose order is that of the names")
+        if len(decoder.outputs) != 1:
+            raise InputError(f"decoder: expected a network with one output; got {len(decoder.outputs)}")
+        if len(encoder.inputs) > 2:
+            raise InputError(f"encoder: expected a network of x, or of x and u; got {len(encoder.inputs)} inputs")
+        for name, network in (("encoder", encoder), ("decoder", decoder)):
+            for ends in ("inputs", "outputs"):
+                if isinstance(named := getattr(network, f"_{ends}_struct", None), dict):
+                    raise InputError(f"{name}: expected {ends} without names; got a dict of "
+                                     f"{', '.join(map(str, named))}, whose order is that of the names")
         if not tf.as_dtype(encoder.inputs[0].dtype).is_floating:
             raise InputError("encoder: expected an input x of floats, which images are scaled to before they are "
                              f"encoded; got {encoder.inputs[0].dtype}")
         if cls.conditional and len(encoder.inputs) < 2:
             raise InputError(f"encoder: expected a network of x and u, which {cls.__name__} sees; got one of x alone")
-        heads, expected = [each.shape[-1] for each in encoder.outputs], list(cls.list_heads(z.shape[1]))
+        heads = [each.shape[1] if len(each.shape) == 2 else tuple(each.shape[1:]) for each in encoder.outputs]
+        expected = list(cls.list_heads(z.shape[1]))
         if heads != expected:
             raise InputError(f"encoder: expected outputs of the sizes {expected}, for the decoder's {z.shape[1]} "
                              f"latents; got {heads}")
@@ -285,7 +292,8 @@ class Autoencoder(KerasLoops):
     def call(self, x: Tensor, u: Tensor = None, training: bool = False) -> Tensor:
         """Return the mean image decoded from the posterior mean of x, uint8 or float; x may be [x, u]."""
         if isinstance(x, tuple | list):
-            x, u = x
+            x, *given = x
+            u = given[0] if given else u
         return self.likelihood(self.posterior(scale_to_unit_range(x), u, training).mean(), training).mean()
 
     def get_config(self) -> dict[str, Any]:
@@ -300,7 +308,9 @@ class Autoencoder(KerasLoops):
             if not hasattr(self, attribute):
                 raise InputError(f"{name}: expected a {type(self).__name__} to keep this argument of __init__ as an "
                                  "attribute of its name, so that it can be saved; got none")
-            config[name] = keras.saving.serialize_keras_object(getattr(self, attribute))
+            value = getattr(self, attribute)
+            number = isinstance(value, tf.Variable) and not value.shape.rank
+            config[name] = float(value) if number else keras.saving.serialize_keras_object(value)
         if "beta" in vars(self):        # of a model without such an argument, whose beta was set
             config["beta"] = float(self.beta)
         if self.penalty:

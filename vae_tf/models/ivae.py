@@ -44,7 +44,11 @@ class IVAE(BetaVAE):
                  prior_network: keras.Model, beta: arguments.Weight | None = None) -> None:
         super().__init__(encoder, decoder, likelihood, beta)
         if isinstance(prior_network, keras.Sequential) and not prior_network.built:
-            prior_network.build((None, self.u_size))
+            try:
+                prior_network.build((None, self.u_size))
+            except Exception as error:      # of layers that take no such input, which raise anything
+                raise InputError(f"prior_network: expected a network from u [B, {self.u_size}]; got a keras.Sequential "
+                                 f"that takes no such input ({str(error).strip().splitlines()[0]})") from None
         if not getattr(prior_network, "inputs", None):
             raise InputError(f"prior_network: expected a keras.Model whose inputs are known; got "
                              f"{checks.describe(prior_network)}; make one by u = keras.Input(({self.u_size},)); "

@@ -1,5 +1,6 @@
 """What Keras' own loops are given: examples in any of several forms, checked, and as the model takes them."""
 
+import math
 from typing import Any
 
 import keras
@@ -55,13 +56,16 @@ class KerasInputs(Trainable):
         for name in ("sample_weight", "class_weight"):
             if options.get(name) is not None:
                 raise InputError(f"{name}: the objective weighs all examples alike; expected none, got one")
+        if x is None:
+            raise InputError("x: expected examples; got none")
+        if batch_size is not None:
+            checks.check_whole("batch_size", batch_size, 1)
         if y is not None and not self.u_size:
             raise InputError(f"y: {type(self).__name__} learns from x alone; expected none, got "
                              f"{type(y).__name__}; give x alone")
         if hasattr(x, "images_at"):
-            size = checks.check_whole("batch_size", BATCH_SIZE if batch_size is None else batch_size, 1)
             self.check_examples("x", x)
-            return self._read(x, size, options if shuffle else None), None, None
+            return self._read(x, batch_size or BATCH_SIZE, options if shuffle else None), None, None
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
             self._check_inputs(specs)
@@ -69,6 +73,23 @@ class KerasInputs(Trainable):
                 and (first := _find_first(x)) is not None):
             self._take_inputs(first)        # floats beyond [0, 1] would train to minus infinity
         return x, y, batch_size
+
+    def _check_shares(self, name: str, given: Any, batch_size: int | None, part: tuple[float, float] = (0, 1)) -> None:
+        """Raise InputError if several devices train or measure the model and cannot share some batch evenly.
+
+        Args:
+            name: the argument that gives the examples.
+            given: the examples, as Keras' loops take them, or a data.Dataset that is read in order.
+            batch_size: the size of batches that are made of them.
+            part: where the examples of an array begin and end that count, as shares of their number.
+        """
+        count = self.distribute_strategy.num_replicas_in_sync
+        sizes = _list_batch_sizes(given, batch_size or BATCH_SIZE, part) if count > 1 else []
+        for size in sizes:
+            if size is None or size % count:
+                raise InputError(f"{name}: {count} devices share each batch evenly; expected batches of a multiple of "
+                                 f"{count} examples, from arrays, a data.Dataset, or a tf.data.Dataset that is batched "
+                                 f"with drop_remainder=True; got one of {size or 'unknown size'}")
 
     def check_examples(self, name: str, dataset: Any) -> None:
         """Raise InputError for a data.Dataset of float vectors that a Bernoulli likelihood cannot take.
@@ -157,6 +178,17 @@ class KerasInputs(Trainable):
         if not np.isfinite([low, high]).all() or (bounded and (low < -ROUNDING or high > 1 + ROUNDING)):
             raise InputError(f"{name}: expected {'uint8 images, or floats in [0, 1]' if bounded else 'finite floats'}; "
                              f"got {low:g} to {high:g}")
+
+
+def _list_batch_sizes(given: Any, batch_size: int, part: tuple[float, float]) -> list[int | None]:
+    """Return the sizes of the batches of examples, see KerasInputs._check_shares; None for one that is not known."""
+    first = keras.tree.flatten(given)[0] if isinstance(given, tuple | list) else given
+    if isinstance(first, tf.data.Dataset):
+        return [keras.tree.flatten(first.element_spec)[0].shape[0]]
+    if not (hasattr(first, "images_at") or hasattr(first, "shape")):
+        return [None]
+    start, end = (math.floor(len(first) * share) for share in part)     # as Keras rounds them
+    return [min(batch_size, end - start), (end - start) % batch_size]
 
 
 def _find_first(given: Any) -> Any:

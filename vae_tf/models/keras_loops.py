@@ -169,13 +169,20 @@ class KerasLoops(KerasInputs):
             InputError: data that the model cannot take, labels, weights of examples, a model before `compile`, or
                 layers that were frozen after it.
         """
-        if not self.compiled:
-            raise InputError("fit: expected a compiled model; call compile(optimizer) first")
+        self._check_compiled("fit")
         self._check_trainable()
-        if options.get("validation_data") is not None:
-            size = options["validation_batch_size"] = options.get("validation_batch_size") or batch_size
-            options["validation_data"] = self._accept_validation(options["validation_data"], size)
+        validation, size = options.get("validation_data"), options.get("validation_batch_size")
+        size = batch_size if size is None else checks.check_whole("validation_batch_size", size, 1)
+        if validation is not None:
+            options.update(validation_data=self._accept_validation(validation, size), validation_batch_size=size)
+            self._check_shares("validation_data", validation, size)
         given, (x, y, batch_size) = x, self._accept(x, y, batch_size, options, shuffle=True)
+        if validation is None and options.get("validation_split"):
+            before = 1 - options["validation_split"]
+            self._check_shares("validation_split", x, size, (before, 1))
+            self._check_shares("x", x, batch_size, (0, before))
+        else:
+            self._check_shares("x", x, batch_size)
         self._note(given)
         return super().fit(x, y, batch_size=batch_size, epochs=epochs, verbose=verbose, **options)
 
@@ -184,7 +191,9 @@ class KerasLoops(KerasInputs):
         """Return the means of the objective's terms as keras.Model.evaluate does; `fit` has the arguments."""
         if options.pop("_use_cached_eval_dataset", False):     # Keras' `fit` evaluates validation data that it knows
             return super().evaluate(x, y, batch_size, verbose, _use_cached_eval_dataset=True, **options)
-        x, y, batch_size = self._accept(x, y, batch_size, options)
+        self._check_compiled("evaluate")
+        given, (x, y, batch_size) = x, self._accept(x, y, batch_size, options)
+        self._check_shares("x", given, batch_size)
         return super().evaluate(x, y, batch_size, verbose, **options)
 
     def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto", **options: Any) -> Any:
@@ -194,17 +203,22 @@ class KerasLoops(KerasInputs):
 
     def train_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:
         """Make one step on a batch, as keras.Model.train_on_batch does; `fit` has the arguments."""
+        self._check_compiled("train_on_batch")
         x, y, _ = self._accept(x, y, None, options)
-        if self.compiled:
-            self._check_trainable()
-            if "data" not in self.describe_origin():
-                self._note_batches("batches", x)
+        self._check_trainable()
+        if "data" not in self.describe_origin():
+            self._note_batches("batches", x)
         return super().train_on_batch(x, y, **options)
 
     def test_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:
         """Return the objective's terms of a batch, as keras.Model.test_on_batch does; `fit` has the arguments."""
+        self._check_compiled("test_on_batch")
         x, y, _ = self._accept(x, y, None, options)
         return super().test_on_batch(x, y, **options)
+
+    def _check_compiled(self, method: str) -> None:
+        if not self.compiled:
+            raise InputError(f"{method}: expected a compiled model; call compile(optimizer) first")
 
     def _check_trainable(self) -> None:
         """Raise InputError if nothing can be trained, or if layers were frozen or thawed after `compile`."""

@@ -77,8 +77,9 @@ def answer_latents(facts: Facts) -> Answer:
     counts = {kind: facts.kinds.count(kind) for kind in activity.CLASSES}
     more = ("" if verdict.kl is None else "Looked at example by example, " + ", ".join(
         f"{count} {'is' if count == 1 else 'are'} {kind}" for kind, count in counts.items() if count) + ".")
+    d, together = len(verdict.informative), not verdict.count and verdict.state == "alive"
     return Answer("Latents", question, used, verdicts.describe(verdict), more,
-                  f"{verdict.count} of {len(verdict.informative)}")
+                  f"all {d} together" if together else f"{verdict.count} of {d}")
 
 
 def answer_disentangled(facts: Facts) -> Answer:
@@ -92,7 +93,7 @@ def answer_disentangled(facts: Facts) -> Answer:
         return Answer("Disentangled", question, "unknown", f"None of {', '.join(HEADLINES)} was measured.")
     if why := scored.explain_no_meaning(names[0]):
         return Answer("Disentangled", question, "no", f"The scores have no meaning: {why}.")
-    if scored.verdict is not None and scored.verdict.count == 1 and len(scored.factors) > 1:
+    if scored.verdict is not None and scored.verdict.is_alone and len(scored.factors) > 1:
         return Answer("Disentangled", question, "unknown", "One latent alone carries information, and has no other to "
                       "be disentangled from.")
     said = []
