@@ -298,17 +298,22 @@ def test_a_damaged_card_is_one_line(tmp_path, card, message):
 
 
 @pytest.mark.parametrize(("spec", "said"), [
-    (tf.TensorSpec((None, 3), tf.float32, name="image"), r"^encode: expected a model whose inputs are x; .* image$"),
+    (tf.TensorSpec((None, 3), tf.float32, name="image"), r"^{name}: expected a model with an input [xz]; .* image$"),
     (tf.TensorSpec(None, tf.float32, name="x"), None)])
 def test_foreign_models_of_other_inputs(tmp_path, spec, said):
     module = tf.Module()
-    module.encode = tf.function(lambda x: {"mean": x}, input_signature=[spec])
+    for name in ("encode", "decode", "objective"):
+        setattr(module, name, tf.function(lambda x: {"mean": x}, input_signature=[spec]))
     tf.saved_model.save(module, str(tmp_path / "1"), signatures={"encode": module.encode})
     (tmp_path / "1" / export.EXTRA).mkdir()
-    (tmp_path / "1" / export.CARD).write_text('{"model": "by hand", "u_size": 0}')
-    loaded = export.load(tmp_path)
+    (tmp_path / "1" / export.CARD).write_text('{"model": "by hand", "u_size": 0, "data": {"shape": [3]}}')
+    loaded, x = export.load(tmp_path), np.zeros((2, 3))
     if said:
-        with pytest.raises(InputError, match=said):
-            loaded.encode(np.zeros((2, 3)))
-    else:
-        assert loaded.encode(np.zeros((2, 3)))["mean"].shape == (2, 3)
+        for name, call in (("encode", loaded.encode), ("objective", loaded.objective),
+                           ("decode", lambda _: loaded.inlined_decoder)):
+            with pytest.raises(InputError, match=said.replace("{name}", name)):
+                call(x)
+        return
+    assert loaded.encode(x)["mean"].shape == (2, 3)
+    with pytest.raises(InputError, match=r"^x: expected float32 of shape <unknown>; got complex128 of shape"):
+        loaded.encode(x + 1j)

@@ -62,9 +62,10 @@ class Exported:
         latents, shape = self.card.get("latents"), self.card.get("data", {}).get("shape")
         described = {"x": tuple(shape or ()), "z": (latents,) if latents else (), "u": (self.card["u_size"],)}
         for name, expected in described.items():
-            shape = self._specs[name].shape if name in self._specs else tf.TensorShape((None, 0))
+            missing = tf.TensorShape((None, 0) if name == "u" else None)     # the calls say that x or z is missing
+            shape = self._specs[name].shape if name in self._specs else missing
             got = tuple(shape[1:]) if shape.rank else ()
-            if expected and got != expected:
+            if expected and shape.rank is not None and got != expected:
                 raise InputError(f"{self.path} takes {name} of shape {got}, and {CARD} says {expected}: it is another "
                                  "model's; restore the card, or export the model again")
 
@@ -80,18 +81,21 @@ class Exported:
         function = self._loaded.signatures.get(name)
         if function is None:
             raise InputError(f"{name}: a model of kind {self.card['model']} has none")
-        own = function.structured_input_signature[1]
-        specs = {**self._specs, **own}
-        if unknown := [key for key in inputs if key not in specs]:
-            raise InputError(f"{name}: expected a model whose inputs are {', '.join(inputs)}; {self.path} has none of "
-                             f"the name {unknown[0]}, but {make_printable(', '.join(own))}")
-        tensors = {key: _convert(key, value, specs[key]) for key, value in inputs.items()}
+        specs = {**self._specs, **function.structured_input_signature[1]}
+        tensors = {key: _convert(key, value, self._find_spec(name, key, specs)) for key, value in inputs.items()}
         rows = max((len(value) for key, value in tensors.items() if key in ("x", "z")), default=0)
         parts = [_run(name, function, {key: value[start:start + step] if key in BY_ROW else value
                                        for key, value in tensors.items()})
                  for step in [self._count_rows(name, tensors)] for start in range(0, max(rows, 1), step)]
         return {key: np.concatenate([part[key] for part in parts]) if len(parts) > 1 else parts[0][key]
                 for key in parts[0]}
+
+    def _find_spec(self, name: str, key: str, specs: Mapping[str, tf.TensorSpec]) -> tf.TensorSpec:
+        """Return the spec of an input of a function, or raise InputError if the model has none of that name."""
+        if key not in specs:
+            raise InputError(f"{name}: expected a model with an input {key}; {self.path} has none of that name, but "
+                             f"{make_printable(', '.join(specs))}")
+        return specs[key]
 
     def _count_rows(self, name: str, tensors: Mapping[str, Array]) -> int:
         """Return the number of rows of x or z that go into one request."""
@@ -150,7 +154,7 @@ class Exported:
     @functools.cached_property
     def inlined_decoder(self) -> Callable[[Tensor], dict[str, Tensor]]:
         """`decoder` as a function whose operations become those of the graph that calls it, see `graphs.inline`."""
-        return graphs.inline(self._find_function("decode"), z=self._specs["z"])
+        return graphs.inline(self._find_function("decode"), z=self._find_spec("decode", "z", self._specs))
 
     def reconstruct(self, x: ArrayLike, u: ArrayLike | None = None) -> Outputs:
         """Return the mean [B, ...] decoded from the posterior mean."""
@@ -190,7 +194,8 @@ class Exported:
     def _call_objective(self, x: ArrayLike, seed: int, u: ArrayLike | None) -> Outputs:
         inputs = {"x": x, "seed": seed, **self._name_u(u)}
         return _run("objective", self._find_function("objective"),
-                    {key: _convert(key, value, self._specs[key]) for key, value in inputs.items()})
+                    {key: _convert(key, value, self._find_spec("objective", key, self._specs))
+                     for key, value in inputs.items()})
 
 
 def _run(name: str, function: Callable[..., Any], arrays: Mapping[str, Array]) -> Outputs:
@@ -211,7 +216,7 @@ def _convert(name: str, value: Any, spec: tf.TensorSpec) -> Array:
     else:
         fits = array.dtype.kind in "uif" and np.can_cast(array.dtype, dtype, "same_kind")
     if not (fits and spec.shape.is_compatible_with(array.shape)):
-        raise InputError(f"{name}: expected {spec.dtype.name} of shape {tuple(spec.shape)}; "
+        raise InputError(f"{name}: expected {spec.dtype.name} of shape {spec.shape}; "
                          f"got {_describe(value)}{hint}")
     if not np.isfinite(array).all():
         raise InputError(f"{name}: expected finite numbers; got {np.sum(~np.isfinite(array))} NaN or infinite")

@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from vae_tf import arguments, checks, devices, distributions, penalties
+from vae_tf import arguments, devices, distributions, penalties
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Setting
 from vae_tf.models.keras_loops import KerasLoops
+from vae_tf.models.parts import check_networks
 from vae_tf.models.trainable import check_terms, scale_to_unit_range
 from vae_tf.options import Option
 from vae_tf.typing import Distribution, Network, Tensor
@@ -136,7 +137,7 @@ class Autoencoder(KerasLoops):
                 *["Examples were held out by factors, of which u is made: training has not seen such u."] * held_out]
 
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood) -> None:
-        self._check_networks(encoder, decoder, likelihood)
+        check_networks(type(self), encoder, decoder, likelihood)
         super().__init__(autocast=False)     # each network has a precision of its own, whatever Keras' policy is
         self.encoder = encoder
         self.decoder = decoder
@@ -144,46 +145,6 @@ class Autoencoder(KerasLoops):
         self.latents = decoder.input_shape[-1]
         self.u_size = encoder.input_shape[1][-1] if isinstance(encoder.input_shape, list) else 0
         self.built = True
-
-    @classmethod
-    def _check_networks(cls, encoder: Any, decoder: Any, likelihood: Any) -> None:
-        """Raise InputError unless such a model can be made of these networks and this likelihood."""
-        for name, network in (("encoder", encoder), ("decoder", decoder)):
-            if not isinstance(network, keras.Model) or not getattr(network, "inputs", None):
-                raise InputError(f"{name}: expected a keras.Model whose inputs are known; got "
-                                 f"{checks.describe(network)}" + "; make one by x = keras.Input(shape); "
-                                 f"{name} = keras.Model(x, {name}(x))" * isinstance(network, keras.Model))
-            if any(tf.as_dtype(each.dtype) == tf.float64 for each in network.outputs):
-                raise InputError(f"{name}: expected outputs of float32, or of 16 bits; got float64; give its layers "
-                                 "dtype='float32'")
-        if not isinstance(likelihood, distributions.Likelihood):
-            raise InputError(f"likelihood: expected a distributions.Likelihood; got {checks.describe(likelihood)}")
-        z, *others = decoder.inputs
-        if others or len(z.shape) != 2 or not z.shape[1]:
-            raise InputError(f"decoder: expected a network that takes z [B, d] alone; got inputs of the shapes "
-                             f"{', '.join(str(each.shape) for each in decoder.inputs)}")
-        if len(decoder.outputs) != 1:
-            raise InputError(f"decoder: expected a network with one output; got {len(decoder.outputs)}")
-        if len(encoder.inputs) > 2:
-            raise InputError(f"encoder: expected a network of x, or of x and u; got {len(encoder.inputs)} inputs")
-        for name, network in (("encoder", encoder), ("decoder", decoder)):
-            for ends in ("inputs", "outputs"):
-                if isinstance(named := getattr(network, f"_{ends}_struct", None), dict):
-                    raise InputError(f"{name}: expected {ends} without names; got a dict of "
-                                     f"{', '.join(map(str, named))}, whose order is that of the names")
-        if not tf.as_dtype(encoder.inputs[0].dtype).is_floating:
-            raise InputError("encoder: expected an input x of floats, which images are scaled to before they are "
-                             f"encoded; got {encoder.inputs[0].dtype}")
-        if cls.conditional and len(encoder.inputs) < 2:
-            raise InputError(f"encoder: expected a network of x and u, which {cls.__name__} sees; got one of x alone")
-        heads = [each.shape[1] if len(each.shape) == 2 else tuple(each.shape[1:]) for each in encoder.outputs]
-        expected = list(cls.list_heads(z.shape[1]))
-        if heads != expected:
-            raise InputError(f"encoder: expected outputs of the sizes {expected}, for the decoder's {z.shape[1]} "
-                             f"latents; got {heads}")
-        if decoder.outputs[0].shape[1:] != encoder.inputs[0].shape[1:]:
-            raise InputError(f"decoder: expected a network to examples of shape {encoder.inputs[0].shape[1:]}, as the "
-                             f"encoder takes them; got {decoder.outputs[0].shape[1:]}")
 
     def encode(self, x: Tensor, u: Tensor = None, training: bool = False) -> list[Tensor]:
         """Return the encoder's heads for x, float in [0, 1], [B, ...].

@@ -5,9 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from vae_tf import arguments, checks, distributions, networks
-from vae_tf.errors import InputError
+from vae_tf import arguments, distributions, networks
 from vae_tf.models.declarations import Setting
+from vae_tf.models.parts import check_prior_network
 from vae_tf.models.registry import register
 from vae_tf.models.vae import BetaVAE
 from vae_tf.options import Option
@@ -43,21 +43,7 @@ class IVAE(BetaVAE):
     def __init__(self, encoder: Network, decoder: Network, likelihood: distributions.Likelihood,
                  prior_network: keras.Model, beta: arguments.Weight | None = None) -> None:
         super().__init__(encoder, decoder, likelihood, beta)
-        if isinstance(prior_network, keras.Sequential) and not prior_network.built:
-            try:
-                prior_network.build((None, self.u_size))
-            except Exception as error:      # of layers that take no such input, which raise anything
-                raise InputError(f"prior_network: expected a network from u [B, {self.u_size}]; got a keras.Sequential "
-                                 f"that takes no such input ({str(error).strip().splitlines()[0]})") from None
-        if not getattr(prior_network, "inputs", None):
-            raise InputError(f"prior_network: expected a keras.Model whose inputs are known; got "
-                             f"{checks.describe(prior_network)}; make one by u = keras.Input(({self.u_size},)); "
-                             "keras.Model(u, network(u))")
-        sizes = [each.shape[-1] for ends in ("inputs", "outputs") for each in getattr(prior_network, ends)]
-        if sizes not in ([self.u_size, self.latents], [self.u_size, 2 * self.latents]):
-            raise InputError(f"prior_network: expected a network from u [B, {self.u_size}] to {self.latents} "
-                             f"log-variances, or to {self.latents} means and as many log-variances; got one whose "
-                             f"inputs and outputs have the sizes {sizes}")
+        check_prior_network(prior_network, self.u_size, self.latents)
         self.prior_network = prior_network
 
     @property
