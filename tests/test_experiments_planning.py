@@ -58,15 +58,22 @@ def test_a_shortened_budget_trains_nothing_of_a_row_that_is_shown_at_full_length
     elsewhere = other.replace("a row", "another row").replace("linear_ae", "nonlinear_ae")
     made, places = table(tmp_path, TABLE + other + elsewhere), tasks.Places(results=str(tmp_path / "results"))
 
-    def left(*there):
-        full = [planning.make_configuration(each.recipe).as_json() for each in made.cells if each.column in there]
-        found = [a_result(seed, 0, configuration={**config, "seed": seed}, metrics={"dto": {"score": 0.0}})
-                 for config in full[:2] for seed in range(3)]
+    def left(*there, longer=""):
+        """Return what is planned if columns of the first row are there at full length, and one at twice that length."""
+        found = []
+        for each in made.cells[:2]:
+            config = planning.make_configuration(each.recipe).as_json()
+            found += [a_result(seed, 0, configuration={**config, "seed": seed, "steps": times * config["steps"]},
+                               metrics={"dto": {"score": 0.0}}) for seed in range(3)
+                      for times, columns in ((1, there), (2, [longer])) if each.column in columns]
         return [task.recipe for task in planning.plan(made, found, QUICK, 1, places).tasks]
 
     recipes_ = [each.recipe for each in made.cells]
     assert left() == recipes_ and left("a column") == recipes_
     assert left("a column", "another column") == recipes_[2:]
+    # Models that were trained for different lengths are not compared.
+    assert left("a column", longer="another column") == recipes_
+    assert left("a column", "another column", longer="another column") == recipes_[2:]
     # A run that another row shares is trained for that row.
     shared = cell.replace("a row", "another row").replace("a column", "a third column")
     made = table(tmp_path, TABLE + other + elsewhere + shared)
