@@ -78,6 +78,9 @@ def test_a_shortened_budget_trains_nothing_of_a_row_that_is_shown_at_full_length
     shared = cell.replace("a row", "another row").replace("a column", "a third column")
     made = table(tmp_path, TABLE + other + elsewhere + shared)
     assert left("a column", "another column") == [recipes_[0], recipes_[2]]
+    # A row that the budget does not shorten shows what is there.
+    made = table(tmp_path, TABLE + other + re.sub("quick = .*", "", shared))
+    assert left("a column", "another column") == []
 
 
 def test_a_result_of_another_recipe_takes_nothing_from_a_runs_own(tmp_path):

@@ -79,8 +79,8 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
             not_run.setdefault(str(cell.needs or error), []).append(f"{cell.row}, {cell.column}")
             continue
         seeds: Iterable[int] = range(config.seed, config.seed + count)
-        # A run that several rows share is trained again unless each of them is shown at full length.
-        longer = not length or all(full.get(each.row) for each in table.cells if _share_runs(each, cell))
+        # A run that several rows share is trained again unless each that would be shortened is shown at full length.
+        longer = not length or all(full.get(each.row, True) for each in table.cells if _share_runs(each, cell))
         if asked.score_only:
             steps, seeds = finding.find_trained(config, cards)
             config, length = dataclasses.replace(config, steps=steps), f"--steps={steps}"
