@@ -285,14 +285,21 @@ def test_a_machine_is_named_with_its_gpus(monkeypatch):
 
 
 def test_runs_of_one_program_count_each_other_wherever_they_stopped(tmp_path):
-    rows = [{"step": 10 * i, "examples_per_second": rate} for i, rate in enumerate((5.0, 6.0, 7.0, 0.0), 1)]
-    for seed, length in enumerate((2, 4, 4)):
-        runs.write_history(tmp_path / f"run-seed{seed}", rows[:length])
+    rows = [{"step": 10 * i, "examples_per_second": rate, "validation_loss": loss}
+            for i, (rate, loss) in enumerate(((5.0, 3.0), (6.0, 4.0), (7.0, 2.0), (0.0, 1.0)), 1)]
+
+    def count(*lengths, early_stopping=0):
+        for seed, length in enumerate(lengths):
+            runs.write_history(tmp_path / f"run-seed{seed}", rows[:length])
+        return [finding.count_replicas(tmp_path / f"run-seed{seed}", rows[:length], early_stopping)
+                for seed, length in enumerate(lengths)]
+
     runs.write_history(tmp_path / "run-seed3", [{"step": 10, "examples_per_second": 4.0}])
-    counts = [finding.count_replicas(tmp_path / f"run-seed{seed}", rows[:length])
-              for seed, length in enumerate((2, 3, 3))]
-    assert counts == [3, 3, 3]
-    assert finding.count_replicas(tmp_path / "run-seed3", rows[3:]) == 1        # nobody timed it
+    assert count(2, 3, 3, early_stopping=1) == [3, 3, 3]
+    assert count(3, 3, 3) == count(4, 4, 4) == [3, 3, 3]        # nobody timed the steps of the last row
+    # Runs that were not stopped early, but ended before the first, are not those that it went on with.
+    assert count(4, 1, 1)[0] == count(4, 1, 1, early_stopping=1)[0] == 1
+    assert finding.count_replicas(tmp_path / "run-seed3", rows[3:]) == 1
 
 
 def test_steps_that_nobody_timed_count_for_no_seconds(tmp_path):
