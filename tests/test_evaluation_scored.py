@@ -54,6 +54,17 @@ def test_a_metric_of_an_extension_that_failed_is_scored_again(tmp_path, registri
     assert "lack code_length" in explain(tmp_path, {**WHOLE, "skipped": {"code_length": "it failed"}}, options)
 
 
+@pytest.mark.parametrize(("need", "lacks"), [("factors", True), ("sampler", True), ("stddevs", False)])
+def test_a_metric_of_an_extension_whose_need_is_missing_is_not_scored_again(tmp_path, registries, need, lacks):
+    metrics.register(needs=("codes", need), meaning="a toy", name="toy")(lambda codes, needed: None)
+    lacking = evaluation.score(evaluation.Codes(np.eye(9)), ("toy",), jobs=1, quick=True).skipped
+    options = evaluation.Options(("mig", "toy"), examples=100)
+    assert explain(tmp_path, {**WHOLE, "skipped": lacking}, options) is None
+    # Such words are a failure where the metric needs something else.
+    said = explain(tmp_path, {**WHOLE, "skipped": {"toy": "there are no factors"}}, options)
+    assert said is None if lacks else "lack toy" in said
+
+
 def test_a_quick_comparison_takes_quick_scores(tmp_path):
     assert explain(tmp_path, {**WHOLE, "quick": True}, evaluation.Options(("mig", "dto"), quick=True)) is None
 

@@ -58,19 +58,29 @@ def test_a_shortened_budget_trains_nothing_of_a_row_that_is_shown_at_full_length
     elsewhere = other.replace("a row", "another row").replace("linear_ae", "nonlinear_ae")
     made, places = table(tmp_path, TABLE + other + elsewhere), tasks.Places(results=str(tmp_path / "results"))
 
-    def left(*there):
-        full = [planning.make_configuration(each.recipe).as_json() for each in made.cells if each.column in there]
-        found = [a_result(seed, 0, configuration={**config, "seed": seed}, metrics={"dto": {"score": 0.0}})
-                 for config in full[:2] for seed in range(3)]
+    def left(*there, longer=""):
+        """Return what is planned if columns of the first row are there at full length, and one at twice that length."""
+        found = []
+        for each in made.cells[:2]:
+            config = planning.make_configuration(each.recipe).as_json()
+            found += [a_result(seed, 0, configuration={**config, "seed": seed, "steps": times * config["steps"]},
+                               metrics={"dto": {"score": 0.0}}) for seed in range(3)
+                      for times, columns in ((1, there), (2, [longer])) if each.column in columns]
         return [task.recipe for task in planning.plan(made, found, QUICK, 1, places).tasks]
 
     recipes_ = [each.recipe for each in made.cells]
     assert left() == recipes_ and left("a column") == recipes_
     assert left("a column", "another column") == recipes_[2:]
+    # Models that were trained for different lengths are not compared.
+    assert left("a column", longer="another column") == recipes_
+    assert left("a column", "another column", longer="another column") == recipes_[2:]
     # A run that another row shares is trained for that row.
     shared = cell.replace("a row", "another row").replace("a column", "a third column")
     made = table(tmp_path, TABLE + other + elsewhere + shared)
     assert left("a column", "another column") == [recipes_[0], recipes_[2]]
+    # A row that the budget does not shorten shows what is there.
+    made = table(tmp_path, TABLE + other + re.sub("quick = .*", "", shared))
+    assert left("a column", "another column") == []
 
 
 def test_a_result_of_another_recipe_takes_nothing_from_a_runs_own(tmp_path):
@@ -275,14 +285,21 @@ def test_a_machine_is_named_with_its_gpus(monkeypatch):
 
 
 def test_runs_of_one_program_count_each_other_wherever_they_stopped(tmp_path):
-    rows = [{"step": 10 * i, "examples_per_second": rate} for i, rate in enumerate((5.0, 6.0, 7.0, 0.0), 1)]
-    for seed, length in enumerate((2, 4, 4)):
-        runs.write_history(tmp_path / f"run-seed{seed}", rows[:length])
+    rows = [{"step": 10 * i, "examples_per_second": rate, "validation_loss": loss}
+            for i, (rate, loss) in enumerate(((5.0, 3.0), (6.0, 4.0), (7.0, 2.0), (0.0, 1.0)), 1)]
+
+    def count(*lengths, early_stopping=0):
+        for seed, length in enumerate(lengths):
+            runs.write_history(tmp_path / f"run-seed{seed}", rows[:length])
+        return [finding.count_replicas(tmp_path / f"run-seed{seed}", rows[:length], early_stopping)
+                for seed, length in enumerate(lengths)]
+
     runs.write_history(tmp_path / "run-seed3", [{"step": 10, "examples_per_second": 4.0}])
-    counts = [finding.count_replicas(tmp_path / f"run-seed{seed}", rows[:length])
-              for seed, length in enumerate((2, 3, 3))]
-    assert counts == [3, 3, 3]
-    assert finding.count_replicas(tmp_path / "run-seed3", rows[3:]) == 1        # nobody timed it
+    assert count(2, 3, 3, early_stopping=1) == [3, 3, 3]
+    assert count(3, 3, 3) == count(4, 4, 4) == [3, 3, 3]        # nobody timed the steps of the last row
+    # Runs that were not stopped early, but ended before the first, are not those that it went on with.
+    assert count(4, 1, 1)[0] == count(4, 1, 1, early_stopping=1)[0] == 1
+    assert finding.count_replicas(tmp_path / "run-seed3", rows[3:]) == 1
 
 
 def test_steps_that_nobody_timed_count_for_no_seconds(tmp_path):

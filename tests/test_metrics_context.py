@@ -133,3 +133,13 @@ def test_the_widths_of_a_full_covariance_are_those_of_its_marginals():
     one, other = (metrics.METRICS["mig_posterior"].measure(metrics.Context(codes, factors, stddevs=stddevs)).score
                   for stddevs in (L, marginal))
     assert one == pytest.approx(other, abs=1e-12)
+
+
+def test_what_a_metric_may_lack_is_what_it_says_of_any_context():
+    codes, stddevs = np.zeros((4, 2)), np.ones((4, 2))
+    contexts = [metrics.Context(codes, **more) for more in (
+        {}, {"factors": codes}, {"stddevs": stddevs}, {"stddevs": stddevs, "independent": False},
+        {"stddevs": np.ones((4, 2, 2))}, {"decoder": len}, {"decoder": len, "stddevs": stddevs})]
+    for metric in metrics.METRICS.values():
+        assert {metric.explain_lack(context) for context in contexts} - {None} <= metric.list_lacks()
+    assert metrics.METRICS["mig"].list_lacks() == {"there are no factors"}

@@ -11,6 +11,7 @@ from trainings import assert_equal, fit, small, terms
 
 from vae_tf import console, files, runs, training
 from vae_tf.training import loop, rows
+from vae_tf.training.validation import Validation
 
 
 def test_a_resumed_run_is_the_uninterrupted_run(tmp_path):
@@ -86,6 +87,43 @@ def test_a_stopped_run_may_end_at_the_step_where_it_was_stopped(tmp_path, monkey
     assert terms(ended) == terms(whole) and told == [1, ended[1]]
     assert fit(small(), 7, tmp_path)[0] == ended        # from the folder
     assert_equal(weights, again)
+
+
+@pytest.mark.usefixtures("no_signal_is_ignored")
+@pytest.mark.parametrize(("killed_at", "steps", "stopped_early"), [
+    ("history.csv", 7, False), ("000000007.npz", 7, False), ("000000007.npz", 20, False), ("000000007.npz", 7, True)])
+def test_replicas_that_are_killed_while_they_end_a_stopped_row_all_get_it(tmp_path, monkeypatch, killed_at, steps,
+                                                                          stopped_early):
+    def train(steps, run_dirs=None):
+        return training.fit_replicas([small(seed) for seed in (0, 1)], dataset((3,)), keras.optimizers.Adam(1e-2),
+                                     seeds=[0, 1], steps=steps, batch_size=16, log_every=5, run_dirs=run_dirs,
+                                     validation=dataset((3,)))
+
+    folders = [tmp_path / "run-seed0", tmp_path / "run-seed1"]
+    if stopped_early:
+        monkeypatch.setattr(Validation, "has_stopped", lambda self, replica: replica == 1)
+    whole = train(7)
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "CALL_SECONDS", 0)
+        signal_after(7, patched)
+        train(40, folders)
+    write = files.write_whole
+
+    def kill_in_the_second_run(path, *given):
+        if folders[1] in path.parents and path.name == killed_at:
+            raise KeyboardInterrupt
+        write(path, *given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "write_whole", kill_in_the_second_run)
+        with pytest.raises(KeyboardInterrupt):
+            train(7, folders)
+    ended = train(steps, folders)
+    made = [5, 7] if steps == 7 else [5, 7, 10, 15, 20]
+    assert [[row["step"] for row in history] for history in ended] == [made, [] if stopped_early else made]
+    assert [terms(history[:2]) for history in ended] == [terms(history) for history in whole]
+    assert [runs.read_history(folder, steps) for folder in folders] == ended
+    assert train(steps, folders) == ended       # from the folders
 
 
 def test_calls_of_the_graph_are_as_long_as_stops_allow(monkeypatch):

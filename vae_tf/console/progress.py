@@ -20,8 +20,11 @@ class Progress:
         self.validated: dict[str, float] = {}       # the terms of the last validation, which not every row has
 
     def show(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Show one line for all replicas: the means of their terms, and those of the last validation."""
-        if self.quiet:
+        """Show one line for all replicas: the means of their terms, and those of the last validation.
+
+        Where no replica has a row, there is nothing to show.
+        """
+        if self.quiet or not rows:
             return
         row = {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
         row["step"] = rows[0]["step"]

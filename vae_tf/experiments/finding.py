@@ -88,13 +88,25 @@ def read_rows(folder: pathlib.Path, steps: int) -> list[dict[str, Any]]:
         return []
 
 
-def count_replicas(folder: pathlib.Path, rows: list[dict[str, Any]]) -> int:
-    """Count the runs that were trained as one program with this one: those beside it that record the very same rate."""
+def count_replicas(folder: pathlib.Path, rows: list[dict[str, Any]], early_stopping: int = 0) -> int:
+    """Count the runs that were trained as one program with this one: those beside it that record the very same rate.
+
+    Args:
+        folder: the folder of the run.
+        rows: its history.
+        early_stopping: how many validations without improvement stop a run; 0 for any number. One that was stopped
+            so is compared where it ended; any other that ended before this one is not of its program.
+    """
     siblings = folder.parent.glob(f"{folder.name.rpartition('-seed')[0]}-seed*") if "-seed" in folder.name else ()
-    # A sibling may have stopped earlier. A rate of 0 is of steps that nobody timed.
-    rates = {row["step"]: row["examples_per_second"] for row in rows if row["examples_per_second"]}
-    return max(1, sum(any(rates.get(row["step"]) == row["examples_per_second"] for row in
-                          read_rows(sibling, rows[-1]["step"])[-1:]) for sibling in siblings))
+    last = rows[-1]["step"]
+    rates = _read_rates(rows)
+    beside = [of for sibling in siblings if training.has_ended(of := read_rows(sibling, last), last, early_stopping)]
+    return max(1, sum(any(rates.get(step) == rate for step, rate in [*_read_rates(of).items()][-1:]) for of in beside))
+
+
+def _read_rates(rows: list[dict[str, Any]]) -> dict[int, float]:
+    """Return {step: examples per second} of rows, without those whose steps nobody timed, which have a rate of 0."""
+    return {row["step"]: row["examples_per_second"] for row in rows if row["examples_per_second"]}
 
 
 def bring(config: Configuration, folder: pathlib.Path, roots: Iterable[pathlib.Path]) -> None:

@@ -23,6 +23,7 @@ from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.experiments import finding, looks, recipes, results, tables
 from vae_tf.experiments.tasks import Places, Task, Wanted, covers, digest
+from vae_tf.experiments.values import are_equal_shares
 
 ALWAYS = ("elbo", "reconstruction", "kl")      # what an evaluation gives whatever it is asked
 
@@ -66,7 +67,7 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
         return Plan([] if there else [task], len(there), [])
     check_metrics(table)
     cells = _choose_cells(table, asked)
-    full = _find_full_rows(table, asked, found)
+    full = _judge_rows(table, asked, found)
     cards = finding.find_exports(finding.list_export_roots(places)) if asked.score_only else {}
     tasks, finished = [], 0
     not_run: dict[str, list[str]] = {}
@@ -78,8 +79,8 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
             not_run.setdefault(str(cell.needs or error), []).append(f"{cell.row}, {cell.column}")
             continue
         seeds: Iterable[int] = range(config.seed, config.seed + count)
-        # A run that several rows share is trained again unless each of them is shown at full length.
-        longer = not length or all(each.row in full for each in table.cells if _share_runs(each, cell))
+        # A run that several rows share is trained again unless each that would be shortened is shown at full length.
+        longer = not length or all(full.get(each.row, True) for each in table.cells if _share_runs(each, cell))
         if asked.score_only:
             steps, seeds = finding.find_trained(config, cards)
             config, length = dataclasses.replace(config, steps=steps), f"--steps={steps}"
@@ -137,9 +138,12 @@ def _share_runs(one: tables.Cell, other: tables.Cell) -> bool:
             == recipes.read_flags_if_possible(other.recipe or "", other.flags))
 
 
-def _find_full_rows(table: tables.Table, asked: Asked, found: Sequence[results.Result]) -> set[str]:
-    """Return the rows that would be shortened and are shown at full length, because all of their seeds are there so."""
-    there: dict[str, list[bool]] = {}
+def _judge_rows(table: tables.Table, asked: Asked, found: Sequence[results.Result]) -> dict[str, bool]:
+    """Return {row: whether it is shown at full length} of the rows that the budget would shorten.
+
+    It is if all seeds of its models are there at a common share of their recipes' lengths, see `values.find_of_row`.
+    """
+    there: dict[str, list[list[float]]] = {}        # for each run of a row, the shares at which there is a result
     for cell in table.cells:
         chosen = None if asked.score_only else table.choose_length(cell, asked.budget, asked.seeds)
         if not chosen or not chosen[0]:
@@ -147,13 +151,17 @@ def _find_full_rows(table: tables.Table, asked: Asked, found: Sequence[results.R
         try:
             config = make_configuration(cell.recipe or "", cell.flags)
         except (InputError, OSError):
-            there.setdefault(cell.row, []).append(False)
+            there.setdefault(cell.row, []).append([])
             continue
-        seeds = range(config.seed, config.seed + chosen[1])
+        if not config.steps:        # an untrained model is compared with any other
+            continue
         wanted = list_wanted(cell, [table])
-        there.setdefault(cell.row, []).append(all(
-            _find_fit(dataclasses.replace(config, seed=seed), wanted, found, longer=True) for seed in seeds))
-    return {row for row, finished in there.items() if all(finished)}
+        there.setdefault(cell.row, []).extend(
+            [fit["configuration"]["steps"] / config.steps for fit in
+             _find_fit(dataclasses.replace(config, seed=config.seed + i), wanted, found, longer=True)]
+            for i in range(chosen[1]))
+    return {row: any(all(any(are_equal_shares(share, other) for other in shares) for shares in runs)
+                     for share in runs[0]) for row, runs in there.items()}
 
 
 def choose_jobs() -> int:

@@ -142,7 +142,7 @@ def read_run(task: tasks.Task, config: Configuration, scoring: float) -> dict[st
     lengths = np.diff([0, *(row["step"] for row in rows)])
     rates = np.array([row["examples_per_second"] or np.inf for row in rows])       # 0 is of steps that nobody timed
     seconds.update(training=round(float((lengths * config.batch_size / rates).sum()), 1),
-                   replicas=finding.count_replicas(folder, rows))
+                   replicas=finding.count_replicas(folder, rows, config.early_stopping))
     kept = [rows[i] for i in spread_evenly(len(rows), results.ROWS)]
     columns = dict.fromkeys(name for row in rows for name in row)
     reached = rows[-1]["step"]

@@ -54,10 +54,10 @@ def _group_by_share(cell: Cell, by_length: Sequence[list[results.Result]]) -> di
 
 def _find_at(by_share: Mapping[float, list[results.Result]], share: float) -> list[results.Result]:
     """Return the results of a share of a recipe's length, those with the most seeds; none if there are none."""
-    return max((of for other, of in by_share.items() if _are_close(other, share)), key=len, default=[])
+    return max((of for other, of in by_share.items() if are_equal_shares(other, share)), key=len, default=[])
 
 
-def _are_close(*shares: float) -> bool:
+def are_equal_shares(*shares: float) -> bool:
     """Say whether shares of a length are the same, but for what is left because a run is a whole number of steps."""
     return max(shares) <= 1.001 * min(shares)
 
@@ -81,7 +81,7 @@ def find_share(cell: Cell, there: Sequence[results.Result]) -> float | None:
 def are_as_long(cells: Sequence[Cell], of: Of) -> bool:
     """Say whether cells that were trained at all were trained for the same share of their recipes' lengths."""
     shares = [share for share in (find_share(cell, of(cell)) for cell in cells) if share is not None]
-    return not shares or _are_close(*shares)
+    return not shares or are_equal_shares(*shares)
 
 
 def read_values(table: Table, cell: Cell, name: str, of: Of) -> list[Any]:

@@ -93,6 +93,11 @@ class Metric:
         """Return why a need of the metric cannot be met, or None."""
         return context.explain_lack(self.needs)
 
+    def list_lacks(self) -> set[str]:
+        """Return all reasons that `explain_lack` may give, whatever the context."""
+        nothing = Context(np.empty((0, 0)), independent=False)
+        return {why for need in self.list_needs() if (why := NEEDS[need].lacking(nothing))}
+
     def measure(self, context: Context) -> Result:
         """Compute the metric of what a `Context` holds; its factors may have missing values, see `missing`.
 

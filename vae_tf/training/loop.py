@@ -250,9 +250,9 @@ class Loop:
         return done, terms, totals
 
     def _finish_row(self, write: Writers, told: keras.callbacks.CallbackList) -> None:
-        """Add the row of every replica to its history, and show it."""
+        """Add the row of every replica that goes on, and lacks it, to its history, and show it."""
+        going_on = [on and not ended for on, ended in zip(self._list_going_on(), self.row.ended, strict=True)]
         rows = self.row.finish(self.step, self.schedule.batch_size)
-        going_on = self._list_going_on()
         if self.validation and self.step % self.schedule.validate_every == 0:
             self.validation.add_terms(rows)
         self.progress.show(list(itertools.compress(rows, going_on)))
@@ -266,8 +266,8 @@ class Loop:
         told.on_epoch_end(len(self.histories[0]) - 1, dict(rows[0]))      # a copy, because Keras writes into it
 
     def _end_stopped_row(self, write: Writers, told: keras.callbacks.CallbackList) -> None:
-        """End the row in which the run was stopped, if the schedule now ends at the very step of its checkpoint."""
-        if self.row.steps and self.step == self.schedule.steps:
+        """End the row in which the run was stopped, if the schedule ends here, or the row of some replica has ended."""
+        if self.row.steps and (self.step == self.schedule.steps or any(self.row.ended)):
             told.on_epoch_begin(len(self.histories[0]))
             self._finish_row(write, told)
             self._save({})

@@ -20,7 +20,8 @@ STEPS = "row steps"     # name of a checkpoint's entry: how many steps of an unf
 class Row:
     """The row in the making: sums of the objective's terms, each [S], over the steps since the last row.
 
-    A run that is stopped amid a row keeps them in its checkpoint, so that the row is the same once it goes on.
+    A run that is stopped amid a row keeps them in its checkpoint, so that the row is the same once it goes on. Where a
+    run has ended at that very step, its row is whole, and `ended` says so: replicas may be killed when some have.
 
     Args:
         names: the names of the terms.
@@ -31,16 +32,20 @@ class Row:
     def __init__(self, names: Sequence[str], replicas: int, states: Sequence[Mapping[str, Any]] | None = None) -> None:
         self.names, self.replicas = names, replicas
         self._start()
-        if states and STEPS in states[0]:
-            self.steps = int(states[0][STEPS])
-            missing = [name for name in names for state in states if f"row {name}" not in state]
+        unfinished = [state for state in states or () if STEPS in state]
+        if states and unfinished:
+            self.steps = int(unfinished[0][STEPS])
+            self.ended = [STEPS not in state for state in states]
+            missing = [name for name in names for state in unfinished if f"row {name}" not in state]
             if missing:
                 raise InputError(f"checkpoint: expected an array row {missing[0]}; got none: another version of vae_tf "
                                  "wrote it; --restart starts over in a new folder")
-            self.totals = {name: tf.constant([state[f"row {name}"] for state in states]) for name in names}
+            self.totals = {name: tf.constant([state.get(f"row {name}", np.float32(0)) for state in states])
+                           for name in names}
 
     def _start(self) -> None:
         self.totals = {name: tf.zeros(self.replicas) for name in self.names}
+        self.ended = [False] * self.replicas
         self.steps = self.timed = 0         # steps of the row, and those of them that this process made
         self.seconds = 0.0
 
