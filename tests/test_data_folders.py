@@ -260,6 +260,19 @@ def test_images_of_several_sizes_are_packed_in_one(folder, monkeypatch, capsys):
     assert [factor.kind for factor in packed.factors] == ["categorical", "continuous"]
 
 
+def test_what_could_not_be_loaded_again_is_not_packed(folder, monkeypatch, capsys):
+    from vae_tf.data import __main__ as program
+    table("file_name,u_x\n" + "".join(f"{path.name},{k or ''}\n" for k, path in enumerate(sorted(
+        folder.glob("*.png")))))(folder)
+    monkeypatch.chdir(folder.parent)
+    monkeypatch.setattr("sys.argv", ["data", "pack", "mine", "mine.npz"])
+    monkeypatch.setattr("vae_tf.extensions.load", lambda: ())
+    with pytest.raises(SystemExit):
+        program.main()
+    assert "mine: expected finite u, got 1 NaN or infinite values" in capsys.readouterr().err
+    assert not (folder.parent / "mine.npz").exists()
+
+
 def test_a_folder_is_trained_on_continued_exported_and_scored(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for k in range(20):

@@ -66,12 +66,17 @@ def test_the_list_has_every_dataset_and_says_where_it_is(run, tmp_path):
     (["check", "dsprites", "x"], "check: expected one name; got 'x' after it"),
     (["prepare", "x.npz"], "prepare: expected one of"), (["verify", "dsprites"], "verify: expected a name and"),
     (["check", "torn.npz"], "torn.npz"), (["show", "circles", "no/such\0/x.png"], "null"),
+    (["show", "circles", "torn.npz"], "file: expected the path of a .png file to write; got torn.npz"),
+    (["show", "circles", "mine.png"], "file: expected a new file, or a page that was drawn before; got mine.png"),
     (["verify", "circles", "torn.npz"], "verify: torn.npz cannot be read"), (["show", "circles", "/"], "/"),
     (["--data_dirr=3"], "unrecognized arguments")])
 def test_what_cannot_be_done_is_one_line(run, tmp_path, argv, said):
-    (tmp_path / "torn.npz").write_bytes(b"PK\x03\x04 no archive")
+    before = {name: bytes(name, "ascii") for name in ("torn.npz", "mine.png")}
+    for name, content in before.items():
+        (tmp_path / name).write_bytes(content)
     code, out, error = run(*argv)
     assert code == 2 and not out and error.count("\n") == 1 and re.search(said, error), error
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_findings_of_a_complete_and_of_a_broken_grid():
@@ -84,6 +89,13 @@ def test_findings_of_a_complete_and_of_a_broken_grid():
     assert "Grid: 5 of 9 combinations of values occur (55.56%)" in lines
     assert "factors f0 and f1 are correlated (+0.89)" in lines        # 0.5 / sqrt(0.3475 * 0.9)
     assert "1 of the 3 values of factor f0 occur in a single example" in lines
+
+
+def test_findings_of_more_combinations_than_a_number_can_say():
+    values = np.random.default_rng(0).integers(0, 2, (20, 15_000))
+    factors = [data.Factor(f"f{k}", 2, "ordinal") for k in range(15_000)]
+    lines = findings.describe_findings(data.from_arrays("mine", np.eye(20, dtype=np.float32), values, factors))
+    assert any(line.startswith("Grid: 20 of some 10^4515 combinations of values occur (0.00%)") for line in lines)
 
 
 def test_findings_of_examples(tmp_path):
@@ -141,7 +153,8 @@ def test_the_range_of_a_factor_is_whole_in_a_grid_of_any_order():
 
 
 def test_pages_are_drawn(run, tmp_path):
-    assert run("show", "circles") == (0, "Written: circles.png\n", "")
+    for _ in range(2):      # a page is drawn again
+        assert run("show", "circles") == (0, "Written: circles.png\n", "")
     np.savez(tmp_path / "mine.npz", images=np.random.default_rng(0).integers(0, 256, (12, 8, 8, 3), np.uint8))
     assert run("show", "mine.npz", "page.png")[0] == 0
     for name in ("circles", "page"):

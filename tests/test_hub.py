@@ -43,6 +43,12 @@ def files_of(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def test_an_address_is_a_repository_to_push_to(hub, exported):
+    assert export.push(exported, "hf://me/model").startswith("hf://me/model@")
+    with pytest.raises(InputError, match="^repository: expected OWNER/NAME, because .*; got hf://me/model@main$"):
+        export.push(exported, "hf://me/model@main")
+
+
 def test_an_export_comes_back_as_it_was_and_only_once(hub, exported, tmp_path):
     address = export.push(exported, "me/model")
     commit = address.rpartition("@")[2]

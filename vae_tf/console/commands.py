@@ -2,6 +2,7 @@
 
 import argparse
 import pathlib
+import shlex
 import sys
 from typing import NoReturn
 
@@ -25,7 +26,7 @@ def name_command(program: str) -> str:
     """
     running = name_program()
     if running in FILES and f"{program}.py" in FILES:
-        return f"python {program}.py"
+        return f"python {shlex.quote(str(pathlib.Path(sys.argv[0]).with_name(f'{program}.py')))}"
     return f"python -m vae_tf {program}" if running.startswith(("python -m vae_tf", *FILES)) else f"vae-tf {program}"
 
 

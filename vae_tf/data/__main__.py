@@ -85,7 +85,12 @@ def show(asked: argparse.Namespace) -> None:
     """Draw a page of a dataset."""
     whole = pathlib.Path(os.path.abspath(asked.name))       # whose last part is a name even where "." is given
     path = pathlib.Path(asked.file or f"{whole.stem}.png")
+    if path.suffix != ".png":
+        raise InputError(f"file: expected the path of a .png file to write; got {path}")
     check_target(path, "a PNG")
+    if path.exists() and not drawing.is_page(path):
+        raise InputError(f"file: expected a new file, or a page that was drawn before; got {path}, which is another "
+                         "picture; name another file")
     if whole.is_dir() and path.resolve().is_relative_to(whole.resolve()):
         raise InputError(f"file: expected the path of a page outside of {asked.name}, of whose images it would be one; "
                          f"got {path}")
@@ -135,6 +140,7 @@ def pack(asked: argparse.Namespace) -> None:
         arrays = source.read_arrays(asked.name, asked.resize)
     else:
         raise InputError(f"pack: expected a folder of images, or {data.builders.PREFIX}NAME; got {asked.name}")
+    data.arrays.make_dataset(asked.name, arrays)        # which refuses what could not be loaded again
     files.write_whole(path, lambda file: np.savez(file, **arrays))
     examples, *shape = arrays["images"].shape
     print(f"Written: {path}, {examples:,} images of shape {'x'.join(map(str, shape))}")

@@ -76,7 +76,11 @@ def find_matches(conditions: Sequence[Condition], names: Sequence[str], values: 
     matches = np.all([COMPARISONS[comparison](column, number) & ~np.isnan(column)
                       for column, comparison, number in columns], axis=0)
     if matches.all() or not matches.any():
+        spans = {name: (np.nanmin(column), np.nanmax(column)) for (name, *_), (column, *_) in
+                 zip(conditions, columns, strict=True) if not np.isnan(column).all()}
         raise InputError(f"split: expected conditions that some examples meet and others do not; "
                          f"{'all' if matches.all() else 'none'} of {len(matches):,} meet "
-                         f"{', '.join(map(str, conditions))}")
+                         f"{', '.join(map(str, conditions))}, where "
+                         + (", ".join(f"{name} is from {low:g} to {high:g}" for name, (low, high) in spans.items())
+                            or "all values are missing"))
     return matches

@@ -18,6 +18,9 @@ TWO_LINES = 0.3             # inches that two lines of a label need
 TRIED = 30                  # examples for which others are searched that differ in one factor alone
 
 
+MARK = b"Software\0vae_tf"        # what a page says in its first bytes that no other picture says
+
+
 def draw_page(path: pathlib.Path, dataset: Dataset, seed: int = 0) -> None:
     """Write a PNG: of images, two rows of examples and a row for each factor; of vectors, a plot for each factor.
 
@@ -28,8 +31,15 @@ def draw_page(path: pathlib.Path, dataset: Dataset, seed: int = 0) -> None:
     """
     figure = _plot_images(dataset, seed) if dataset.is_image else _plot_vectors(dataset, seed)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, facecolor="white", bbox_inches="tight")
+    figure.savefig(buffer, format="png", dpi=110, facecolor="white", bbox_inches="tight",
+                   metadata={"Software": "vae_tf"})
     files.write_bytes(path, buffer.getvalue())
+
+
+def is_page(path: pathlib.Path) -> bool:
+    """Return whether a file is a page that `draw_page` has written."""
+    with path.open("rb") as file:
+        return MARK in file.read(1_000)
 
 
 def choose_range(dataset: Dataset, factor: int, seed: int = 0) -> Integers:

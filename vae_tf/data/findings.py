@@ -14,6 +14,7 @@ from vae_tf.typing import Array, Integers
 LOOKED_AT = 2_000           # examples that are read, spread evenly
 CORRELATED = 0.2            # correlation of two factors, from which on it is told
 MOST_LISTED = 20
+MOST_WRITTEN = 10**15       # numbers from here on are written as powers of ten
 
 
 def describe_findings(dataset: Dataset) -> list[str]:
@@ -75,7 +76,8 @@ def _describe_grid(dataset: Dataset, values: Array) -> str:
         hint = "; --split=grid holds none out, as is usual for such data" if (
             possible == len(values) == len(dataset) > max(sizes) and dataset.choose_split() != "grid") else ""
         return f"Grid: complete, each of the {possible:,} combinations of values occurs {once}{hint}"
-    return (f"Grid: {found:,} of {possible:,} combinations of values occur ({found / possible:.2%}), so factors may "
+    of = f"{possible:,}" if possible < MOST_WRITTEN else f"some 10^{math.log10(possible):.0f}"
+    return (f"Grid: {found:,} of {of} combinations of values occur ({found / possible:.2%}), so factors may "
             "depend on each other")
 
 

@@ -132,14 +132,18 @@ def push(export: PathLike, repository: str, private: bool = False, licence: str 
 
     Args:
         export: exported/NAME for its newest version, or exported/NAME/VERSION.
-        repository: owner/name, which is made where there is none.
+        repository: owner/name, with or without hf://, which is made where there is none.
         private: whether a repository that is made is private.
         licence: the licence of the model, in the Hub's words, such as apache-2.0; None states none.
 
     Raises:
         InputError: there is no such export, it is damaged, or the Hub refuses it.
     """
-    read_address(repository, "repository")
+    name, revision = read_address(repository, "repository")
+    if revision is not None:
+        raise InputError(f"repository: expected OWNER/NAME, because the Hub names the revision of what is sent; got "
+                         f"{make_printable(repository)}")
+    repository = name
     try:
         path = find_newest_here(export)
     except InputError as error:
