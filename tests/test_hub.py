@@ -45,7 +45,7 @@ def files_of(folder):
 
 def test_an_address_is_a_repository_to_push_to(hub, exported):
     assert export.push(exported, "hf://me/model").startswith("hf://me/model@")
-    with pytest.raises(InputError, match="^repository: expected OWNER/NAME, because .*; got hf://me/model@main$"):
+    with pytest.raises(InputError, match=r"^repository: expected OWNER/NAME, because .*; got hf://me/model@main$"):
         export.push(exported, "hf://me/model@main")
 
 

@@ -43,8 +43,8 @@ def test_the_help_names_every_command():
 
 @pytest.mark.parametrize(("running", "asked", "named"), [
     ("train.py", "evaluate", "python evaluate.py"), ("/clone/train.py", "evaluate", "python /clone/evaluate.py"),
-    ("/clone/train.py", "data", "python -m vae_tf data"),
-    ("/my folder/evaluate.py", "train", "python '/my folder/train.py'"), ("vae-tf train", "evaluate", "vae-tf evaluate"),
+    ("/clone/train.py", "data", "python -m vae_tf data"), ("vae-tf train", "evaluate", "vae-tf evaluate"),
+    ("/my folder/evaluate.py", "train", "python '/my folder/train.py'"),
     ("python -m vae_tf train", "evaluate", "python -m vae_tf evaluate"), ("/home/me/mine.py", "train", "vae-tf train")])
 def test_commands_are_named_as_the_one_that_runs(monkeypatch, running, asked, named):
     monkeypatch.setattr("sys.argv", [running])
