@@ -8,6 +8,7 @@ from codes import noisy
 
 from vae_tf import metrics
 from vae_tf.errors import InputError
+from vae_tf.metrics import missing
 
 BY_FACTOR = [name for name, metric in metrics.METRICS.items() if metric.by_factor and metric.cost != "minutes"]
 TOGETHER = ["mcc", "mig_sup", "weak_mcc", "irs", "mig_sup_posterior"]       # one of each kind of need; all go one way
@@ -88,3 +89,19 @@ def test_factors_without_examples_to_go_by_are_refused_in_one_line(name):
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match=r"metrics\.measure leaves out examples whose factor is missing"):
         metrics.mig(CODES, lacking())
+
+
+def test_parts_that_factors_do_not_share_are_lists():
+    factors = np.stack([np.arange(60.0) % 3, np.arange(60.0) % 2, np.full(60, np.nan)], -1)
+    factors[:5, 1] = np.nan
+
+    def count(context):
+        classes, counts = np.unique(context.factors, return_counts=True)
+        return metrics.Result("counted", 0.5, {"best": f"class {classes[counts.argmax()]:g}", "counts": counts,
+                                               "rows": len(context.factors)}, "1: equal")
+
+    context = metrics.Context(np.zeros((60, 2)), factors)
+    with pytest.warns(UserWarning, match="counted leaves out factor 2"):
+        parts = missing.measure("counted", count, True, context, np.isnan(factors)).parts
+    assert parts["best"] == ["class 0", "class 1", None] and parts["counts"] == [[20, 20, 20], [27, 28], None]
+    assert parts["rows"] == 57.5        # the mean over the factors that have a number

@@ -110,3 +110,11 @@ def test_special_cases():
     with pytest.warns(UserWarning, match=r"restrictiveness leaves out factors that never change alone: \[0\]"):
         found = metrics.restrictiveness(one.astype(float), one)
     assert np.isnan(found.parts["per_factor"][0]) and found.score == 1
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e-9, 1e9])
+def test_restrictiveness_does_not_depend_on_how_small_the_other_latents_are(scale):
+    v = np.random.default_rng(0).integers(0, 4, (2_000, 2))
+    alone, scaled = (metrics.restrictiveness(np.stack([v[:, 0], s * (v[:, 0] + 2 * v[:, 1])], 1), v).parts["matrix"]
+                     for s in (1.0, scale))
+    np.testing.assert_allclose(scaled, alone, rtol=1e-9)        # each of two latents is alone in the other's ratio

@@ -71,6 +71,13 @@ def test_as_the_noise_vanishes_what_the_decoder_sees_narrows_and_the_rest_is_the
     np.testing.assert_allclose(theory.precise_limit(axes, prior)[1], np.diag([0, 0, 2.0, 0.7]), atol=1e-12)
 
 
+@pytest.mark.parametrize("jacobian", [[[1, 1 / 3, 0.1], [3, 1, 0.3]], [[1.0, 2.0, 3.0]]])
+def test_directions_that_the_decoder_does_not_see_keep_the_priors_bounds_as_the_noise_vanishes(jacobian):
+    for gamma in (1e-10, 1e-18):
+        lower, upper = theory.posterior_eigenvalue_bounds(jacobian, [1.0, 1.0, 1.0], gamma)
+        assert lower[1:].tolist() == upper[1:].tolist() == [1, 1] and upper[0] < gamma
+
+
 VARIANCES = (None, 0.3)      # Bernoulli, Gaussian
 LATENTS, SIZE = 3, 5
 

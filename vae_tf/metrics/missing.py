@@ -7,6 +7,7 @@ that have its value. All other metrics look at several factors at once, and use 
 import dataclasses
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -39,8 +40,8 @@ def measure(name: str, function: Measure, by_factor: bool, context: Context, mis
 
     Returns:
         Result whose meaning says how many examples were used; parts: also `used`, their number, by factor [K] if the
-        metric is by factor. By factor, the last axis of every other part is that of the factors, and a part that is a
-        single number is the mean of theirs.
+        metric is by factor. By factor, the last axis of every other part is that of the factors, a part that is a
+        single number is the mean of theirs, and what is no array for all of them is a list.
 
     Raises:
         InputError: too few examples have the values.
@@ -84,10 +85,16 @@ def _measure_by_factor(name: str, function: Measure, context: Context, missing: 
                   f"to {used.max():,} of {len(missing):,} examples)")
 
 
-def _join(parts: Sequence[np.ndarray | None]) -> np.ndarray:
-    """Return one array of the parts of all factors; None stands for a factor that has no score."""
-    like = next(part for part in parts if part is not None)
+def _join(parts: Sequence[np.ndarray | None]) -> Any:
+    """Return one array of the parts of all factors; None stands for a factor that has no score.
+
+    Texts, and parts whose shapes differ between factors, become a list with an entry for each factor.
+    """
+    scored = [part for part in parts if part is not None]
+    like = scored[0]
+    if like.ndim == 0 and like.dtype.kind in "fiub":
+        return np.array(np.nan if np.isnan(scored).all() else np.nanmean(scored))
+    if like.ndim == 0 or any(part.shape != like.shape for part in scored):
+        return [None if part is None else part.tolist() for part in parts]
     filled = [np.full_like(like, FILLED.get(like.dtype.kind, "")) if part is None else part for part in parts]
-    if like.ndim == 0:
-        return np.array(np.nan if np.isnan(filled).all() else np.nanmean(filled))
     return np.concatenate(filled, -1) if like.shape[-1] == 1 else np.stack(filled, -1)

@@ -79,6 +79,7 @@ def restrictiveness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
     codes, v, kinds, varies = _prepare("restrictiveness", codes, factors, bins, kinds)
     variance = codes.var(0)
     alike = _number_groups(v)
+    others_of = 1 - np.eye(codes.shape[1])
     matrix, pairs = np.zeros((codes.shape[1], v.shape[1])), np.zeros(v.shape[1], int)
     for k in np.flatnonzero(varies):
         others = _number_groups(np.delete(v, k, 1))
@@ -88,8 +89,8 @@ def restrictiveness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
             stayed = _sum_over_pairs(codes, alike) / max(_count_pairs(alike), 1)
             shared = np.sum((np.bincount(v[:, k]) / len(v))**2)         # how often a value drawn anew is the same
             moved = shared * stayed + (1 - shared) * moved
-            rest = 2 * (variance.sum() - variance)
-            matrix[:, k] = np.where(rest > 0, 1 - np.minimum(1, (moved.sum() - moved) / np.where(rest > 0, rest, 1)), 1)
+            rest = 2 * variance @ others_of        # added up, because a difference to the whole would be rounding
+            matrix[:, k] = np.where(rest > 0, 1 - np.minimum(1, moved @ others_of / np.where(rest > 0, rest, 1)), 1)
     matrix[variance == 0] = 0
     if not pairs.any():
         raise InputError("factors: restrictiveness expects rows that share all factors but one; there are none; give "

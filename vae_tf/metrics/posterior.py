@@ -222,8 +222,9 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: Count = 
         mutual information   log q(z|x) - log q(z)             I(x; z), at most log N: a lower bound
         total correlation    log q(z) - sum_j log q(z_j)       0: latents are independent
         dimension-wise KL    sum_j log q(z_j) - log p(z)       0: each latent follows its prior
-    in nats. The score is their sum, the KL, which is 0 or more, and 0 if z says nothing about x. The mutual information
-    is at most log N, so with too few examples it is too small, and the total correlation is too large by as much.
+    in nats. The score is their sum, the KL, which is 0 or more up to the error of the samples, and 0 if z says nothing
+    about x. The mutual information is at most log N, so with too few examples it is too small, and the total
+    correlation is too large by as much.
     The standard errors are those of means over examples: they estimate how much the parts would vary if other examples
     had been drawn. For a single example they are 0.
 

@@ -201,7 +201,7 @@ def posterior_eigenvalue_bounds(jacobian: OneJacobian, prior_variance: OnePriorV
     smallest and the largest variance of the prior.
 
     Args:
-        jacobian: J [n, d].
+        jacobian: J [n, d], of any rank; singular values within the rounding of its type are 0.
         prior_variance: variances of p(z|u), broadcast to [d].
         gamma: the noise variance.
 
@@ -209,5 +209,7 @@ def posterior_eigenvalue_bounds(jacobian: OneJacobian, prior_variance: OnePriorV
         (lower [d], upper [d]).
     """
     J, prior_variance = np.asarray(jacobian, np.float64), np.asarray(prior_variance, np.float64)
-    seen = np.maximum(np.linalg.eigvalsh(J.T @ J)[::-1], 0) / gamma
+    s = np.linalg.svd(J, compute_uv=False)
+    seen = np.zeros(J.shape[1])
+    seen[:len(s)] = np.where(s > find_rounding(jacobian), s, 0) ** 2 / gamma
     return 1 / (1 / np.min(prior_variance) + seen), 1 / (1 / np.max(prior_variance) + seen)
