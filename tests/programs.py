@@ -54,4 +54,5 @@ def _run(name, argv, folder, largest, environment, out, error):
     if name == "vae-tf":
         command.main()
     else:
-        runpy.run_path(str(ROOT / name), run_name="__main__")
+        here = pathlib.Path(name).is_file()      # beside documents, so that a program names the next one as they do
+        runpy.run_path(name if here else str(ROOT / name), run_name="__main__")
