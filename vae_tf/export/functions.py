@@ -47,8 +47,10 @@ class Functions(tf.Module):
                 setattr(self, name, function)
 
     def hold_what_is_read(self) -> None:
-        """Hold all variables that the functions read, also those of which Keras knows nothing, such as a beta that is
-        one, or one in a list of a layer."""
+        """Hold all variables that the functions read, so that TensorFlow saves them.
+
+        Keras knows nothing of some, such as a beta that is a tf.Variable, or one in a list of a layer.
+        """
         functions = [each for each in vars(self).values() if hasattr(each, "get_concrete_function")]
         self.others = [each for function in functions for each in function.get_concrete_function().variables]
 
