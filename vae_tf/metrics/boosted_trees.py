@@ -39,7 +39,7 @@ class BoostedTrees:
     of scikit-learn at its defaults. But splits are between bins: the values of a latent are put into 255 bins of about
     equally many examples first, which loses nothing of up to 255 distinct values. Scores and residuals are float32, so
     that the step of a leaf whose examples are known nearly for certain is mostly rounding: no step is longer than
-    LONGEST. Between splits that are equally good, rounding or a random order of the latents decides.
+    LONGEST. Between splits that are equally good, rounding or, for each node, chance decides, as in scikit-learn.
 
     Attributes:
         classes: [C], sorted.
@@ -53,7 +53,7 @@ class BoostedTrees:
         Args:
             z: codes [N, d].
             v: the class [N] of each code; at least two of them differ.
-            seed: seed of the order that decides between equally good splits.
+            seed: seed of the choice between equally good splits.
         """
         self.classes, labels = np.unique(v, return_inverse=True)
         several, latents = len(self.classes) > 2, z.shape[1]
@@ -70,7 +70,7 @@ class BoostedTrees:
         random = np.random.default_rng(seed)
         for _ in range(ROUNDS):
             residuals = np.subtract(targets, shares := _find_shares(scores), out=shares)
-            grown, leaves = _grow(binned, members, counts, residuals, rate, random.permutation(latents), gain)
+            grown, leaves = _grow(binned, members, counts, residuals, rate, random, gain)
             scores += grown.steps.take(leaves)
             self._rounds.append(grown)
         self.importance = gain / gain.sum() if gain.any() else gain
@@ -128,14 +128,14 @@ def _find_shares(scores: Floats) -> Floats:
 
 
 def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, residuals: Floats, rate: float,
-          order: Integers, gain: Floats) -> tuple[Round, Integers]:
+          random: np.random.Generator, gain: Floats) -> tuple[Round, Integers]:
     """Return trees that fit residuals [N, S], and the place in their steps [N, S] of the leaf of each example.
 
     Args:
         binned, members: the bins [d, N] of examples, and the same as a matrix, see `_list_members`.
         counts: how many examples are in the bins up to each, [d, BINS, 1, 1].
         residuals, rate: what the trees fit, and the share of it that they add.
-        order: of the latents, which decides between equal gains.
+        random: what decides between latents of equal gain.
         gain: [d], to which the gains of the splits are added.
     """
     levels: list[tuple[Integers, Integers]] = []
@@ -148,7 +148,7 @@ def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, r
             inside = (first.reshape(len(first), parents, -1) * residuals[:, np.newaxis]).reshape(first.shape)
             sums, counts = (_add_second(total, _accumulate(_add_up(members, values, parents)))
                             for total, values in ((sums, inside), (counts, first)))
-        latents, thresholds, gains = _split(sums, counts, order)
+        latents, thresholds, gains = _split(sums, counts, random)
         np.add.at(gain, latents, gains)
         levels.append((latents, thresholds))
         nodes = _descend(binned, nodes, latents, thresholds)
@@ -180,12 +180,12 @@ def _add_second(parents: Floats, first: Floats) -> Floats:
     return both.reshape(*first.shape[:2], -1, first.shape[3])
 
 
-def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Integers, Floats]:
+def _split(sums: Floats, counts: Floats, random: np.random.Generator) -> tuple[Integers, Integers, Floats]:
     """Return the latent, the threshold and the gain [nodes, S] of the best split of each node.
 
     Args:
         sums, counts: of residuals and of examples in the bins up to each, [d, BINS, nodes, S]; counts may have S = 1.
-        order: of the latents, which decides between equal gains.
+        random: what decides between latents of equal gain.
     """
     number = counts[:1, -1:]
     # What a split takes from the squared error is n1 n2 / n (mean1 - mean2)^2. Of centred residuals, whose sum is 0,
@@ -199,7 +199,7 @@ def _split(sums: Floats, counts: Floats, order: Integers) -> tuple[Integers, Int
     gains /= np.maximum(weight, 1, out=weight)      # faster than a division with a mask
     gains *= splits
     best = gains.max(1)
-    latents = order[best[order].argmax(0)]
+    latents = np.where(best == best.max(0), random.random(best.shape, np.float32), -1).argmax(0)
     found = gains.reshape(*gains.shape[:2], -1)[latents.ravel(), :, np.arange(latents.size)]        # [nodes S, BINS]
     largest = found.max(1).reshape(latents.shape) * number[0, 0]
     thresholds = np.where(largest > 0, found.argmax(1).reshape(latents.shape), BINS - 1).astype(np.uint8)

@@ -99,7 +99,7 @@ def _measure(name: str, codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
         predicted = v[rows[0], k] if constant else fit(codes[rows], v[rows, k]).predict(codes[test])
         accuracy[s, k] = np.mean(predicted == v[test, k])
     mean = np.nanmean(accuracy, axis=1)
-    by_size = dict(zip(sizes, mean, strict=True)) if len(train) >= max(sizes) else {}
+    by_size = {size: of for size, of in zip(sizes, mean, strict=True) if size <= len(train)}
     efficiency = by_size[100] / by_size[10_000] if {100, 10_000} <= by_size.keys() else np.nan
     labels = np.minimum(sizes, len(train))
     by_number = dict(zip(labels, mean, strict=True))    # sizes coincide if there are fewer labels than asked for
