@@ -145,3 +145,24 @@ def test_train_py_cannot_go_on_with_own_networks(tmp_path):
     path = own.export(str(tmp_path / "own"), data=dataset((3,)))
     with pytest.raises(InputError, match=r"--init_from: expected an export with a network of .* has 'own networks'"):
         training_request._read_init_from({"init_from": path})
+
+
+@pytest.mark.parametrize("kind", ["dataset", "arrays"])
+def test_a_fit_that_is_restored_from_a_backup_ends_as_if_it_had_not_been_interrupted(tmp_path, kind):
+    """The backup is read after `fit` has been given the examples, which begin at the restored step all the same."""
+    class Interrupt(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs=None):
+            if epoch == 1:
+                raise KeyboardInterrupt
+
+    def fit(model, *callbacks):
+        given = {"x": ds} if kind == "dataset" else {"x": inputs(model, ds), "shuffle": False}
+        return model.fit(**given, batch_size=8, epochs=4, callbacks=list(callbacks), verbose=0)
+
+    ds = dataset((3,))
+    whole, interrupted, restored = (compiled(DENSE[0], seed=3) for _ in range(3))
+    fit(whole)
+    with pytest.raises(KeyboardInterrupt):
+        fit(interrupted, keras.callbacks.BackupAndRestore(tmp_path), Interrupt())
+    assert fit(restored, keras.callbacks.BackupAndRestore(tmp_path)).epoch == [2, 3]
+    assert_same_weights(whole, restored)

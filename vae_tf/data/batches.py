@@ -57,7 +57,7 @@ def draw_successive(n: int, batch_size: int, seed: int, step: int, count: int,
                            for epoch in range(start // n, (stop - 1) // n + 1)])
 
 
-def make_batches(dataset: Dataset, batch_size: int, seeds: Sequence[int], start: int, stop: int,
+def make_batches(dataset: Dataset, batch_size: int, seeds: Sequence[int], start: int | Tensor, stop: int,
                  with_u: bool = False, shares: tuple[int, int, int] = (0, 1, 1),
                  failures: list[tuple[int, Exception]] | None = None) -> tf.data.Dataset:
     """Return the examples of steps start..stop-1 as a tf.data.Dataset of (step, x) or (step, x, u).

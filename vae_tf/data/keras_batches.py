@@ -1,5 +1,6 @@
 """The examples of a dataset in batches, as Keras' own loops read them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -31,15 +32,22 @@ class InOrder(keras.utils.PyDataset):
         return ((x, self.dataset.u_at(indices)),) if self.with_u and self.dataset.u_at else (x,)
 
 
-def shuffle(dataset: Dataset, batch_size: int, seed: int, start: int, with_u: bool) -> tf.data.Dataset:
+def shuffle(dataset: Dataset, batch_size: int, seed: int, find_step: Callable[[], int], with_u: bool
+            ) -> tf.data.Dataset:
     """Return the batches of `training.fit` from a step on, without end, each (x,) or ((x, u),).
 
     Args:
         dataset: the examples.
         batch_size: examples of a batch; a batch may hold the end of one epoch and the start of the next.
         seed: the seed for the order.
-        start: the number of the first step.
+        find_step: tells the number of the first step when the batches begin to be read. Callbacks such as
+            keras.callbacks.BackupAndRestore set it after `fit` has been given the batches.
         with_u: whether u comes too.
     """
-    batches = make_batches(dataset, batch_size, [seed], start, LAST_STEP, with_u)
+    @tf.autograph.experimental.do_not_convert
+    def begin(_: Any) -> tf.data.Dataset:
+        start = tf.numpy_function(lambda: np.int64(find_step()), [], tf.int64)
+        return make_batches(dataset, batch_size, [seed], start, LAST_STEP, with_u)
+
+    batches = tf.data.Dataset.range(1).flat_map(begin)
     return batches.map(lambda step, *batch: (batch if len(batch) > 1 else batch[0],))

@@ -115,8 +115,11 @@ class KerasInputs(Trainable):
         if steps % self.steps_per_execution:      # Keras would make more steps than an epoch has
             raise InputError(f"steps_per_execution: expected a divisor of the {steps:,} steps of an epoch; got "
                              f"{self.steps_per_execution:,}")
-        step = int(keras.ops.convert_to_numpy(count_batches(self.optimizer)))
-        return keras_batches.shuffle(dataset, batch_size, self._seed, step, bool(self.u_size))
+        return keras_batches.shuffle(dataset, batch_size, self._seed, self._find_step, bool(self.u_size))
+
+    def _find_step(self) -> int:
+        """Return the number of the step that `fit` makes next."""
+        return int(keras.ops.convert_to_numpy(count_batches(self.optimizer)))
 
     def _note(self, given: Any) -> None:
         """Record what an export says of the examples that `fit` is given, and whether some of them are dark."""
