@@ -39,6 +39,17 @@ def test_only_so_many_versions_are_kept_and_what_killed_exports_left_goes(tmp_pa
     assert sorted(os.listdir(folder)) == [".another", "4"]
 
 
+def test_a_version_that_is_being_scored_is_not_deleted(tmp_path):
+    first = saved(tmp_path, SMALLEST)[2]
+    (first / f".in-use.{'0' * 16}.lock").touch()         # of a process that was killed
+    with files.keep_in_use(first), files.keep_in_use(first), pytest.warns(UserWarning, match="1 could not be deleted "):
+        saved(tmp_path, SMALLEST, keep=1)
+    assert sorted(os.listdir(tmp_path / "model")) == ["1", "2"]
+    assert not files.is_in_use(first) and not [name for name in os.listdir(first) if name.startswith(".in-use")]
+    saved(tmp_path, SMALLEST, keep=1)
+    assert os.listdir(tmp_path / "model") == ["3"]
+
+
 def test_the_newest_version_is_the_highest_of_the_model_written_last(tmp_path):
     for name, version in (("a", "9"), ("a", "10"), ("b", "1")):
         (tmp_path / name).mkdir(exist_ok=True)

@@ -20,6 +20,7 @@ from vae_tf.errors import InputError
 # Names that no server takes for a version: of folders being written, and of folders being deleted.
 WRITING, REMOVING = ".writing-", ".removing-"
 LOCK = ".lock"      # the file by which a folder is locked, and the end of the names of those that lock something else
+IN_USE = ".in-use."  # the beginning of the names of those that say that a folder is in use
 # Windows lacks the first and has no pipes among its files; without the second it would translate the ends of lines.
 AS_THEY_ARE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
@@ -189,6 +190,22 @@ def hold_lock(path: pathlib.Path, wait: bool = True) -> Iterator[bool | None]:
             if os.name == "nt":
                 with contextlib.suppress(OSError):
                     path.unlink()
+
+
+@contextlib.contextmanager
+def keep_in_use(folder: pathlib.Path) -> Iterator[None]:
+    """Have `is_in_use` say so of a folder while entered; any number of processes may. The system ends that with them."""
+    with hold_lock(folder / f"{IN_USE}{secrets.token_hex(8)}{LOCK}"):
+        yield
+
+
+def is_in_use(folder: pathlib.Path) -> bool:
+    """Return whether a process is within `keep_in_use` of a folder."""
+    for path in folder.glob(f"{IN_USE}*{LOCK}"):
+        with hold_lock(path, wait=False) as dead:
+            if dead is False:
+                return True
+    return False
 
 
 @contextlib.contextmanager

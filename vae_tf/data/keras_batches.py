@@ -40,8 +40,7 @@ def shuffle(dataset: Dataset, batch_size: int, seed: int, find_step: Callable[[]
         dataset: the examples.
         batch_size: examples of a batch; a batch may hold the end of one epoch and the start of the next.
         seed: the seed for the order.
-        find_step: tells the number of the first step when the batches begin to be read. Callbacks such as
-            keras.callbacks.BackupAndRestore set it after `fit` has been given the batches.
+        find_step: tells the number of the first step when the batches begin to be read.
         with_u: whether u comes too.
     """
     @tf.autograph.experimental.do_not_convert

@@ -46,15 +46,18 @@ def make_folder(folder: pathlib.Path) -> Iterator[None]:
 
 
 def prune(newest: pathlib.Path, keep: int) -> None:
-    """Delete old versions, so that this many are left, the newest included; what cannot be deleted is left."""
+    """Delete old versions, so that this many are left, the newest included; what is in use, or not ours, is left."""
     older = (version for version in list_versions(newest.parent) if version < int(newest.name))
     paths = [newest.with_name(str(version)) for version in sorted(older, reverse=True)]
     for path in [path for path in paths if path.is_dir() and not path.is_symlink()][keep - 1:]:
-        try:
-            files.remove_folder(path)
-        except OSError as error:
-            warnings.warn(f"{path} could not be deleted ({error.strerror}); more versions than {keep} are left",
-                          stacklevel=2)
+        why = "it is being scored"
+        if not files.is_in_use(path):
+            try:
+                files.remove_folder(path)
+                continue
+            except OSError as error:
+                why = error.strerror or str(error)
+        warnings.warn(f"{path} could not be deleted ({why}); more versions than {keep} are left", stacklevel=2)
 
 
 def claim_version(folder: pathlib.Path, aside: pathlib.Path) -> pathlib.Path:

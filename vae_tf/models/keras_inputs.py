@@ -17,6 +17,23 @@ ROUNDING = 1e-5     # how far rounding may take float images beyond [0, 1]
 LOOKED_AT = 500     # of how many examples of a data.Dataset the numbers are checked
 
 
+class Start(keras.callbacks.Callback):
+    """Notes the step at which `fit` begins: what callbacks that came before have restored, such as BackupAndRestore.
+
+    Attributes:
+        step: the number of steps made before.
+    """
+
+    def __init__(self, model: Trainable) -> None:
+        super().__init__()
+        self.set_model(model)
+        self.on_train_begin()
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        """Note the step."""
+        self.step = int(keras.ops.convert_to_numpy(count_batches(self.model.optimizer)))
+
+
 class KerasInputs(Trainable):
     """The part of `Autoencoder` that reads and checks what Keras' loops are given."""
 
@@ -115,11 +132,12 @@ class KerasInputs(Trainable):
         if steps % self.steps_per_execution:      # Keras would make more steps than an epoch has
             raise InputError(f"steps_per_execution: expected a divisor of the {steps:,} steps of an epoch; got "
                              f"{self.steps_per_execution:,}")
-        return keras_batches.shuffle(dataset, batch_size, self._seed, self._find_step, bool(self.u_size))
-
-    def _find_step(self) -> int:
-        """Return the number of the step that `fit` makes next."""
-        return int(keras.ops.convert_to_numpy(count_batches(self.optimizer)))
+        start, callbacks = Start(self), options.get("callbacks") or []
+        if isinstance(callbacks, keras.callbacks.CallbackList):
+            callbacks.append(start)
+        else:
+            options["callbacks"] = [*(callbacks if isinstance(callbacks, list | tuple) else [callbacks]), start]
+        return keras_batches.shuffle(dataset, batch_size, self._seed, lambda: start.step, bool(self.u_size))
 
     def _note(self, given: Any) -> None:
         """Record what an export says of the examples that `fit` is given, and whether some of them are dark."""

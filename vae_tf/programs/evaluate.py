@@ -33,9 +33,14 @@ def score(asked: cli.ScoringRequest) -> None:
 
 
 def score_model(asked: cli.ScoringRequest) -> None:
-    """Score an exported model: print the summary, and write numbers, pictures and a page beside it."""
-    # Export: the SavedModel as a server would load it, and its card.
+    """Score an exported model, as a server would load it: the SavedModel and its card."""
     model = load_model("--export", asked.export, asked.trust_export)
+    with files.keep_in_use(model.path):     # which train.py --keep_versions does not delete
+        score_loaded(model, asked)
+
+
+def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
+    """Score a model: print the summary, and write numbers, pictures and a page beside it."""
     card, options = model.card, asked.options
 
     # Data: the test part of what it was trained on, unless flags say otherwise.
@@ -91,11 +96,12 @@ def write_numbers(scored: evaluation.Evaluation, model: export.Exported, setting
     text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
                               samples_per_value=options.samples_per_value, quick=options.quick,
                               geometry_examples=around, **settings)
-    files.write_text(model.path / "metrics.json", text)
+    # The card first: it must be there, and so no folder is made again that was deleted while it was scored.
     export.update_card(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
                                          if "no_meaning" not in score},
                     evaluated={**settings, "examples": len(scored.codes), "seed": options.seed,
                                "factors": scored.factors})
+    files.write_text(model.path / "metrics.json", text)
 
 
 def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
@@ -193,10 +199,11 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
     for done, (name, why) in enumerate(missing.items(), 1):
         model, (dataset, settings, _) = loaded[name], parts[name]
         print(f"Scoring {done} of {len(missing)}: {model.path}, because {why}", flush=True)
-        scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
-                                     **vars(options))
-        write_numbers(scored, model, settings, options)
-        evaluation.forget(model.path / evaluation.FILE)
+        with files.keep_in_use(model.path):
+            scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
+                                         **vars(options))
+            write_numbers(scored, model, settings, options)
+            evaluation.forget(model.path / evaluation.FILE)
 
 
 def say_other_examples(trainings: Mapping[str, list[dict[str, Any]]]) -> list[str]:
