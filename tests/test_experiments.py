@@ -39,6 +39,7 @@ def test_every_table_of_the_package_is_read_with_its_recipes_and_metrics():
     ('recipe = "rolinek2018/synthetic_linear_beta_vae"', "", "cells[0].recipe: expected a recipe"),
     ("seeds = 3 }", 'seeds = 3 }\n[[cells]]\nrow = "a row"\ncolumn = "a column"\nrecipe = "x"',
      "cells[1]: expected one"),
+    ("synthetic_linear_beta_vae", "synthetic_beta_vae", "cells[0]: recipe: expected the name of a recipe"),
 ])
 def test_a_mistake_in_a_table_is_one_line_that_names_the_entry(tmp_path, old, new, said):
     assert old in TABLE
@@ -68,7 +69,7 @@ def test_a_recipe_is_what_its_flagfiles_say_whatever_the_folder(tmp_path, monkey
     given = recipes.list_arguments("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.5", "--steps=7"))
     assert planning.read_train_flags(given).steps == 7
     assert recipes.read("rolinek2018/synthetic_linear_random_decoder").flags["steps"] == 0
-    with pytest.raises(InputError, match=r"expected the name of a recipe; got .*close to it: rolinek2018/"):
+    with pytest.raises(InputError, match=r"expected the name of a recipe, .*; got .*close to it: rolinek2018/"):
         recipes.read("rolinek2018/nothing")
 
 

@@ -44,14 +44,18 @@ def test_a_recipe_is_the_same_from_any_folder_and_by_any_name(tmp_path, monkeypa
         assert expand([*typed, "--seed=3"]) == [*whole, "--seed=3"]
     assert expand(["--flagfile=mine.flags"]) == [*whole, "--beta=2"]
     assert expand(["--flagfile=flags/base.flags"]) == ["--beta=77"], "the user's own file comes first"
+    (tmp_path / "flags" / "mine").mkdir()
+    (tmp_path / "flags" / "mine" / "own.flags").write_text(f"--flagfile=flags/{RECIPE}.flags\n--beta=3\n")
+    assert expand(["--recipe=mine/own"]) == [*whole, "--beta=3"]
     assert expand(["--", f"--recipe={RECIPE}"]) == ["--", f"--recipe={RECIPE}"]
 
 
 @pytest.mark.parametrize(("typed", "said"), [
-    ("--recipe=synthetic_linear_vae", "recipe: expected the name of a recipe; got 'synthetic_linear_vae'; close to it: "
-                                      "rolinek2018/synthetic_linear_.*vae-tf recipes lists all"),
+    ("--recipe=synthetic_linear_vae", "recipe: expected the name of a recipe, or .*; got 'synthetic_linear_vae'; close to it: "
+                                      "rolinek2018/synthetic_linear_.*vae-tf recipes lists all recipes"),
     ("--recipe=rolinek2018/mnist", "close to it: rolinek2018/mnist_ae, .*vae-tf recipes lists all"),
     ("--recipe=", "got ''; vae-tf recipes"), ("--recipe=../../etc/passwd", "got '../../etc/passwd'"),
+    ("--recipe=../outside", "got '../outside'"),
     ("--recipe", "--recipe: expected a value after it"), ("--flagfile=none", "--flagfile: expected a file .*'none'"),
     ("--flagfile=flags/none.flags", "--flagfile: expected a file .*'flags/none.flags'"),
     ("--flagfile=.", "--flagfile: expected a file"), ("--flagfile=" + "a" * 5_000, "--flagfile: expected a file"),
@@ -63,6 +67,8 @@ def test_what_cannot_be_read_is_one_line(tmp_path, monkeypatch, typed, said):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bytes").write_bytes(bytes(range(256)))
     (tmp_path / "twice40").touch()
+    (tmp_path / "flags").mkdir()
+    (tmp_path / "outside.flags").touch()
     for number in range(40):        # each names the next one twice, which would make 2^40 files
         (tmp_path / f"twice{number}").write_text(f"--flagfile=twice{number + 1}\n" * 2)
     with pytest.raises(InputError, match=f"^(?s:.*){said}") as raised:

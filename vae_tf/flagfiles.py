@@ -26,7 +26,8 @@ def find_recipe(name: str) -> pathlib.Path:
     """Return the file of a recipe.
 
     Args:
-        name: a name of list_recipes, with or without .flags, or the name of a file that recipes share.
+        name: a name of list_recipes, with or without .flags, the name of a file that recipes share, or NAME where the
+            current folder has flags/NAME.flags.
 
     Raises:
         InputError: there is no such recipe.
@@ -34,10 +35,14 @@ def find_recipe(name: str) -> pathlib.Path:
     bare = name.removesuffix(".flags")
     if bare in _list_names():
         return RECIPES / f"{bare}.flags"
+    own = pathlib.Path("flags", f"{bare}.flags")
+    if ".." not in own.parts and not own.is_absolute() and own.is_file():
+        return own
     names = list_recipes()
     close = [each for each in names if bare and bare in each][:3] or difflib.get_close_matches(bare, names, 3)
-    raise InputError(f"recipe: expected the name of a recipe; got {name!r}{'; close to it: ' * bool(close)}"
-                     f"{', '.join(close)}; {console.name_command('recipes')} lists all")
+    raise InputError(f"recipe: expected the name of a recipe, or NAME of a file flags/NAME.flags in this folder; got "
+                     f"{name!r}{'; close to it: ' * bool(close)}{', '.join(close)}; "
+                     f"{console.name_command('recipes')} lists all recipes")
 
 
 def describe_recipe(name: str) -> tuple[str, str]:

@@ -224,6 +224,11 @@ def _check_measured(table: Table) -> None:
     for i, place in enumerate(places):
         if place in places[:i]:
             raise InputError(f"cells[{i}]: expected one cell per row and column; got {' / '.join(place)} again")
+    for i, cell in enumerate(table.cells):
+        try:
+            recipes.read(cell.recipe, cell.flags) if cell.recipe else None
+        except InputError as error:
+            raise InputError(f"cells[{i}]: {error}") from None
 
 
 def _read_metric(name: str, data: Any) -> Metric:
