@@ -124,13 +124,15 @@ def test_the_question_is_answered_from_the_command_line(tmp_path, monkeypatch, c
              "--geometry_examples=8")
     printed = []
     for order in (["exported/*_synthetic_linear-seed?", "exported/dead"],
-                  ["exported/dead", "exported/full*", f"{tmp_path}/exported/vae*"]):
+                  ["exported/dead/*", "exported/full*", f"{tmp_path}/exported/vae*"]):
         run(evaluate.main, cli.define_evaluate_flags, f"--compare={','.join(order)}", *quick,
             *["--comparison_dir=again"] * bool(printed))
         printed.append(capsys.readouterr().out.splitlines())
     assert sum(line.startswith("Scoring") for line in printed[0]) == 5          # and none a second time
     printed[0] = [line for line in printed[0] if not line.startswith("Scoring")]
     for lines in printed:
+        first = {line.split()[0] for line in lines if line.strip()}
+        assert {"active_units", "column_cosine"} <= first and "elbo" not in first       # which nobody asked for
         assert lines[0].startswith("Decoder columns around 8 of the ")
         assert lines[1].startswith("  left out: exported/dead: No latent says anything about x")
         answers = [line for line in lines if "more orthogonal than" in line]

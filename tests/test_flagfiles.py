@@ -51,8 +51,8 @@ def test_a_recipe_is_the_same_from_any_folder_and_by_any_name(tmp_path, monkeypa
 
 
 @pytest.mark.parametrize(("typed", "said"), [
-    ("--recipe=synthetic_linear_vae", "recipe: expected the name of a recipe, or .*; got 'synthetic_linear_vae'; close to it: "
-                                      "rolinek2018/synthetic_linear_.*vae-tf recipes lists all recipes"),
+    ("--recipe=synthetic_linear_vae", "recipe: expected the name of a recipe, or .*; got 'synthetic_linear_vae'; close "
+                                      "to it: rolinek2018/synthetic_linear_.*vae-tf recipes lists all recipes"),
     ("--recipe=rolinek2018/mnist", "close to it: rolinek2018/mnist_ae, .*vae-tf recipes lists all"),
     ("--recipe=", "got ''; vae-tf recipes"), ("--recipe=../../etc/passwd", "got '../../etc/passwd'"),
     ("--recipe=../outside", "got '../outside'"),

@@ -130,6 +130,8 @@ def test_a_prior_that_scores_cannot_use_is_one_line(registries, tmp_path):
 @pytest.mark.parametrize(("option", "value", "message"), [
     (models.Option("a", "x", "", choices=("x", "y")), "z", "a: expected one of x, y; got 'z'"),
     (models.Option("a", 3, "", kind=int, low=1), 0, "a: expected a whole number, 1 to 2,147,483,647; got 0"),
+    (models.Option("a", -1, "", kind=int), 2**31,
+     "a: expected a whole number, -2,147,483,647 to 2,147,483,647; got 2147483648"),
     (models.Option("a", 3.0, "", kind=float, low=0.0), float("nan"),
      "a: expected a finite number, 0 or more, at most 3.4e+38; got nan"),
     (models.Option("a", True, "", kind=bool), 1, "a: expected a bool; got 1"),

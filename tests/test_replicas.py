@@ -229,7 +229,7 @@ def test_replicas_resume_bit_for_bit_and_a_run_is_like_any_other(tmp_path):
 def test_runs_at_different_steps_are_refused(tmp_path):
     seeds, folders = [0, 1], [tmp_path / "a", tmp_path / "b"]
     rounding.train(DENSE[0], 0, run_dir=folders[0])
-    with pytest.raises(InputError, match="common step; got a: 10, b: none"):
+    with pytest.raises(InputError, match="common step; got a: 10, b: none; train those that have none in a command"):
         train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from commands import parse
 
-from vae_tf import cli, console, evaluation, report
+from vae_tf import cli, console, evaluation, metrics, report
 
 N = 200
 
@@ -75,12 +75,23 @@ def test_styles_are_for_terminals_and_never_colours(scored, monkeypatch, environ
     assert not re.search(r"\x1b\[[\d;]*(?:3|4|9|10)[0-8]", shown[Terminal])         # colours of text and background
 
 
-@pytest.mark.parametrize(("given", "verbose"), [
-    ((), False), (("--verbose",), True), (("--metrics=mig",), True), (("--metrics=default",), False),
-    (("--geometry=", "--theory="), False), (("--theory=linear_optimum",), True)])
-def test_metrics_that_are_asked_for_by_name_are_printed(given, verbose):
+@pytest.mark.parametrize(("given", "named"), [
+    ((), False), (("--verbose",), False), (("--metrics=mig",), True), (("--metrics=default",), False),
+    (("--geometry=", "--theory="), False), (("--theory=linear_optimum",), True), (("--theory=default",), False),
+    (("--geometry=dto,default",), True)])
+def test_metrics_that_are_asked_for_by_name_are_printed(given, named):
+    asked = cli.read_scoring_request(parse(cli.define_evaluate_flags, *given))
+    assert (asked.verbose, asked.names_metrics) == ("--verbose" in given, named)
 
-    assert cli.read_scoring_request(parse(cli.define_evaluate_flags, *given)).verbose is verbose
+
+@pytest.mark.parametrize("group", ["metrics", "geometry", "theory"])
+def test_words_stand_for_metrics_in_each_flag(group):
+    for word, names in (("default", metrics.list_default_names(group)), ("all", metrics.list_names(group))):
+        others = [f"--{other}=" for other in ("metrics", "geometry", "theory") if other != group]
+        last = metrics.list_names(group)[-1]
+        asked = cli.read_scoring_request(parse(cli.define_evaluate_flags, f"--{group}={word},{last}", *others))
+        assert asked.options.names == tuple(dict.fromkeys([*names, last]))
+        assert asked.geometry == (*names, last) * (group == "geometry")
 
 
 def test_progress_says_the_time_left(monkeypatch):

@@ -194,7 +194,7 @@ def hold_lock(path: pathlib.Path, wait: bool = True) -> Iterator[bool | None]:
 
 @contextlib.contextmanager
 def keep_in_use(folder: pathlib.Path) -> Iterator[None]:
-    """Have `is_in_use` say so of a folder while entered; any number of processes may. The system ends that with them."""
+    """Have `is_in_use` say so of a folder while entered, as any number of processes may; it ends with the process."""
     with hold_lock(folder / f"{IN_USE}{secrets.token_hex(8)}{LOCK}"):
         yield
 

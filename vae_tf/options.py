@@ -39,7 +39,8 @@ class Option:
         if self.choices:
             return checks.check_choice(self.name, value, self.choices)
         if self.kind is int:
-            return checks.check_whole(self.name, value, self.low or 0, checks.LARGEST_INTEGER)
+            least = -checks.LARGEST_INTEGER if self.low is None else self.low
+            return checks.check_whole(self.name, value, least, checks.LARGEST_INTEGER)
         if self.kind is float:
             low = -checks.LARGEST_FLOAT if self.low is None else self.low
             return checks.check_number(self.name, value, low, high=checks.LARGEST_FLOAT)

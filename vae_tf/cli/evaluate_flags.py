@@ -73,11 +73,11 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.add_integer("jobs", None, "Number of metrics computed in parallel; by default the number of processors.",
                       lower_bound=1, upper_bound=MOST_JOBS)
     group.add_memory_limit()
-    group.add_list("geometry", ",".join(metrics.list_default_names("geometry")),
+    group.add_list("geometry", "default",
                    "Metrics of the decoder around posterior means, comma-separated, from "
-                   + ", ".join(metrics.list_names("geometry")) + "; " + join_names(_list_slow("geometry")) + " take "
-                   "minutes.")
-    group.add_list("theory", ",".join(metrics.list_default_names("theory")), "Comparisons of the model with closed "
+                   + ", ".join(metrics.list_names("geometry")) + ". The word default stands for all but "
+                   + join_names(_list_slow("geometry")) + ", which take minutes.")
+    group.add_list("theory", "default", "Comparisons of the model with closed "
                    "forms around posterior means, comma-separated, from " + ", ".join(metrics.list_names("theory")) +
                    ". If a comparison does not apply to the model, the output says why.")
     group.add_integer("geometry_examples", 200, "Number of examples around whose posterior means --geometry and "

@@ -37,8 +37,8 @@ def find_exports(given: Sequence[str]) -> list[str]:
     names = []
     for name in given:
         pattern = glob.has_magic(name)
-        found = [path for path in sorted(glob.glob(name)) if any(pathlib.Path(path).glob(f"*/{export.CARD}"))
-                 ] if pattern else [name]
+        found = [path for path in sorted(glob.glob(name)) if (pathlib.Path(path) / export.CARD).is_file()
+                 or any(pathlib.Path(path).glob(f"*/{export.CARD}"))] if pattern else [name]
         if not found:
             raise InputError(f"--compare: expected a pattern that exported models fit; got {name!r}")
         names += found

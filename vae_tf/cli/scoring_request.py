@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+from collections.abc import Sequence
 
 import joblib
 from absl.flags import FlagValues
@@ -43,7 +44,8 @@ class ScoringRequest:
         data: the data to score on.
         options: metrics, examples, seeds and processes.
         geometry: the names of --geometry.
-        verbose: whether all scores are printed, because --verbose asks for it or metrics are named.
+        verbose: whether all scores are printed.
+        names_metrics: whether metrics are named, whose scores are printed then.
         group_by: the columns whose values make a group of models that are compared; empty for their recipes.
         comparison_dir: the folder for the tables and the page of a comparison.
         animate: whether the latents of an image model are drawn moving.
@@ -57,6 +59,7 @@ class ScoringRequest:
     options: evaluation.Options
     geometry: tuple[str, ...]
     verbose: bool
+    names_metrics: bool
     group_by: tuple[str, ...]
     comparison_dir: pathlib.Path
     animate: bool
@@ -76,16 +79,21 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
         options = dataclasses.replace(options, latents="all", factors=None, samples_per_value=None,
                                       passive_kl=metrics.PASSIVE_KL)
     return ScoringRequest(flags.export, tuple(flags.compare or ()), flags.codes, flags.trust_export,
-                          read_data_request(flags), options, tuple(flags.geometry),
-                          flags.verbose or _names_metrics(flags), tuple(flags.group_by or ()),
-                          pathlib.Path(flags.comparison_dir), flags.animate)
+                          read_data_request(flags), options, tuple(_expand(flags.geometry, "geometry")), flags.verbose,
+                          _names_metrics(flags), tuple(flags.group_by or ()), pathlib.Path(flags.comparison_dir),
+                          flags.animate)
 
 
 def _names_metrics(flags: FlagValues) -> bool:
     """Return whether flags name metrics, other than those that are computed by default."""
-    defaults = {"metrics": ["default"], **{group: [*metrics.list_default_names(group)] for group in ("geometry",
-                                                                                                   "theory")}}
-    return any(flags[group].value not in ([], default) for group, default in defaults.items())
+    return any(flags[group].value not in ([], ["default"], [*metrics.list_default_names(group)])
+               for group in ("metrics", "geometry", "theory"))
+
+
+def _expand(given: Sequence[str], group: str) -> list[str]:
+    """Return the names of metrics that a flag takes, with those that the words default and all stand for."""
+    sets = {"default": metrics.list_default_names(group), "all": metrics.list_names(group)}
+    return [name for each in given for name in sets.get(each, (each,))]
 
 
 def read_data_request(flags: FlagValues) -> DataRequest:
@@ -101,14 +109,13 @@ def read_options(flags: FlagValues) -> evaluation.Options:
     """
     if flags.jobs is not None:
         memory.check_fits("--jobs", flags.jobs * OF_A_JOB, f"{flags.jobs:,} worker processes", "give fewer")
-    sets = {"default": metrics.list_default_names(), "all": metrics.list_names("metrics")}
-    names = [name for given in flags.metrics for name in sets.get(given, (given,))]
+    names, geometry, theory = (_expand(flags[group].value, group) for group in ("metrics", "geometry", "theory"))
     # Without --codes there is a model, and --metrics may name what the other two flags are for.
     metrics.check_names(names, "metrics" if flags.codes else None)
-    metrics.check_names(flags.geometry, "geometry")
-    metrics.check_names(flags.theory, "theory")
+    metrics.check_names(geometry, "geometry")
+    metrics.check_names(theory, "theory")
     return evaluation.Options(
-        names=tuple(dict.fromkeys(map(metrics.find_name, (*names, *flags.geometry, *flags.theory)))),
+        names=tuple(dict.fromkeys(map(metrics.find_name, (*names, *geometry, *theory)))),
         examples=min(flags.examples, QUICK_EXAMPLES) if flags.quick else flags.examples,
         around=min(flags.geometry_examples, QUICK_GEOMETRY) if flags.quick else flags.geometry_examples,
         seed=flags.seed, jobs=flags.jobs or joblib.cpu_count(), quick=flags.quick, latents=flags.latents,

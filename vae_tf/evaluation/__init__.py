@@ -23,7 +23,7 @@ from vae_tf.evaluation.kept import BOUNDED, FILE, forget
 from vae_tf.evaluation.numbers import as_json
 from vae_tf.evaluation.options import Options
 from vae_tf.evaluation.regime import judge
-from vae_tf.evaluation.scored import explain_missing
+from vae_tf.evaluation.scored import explain_missing, list_scored
 from vae_tf.evaluation.scoring import (
     Evaluation,
     check_dataset,
@@ -54,6 +54,7 @@ __all__ = [
     "forget",
     "import_libraries",
     "judge",
+    "list_scored",
     "measure_around",
     "read_codes",
     "score",

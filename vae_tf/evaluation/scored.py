@@ -17,6 +17,14 @@ SCHEMA = {"metrics": schemas.OBJECT, "skipped": schemas.OBJECT, "examples": sche
 MAY_HOLD = {**SCHEMA, "geometry_examples": schemas.COUNT, "versions": schemas.OBJECT}       # which older files lack
 
 
+def list_scored(path: pathlib.Path) -> set[str]:
+    """Return the names of the scores in a metrics.json; none if it is not there, or damaged."""
+    try:
+        return {*schemas.read_json(path, MAY_HOLD, SCHEMA, "it is written anew")["metrics"]}
+    except (FileNotFoundError, InputError):
+        return set()
+
+
 def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings: Mapping[str, Any],
                     latents: int) -> str | None:
     """Return why a model is to be scored before it is compared with others, or None if it need not be.

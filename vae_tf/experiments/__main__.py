@@ -71,7 +71,7 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
             outcomes = scheduling.run(plan.tasks, asked.scheduler, min(jobs, len(plan.tasks)), shown.show)
         except KeyboardInterrupt:
             shown.end()
-            print("Stopped; checkpoints are written. The same command goes on from there.", file=sys.stderr)
+            print("Stopped. The same command goes on from the newest checkpoints.", file=sys.stderr)
             raise
         shown.end()
     measured = results.read_all(asked.results)

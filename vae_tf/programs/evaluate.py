@@ -60,14 +60,15 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
     # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
     own_data = settings["trained_on"] is not None and settings["dataset"] == card["data"]["name"]
     facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed, own_data)
-    show_scores(facts, asked.verbose)
+    show_scores(facts, asked.verbose or asked.names_metrics)
     for remark in models.find_declared(card).list_remarks(card):
         print(f"  {remark}")
 
     # Report: numbers, pictures and the page beside the model.
-    write_numbers(scored, model, settings, options)
+    gone = write_numbers(scored, model, settings, options)
     evaluation.forget(model.path / evaluation.FILE)
-    print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json")
+    print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json"
+          + f", in place of one that had {gone} more scores" * bool(gone))
     draw_pictures(scored, model, dataset, options.passive_kl, asked.animate)
     report.write_page(model.path / "report.html", facts, model, dataset, part, options.passive_kl)
     print(f"  report     {model.path}/report.html, for a browser; all scores on a terminal: --verbose")
@@ -90,18 +91,25 @@ def draw_pictures(scored: evaluation.Evaluation, model: export.Exported, dataset
 
 
 def write_numbers(scored: evaluation.Evaluation, model: export.Exported, settings: Mapping[str, Any],
-                  options: evaluation.Options) -> None:
-    """Write metrics.json beside a model, and the scores that mean something into its card."""
+                  options: evaluation.Options) -> int:
+    """Write metrics.json beside a model, and the scores that mean something into its card.
+
+    Return how many scores an earlier metrics.json had that this one has not.
+    """
     around = min(options.around, len(scored.codes)) if options.list_metrics_of_model() else 0
     text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
                               samples_per_value=options.samples_per_value, quick=options.quick,
                               geometry_examples=around, **settings)
     # The card first: it must be there, and so no folder is made again that was deleted while it was scored.
-    export.update_card(model.path, metrics={name: score["score"] for name, score in json.loads(text)["metrics"].items()
+    made = json.loads(text)["metrics"]
+    export.update_card(model.path, metrics={name: score["score"] for name, score in made.items()
                                          if "no_meaning" not in score},
                     evaluated={**settings, "examples": len(scored.codes), "seed": options.seed,
                                "factors": scored.factors})
-    files.write_text(model.path / "metrics.json", text)
+    path = model.path / "metrics.json"
+    before = evaluation.list_scored(path)
+    files.write_text(path, text)
+    return len(before - {*made})
 
 
 def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
@@ -156,8 +164,10 @@ def compare(asked: cli.ScoringRequest) -> None:
              f"OD-scores of {'fitted local decoders' if fitted else 'Jacobians'}, relative to the farthest model here",
              *comparison.report(groups.members, measured), *(f"  {line}" for line in (*remarks, *groups.list_limits()))]
     print("\n".join(lines))
-    report.show(lambda width: report.make_compared_table(
-        groups, (report.list_scores if asked.verbose else report.list_first_scores)(groups), width))
+    shown = report.list_scores(groups) if asked.verbose else report.list_first_scores(groups)
+    if asked.names_metrics and not asked.verbose:
+        shown = [name for name in report.list_scores(groups) if name in (asked.options.names or ())] or shown
+    report.show(lambda width: report.make_compared_table(groups, shown, width))
     pictures = report.picture_groups(groups, loaded, measured, dataset, asked.options.seed)
     report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures, remarks)
     print(f"  page       {asked.comparison_dir}/comparison.html, for a browser\n"

@@ -129,8 +129,10 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
     if len(runs) > 1 and any(kept) and not _were_killed_at_first(kept, digests):
         found = ", ".join(f"{run.name}: {' or '.join(map(str, each)) or 'none'}"
                           for run, each in zip(runs, kept, strict=True))
-        raise InputError(f"runs that train as one need checkpoints of a common step; got {found}; "
-                         "--restart starts over in new folders")
+        alone = ("train those that have none in a command of their own, as with the first of their seeds as --seed, or "
+                 "--restart starts all of them" if not all(kept) else "--restart starts")
+        raise InputError(f"runs that train as one need checkpoints of a common step; got {found}; {alone} over in new "
+                         "folders")
     if FOREIGN in problems.values():
         raise InputError(f"{runs[0]} holds checkpoints of a run with another configuration alone; give this one a "
                          "--name, or --restart to start over in a new folder")
