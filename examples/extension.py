@@ -1,7 +1,7 @@
-"""An extension of vae_tf in one file: a dataset, a model with an option of its own, and a metric.
+"""An extension of vae_tf in one file: a dataset, a network, a model with an option of its own, and a metric.
 
     export PYTHONPATH=examples VAE_TF_EXTENSIONS=extension
-    python train.py --dataset=bars --model=adversarial_vae --tc_weight=5 --steps=500
+    python train.py --dataset=bars --network=profiles --model=adversarial_vae --tc_weight=5 --steps=500
     python evaluate.py --metrics=default,latent_range
 
 A package that others install names such a module as an entry point instead, in its pyproject.toml:
@@ -9,6 +9,8 @@ A package that others install names such a module as an entry point instead, in 
     [project.entry-points."vae_tf.extensions"]
     bars = "my_package.extension"
 """
+
+import math
 
 import keras
 import numpy as np
@@ -39,6 +41,27 @@ def bars(data_dir, seed):
 
 # What flags leave open when this dataset is named: these, and for all else what suits any images.
 data.register("bars", bars, suited={"network": "mlp_mnist", "latents": 4, "steps": 1_000})
+
+
+class Profiles(networks.Maker):
+    """The encoder sees the mean of each row and of each column alone; the decoder is fully connected."""
+
+    images_only = True
+
+    def make(self, shape, latents, heads, u_size, layer):
+        """The two networks; `layer` makes layers whose initial weights depend on the seed alone."""
+        x, u = keras.Input(shape, name="x"), keras.Input((u_size,), name="u") if u_size else None
+        seen = [layers.Flatten()(keras.ops.mean(x, axis)) for axis in (1, 2)]
+        h = layer(layers.Dense, 64, activation="tanh")(keras.ops.concatenate(seen if u is None else [*seen, u], -1))
+        encoder = keras.Model(x if u is None else [x, u], [networks.add_head(layer, size, h) for size in heads])
+
+        z = keras.Input((latents,), name="z")
+        h = layer(layers.Dense, 64, activation="tanh")(z)
+        pixels = networks.add_head(layer, math.prod(shape), h)
+        return networks.Pair(encoder, keras.Model(z, layers.Reshape(shape, dtype="float32")(pixels)))
+
+
+networks.register("profiles", Profiles())
 
 
 @models.register("adversarial_vae")

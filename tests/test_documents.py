@@ -43,7 +43,7 @@ def test_the_walks_show_code_that_runs():
     assert len(shown) >= 4
     for code in shown:
         assert f"\n{code}\n" in example, f"not in examples/extension.py: {code.splitlines()[0]} ..."
-    for name in ("data.register", "models.register", "metrics.register"):
+    for name in ("data.register", "networks.register", "models.register", "metrics.register"):
         assert any(name in code for code in shown)
 
 

@@ -162,13 +162,14 @@ def test_what_an_extension_adds_is_trained_exported_and_scored_from_the_command_
     assert "\nModel: adversarial_vae\n  --tc_weight " in page
     assert "latent_range" in run_program(tmp_path, "evaluate.py", "--help")
 
-    run = ("--dataset=bars", "--model=adversarial_vae", "--tc_weight=3", "--batch_size=32", "--checkpoint_every=20")
+    run = ("--dataset=bars", "--network=profiles", "--model=adversarial_vae", "--tc_weight=3", "--batch_size=32",
+           "--checkpoint_every=20")
     run_program(tmp_path, "train.py", *run, "--steps=20")
     printed = run_program(tmp_path, "train.py", *run, "--steps=40")        # goes on
-    assert "adversarial_vae (mlp_mnist, 4 latents" in printed and "on bars (all 256 examples" in printed
+    assert "adversarial_vae (profiles, 4 latents" in printed and "on bars (all 256 examples" in printed
     name = "adversarial_vae_bars"
     config = json.loads((tmp_path / "runs" / name / "config.json").read_text())
-    assert config["tc_weight"] == 3.0 and config["network"] == "mlp_mnist" and config["steps"] == 40
+    assert config["tc_weight"] == 3.0 and config["network"] == "profiles" and config["steps"] == 40
     columns = (tmp_path / "runs" / name / "history.csv").read_text().splitlines()[0].split(",")
     assert {"discriminator", "total_correlation"} <= set(columns)
 
@@ -186,6 +187,20 @@ def test_what_an_extension_adds_is_trained_exported_and_scored_from_the_command_
     # Without the variable nothing is added.
     code, _, error = programs.run("train.py", "--dataset=bars", folder=tmp_path)
     assert code == 2 and "dataset: expected one of" in error
+
+
+@pytest.mark.parametrize("case", [("ivae", "mixed_bfloat16"), ("full_covariance_vae", "float32"), ("ae", "float32")])
+def test_a_network_of_an_extension_makes_any_model(extension, case, tmp_path):
+    model, dtype = case
+    built = models.build(model, (16, 16, 1), network="profiles", latents=3, u_size=2, likelihood="bernoulli", seed=1,
+                         dtype=dtype)
+    ds = data.load("bars")
+    training.fit(built, ds, keras.optimizers.Adam(1e-3), steps=2, batch_size=8, seed=0)
+    built.save(tmp_path / "model.keras")
+    x = ds.images_at(np.arange(4))
+    given = [x, ds.u_at(np.arange(4))] if built.u_size else x
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(given, verbose=0), built.predict(given, verbose=0))
 
 
 def test_dsprites_of_half_size_is_an_extension(registries):
