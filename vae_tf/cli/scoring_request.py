@@ -109,7 +109,7 @@ def read_options(flags: FlagValues) -> evaluation.Options:
     """
     if flags.jobs is not None:
         memory.check_fits("--jobs", flags.jobs * OF_A_JOB, f"{flags.jobs:,} worker processes", "give fewer")
-    names, geometry, theory = (_expand(flags[group].value, group) for group in ("metrics", "geometry", "theory"))
+    names, geometry, theory = (_expand(getattr(flags, group), group) for group in ("metrics", "geometry", "theory"))
     # Without --codes there is a model, and --metrics may name what the other two flags are for.
     metrics.check_names(names, "metrics" if flags.codes else None)
     metrics.check_names(geometry, "geometry")
