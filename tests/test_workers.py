@@ -68,6 +68,15 @@ def test_processes_that_were_warmed_up_do_the_work():
     assert {*dict(workers.run(sleep_a_moment, [(i,) for i in range(4)], 2)).values()} <= {*family}
 
 
+def test_processes_that_are_told_to_end_do_so_and_others_take_their_place():
+    first = {pid for _, pid in workers.run(os.getpid, [()] * 8, 2)}
+    workers.end(2)
+    psutil.wait_procs([psutil.Process(pid) for pid in first if psutil.pid_exists(pid)], timeout=60)
+    assert not any(map(psutil.pid_exists, first))
+    assert first.isdisjoint(pid for _, pid in workers.run(os.getpid, [()] * 8, 2))
+    workers.end(1)      # there are none
+
+
 def test_an_error_while_processes_warm_up_ends_them(recwarn):
     with pytest.raises(KeyError), workers.warm_up(wait_long, 2):
         family = list_workers()

@@ -81,6 +81,16 @@ def warm_up(function: Callable[[], Any], jobs: int) -> Iterator[None]:
         raise
 
 
+def end(jobs: int) -> None:
+    """Let the processes of `run` end while the program does something else, rather than when it ends itself.
+
+    Args:
+        jobs: their number, as `run` was given.
+    """
+    if jobs > 1:
+        get_reusable_executor(jobs, reuse=True).shutdown(wait=False)
+
+
 def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int,
            shared: bool = True) -> Iterator[tuple[int, Any]]:
     """Start to compute pieces of work, two for each process at a time; gives (i, result) in any order."""

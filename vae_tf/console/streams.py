@@ -79,6 +79,7 @@ def import_tensorflow(narrow: bool = False) -> None:
         import tensorflow as tf
     gc.freeze()
     gc.enable()
+    atexit.register(gc.freeze)      # Python would look through everything once more before it ends
     tf.get_logger().addFilter(_is_for_users)
     tf.config.experimental.enable_tensor_float_32_execution(False)
 

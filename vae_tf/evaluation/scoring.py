@@ -1,6 +1,5 @@
 """Compute every metric with its chance level and interval, for Codes (in parallel) and for exported models."""
 
-import concurrent.futures
 import contextlib
 import dataclasses
 import hashlib
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import activity, arguments, checks, export, metrics, verdicts
+from vae_tf import activity, arguments, checks, export, metrics, threads, verdicts
 from vae_tf import kinds as factor_kinds
 from vae_tf.data import Dataset
 from vae_tf.errors import InputError
@@ -158,10 +157,8 @@ def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[C
             x, u = dataset.images_at(rows), model.u_at(dataset, rows)
         return model.encode_with_terms(x, seed * 1_000 + batch, u)
 
-    # While TensorFlow ends one batch with fewer threads than there are, it begins the next.
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        batches = list(pool.map(encode, itertools.count(), np.array_split(indices, math.ceil(len(indices) / BATCH))))
-    encoded, terms = zip(*batches, strict=True)
+    pieces = np.array_split(indices, math.ceil(len(indices) / BATCH))
+    encoded, terms = zip(*threads.map_in_pairs(encode, itertools.count(), pieces), strict=True)
     posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
     full = posterior.pop("scale_tril", None)
     if full is not None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import graphs, jacobians
+from vae_tf import graphs, jacobians, threads
 from vae_tf.errors import InputError
 
 # Examples whose Jacobians are computed at a time, and between two reports of progress.
@@ -38,9 +38,10 @@ def compute_grams(decoder: Callable, means: np.ndarray, progress: Callable[[int,
             J = tf.cast(jacobian(z)["jacobian"], tf.float64)
             return tf.linalg.matmul(J, J, transpose_a=True)
 
-    found = []
-    for start in range(0, len(means), BATCH):
-        found.append(program(tf.constant(means[start:start + BATCH], tf.float32)).numpy())
+    found, starts = [], range(0, len(means), BATCH)
+    for start, gram in zip(starts, threads.map_in_pairs(
+            lambda start: program(tf.constant(means[start:start + BATCH], tf.float32)).numpy(), starts), strict=True):
+        found.append(gram)
         if progress:
             progress(min(start + BATCH, len(means)), len(means))
     return np.concatenate(found)

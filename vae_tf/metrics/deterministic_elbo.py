@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from vae_tf import theory
+from vae_tf import theory, threads
 from vae_tf.metrics.context import Context
 from vae_tf.metrics.expansion import Expansion, posterior_covariance
 from vae_tf.metrics.registry import ANY_MODEL, register
@@ -37,8 +37,8 @@ def deterministic_elbo_gap(expansion: Expansion, context: Context) -> Result:
                                                  at.prior_variance) for H in (at.gauss_newton, at.hessian))
     x, u = context.dataset.images_at(context.indices), context.model.u_at(context.dataset, context.indices)
     sampled = np.zeros(len(at.x))
-    for draw in range(DRAWS):
-        terms = context.model.objective(x, seed=context.seed * 1_000 + draw, u=u)
+    for terms in threads.map_in_pairs(
+            lambda draw: context.model.objective(x, seed=context.seed * 1_000 + draw, u=u), range(DRAWS)):
         sampled -= (terms["reconstruction"].astype(np.float64) + terms["kl"]) / DRAWS
     gap = expanded - sampled
     return Result("deterministic_elbo_gap", float(gap.mean()),

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import theory
+from vae_tf import theory, threads
 from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
 from vae_tf.theory.checks import check_positive_definite
@@ -48,11 +48,15 @@ def expand(context: Any, progress: Callable[[int, int], None]) -> Expansion:
     x, posterior = encode(context.model, context.dataset, context.indices)
     mean = posterior["mean"]
     program = derivatives.compile_curvatures(context.model.inlined_decoder, variance, mean.shape[1])
-    found = []
-    for start in range(0, len(mean), BATCH):
+
+    def differentiate(start: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows = slice(start, start + BATCH)
         output, J, exact = (value.numpy() for value in program(*(a[rows].astype(np.float32) for a in (mean, x))))
-        found.append((output, theory.gauss_newton_hessian(J, output, variance), exact))
+        return output, theory.gauss_newton_hessian(J, output, variance), exact
+
+    found, starts = [], range(0, len(mean), BATCH)
+    for start, parts in zip(starts, threads.map_in_pairs(differentiate, starts), strict=True):
+        found.append(parts)
         progress(min(start + BATCH, len(mean)), len(mean))
     output, gauss_newton, exact = (np.concatenate(part).astype(np.float64) for part in zip(*found, strict=True))
     if not all(np.isfinite(part).all() for part in (mean, output, gauss_newton, exact)):

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import numpy as np
 
+from vae_tf import threads
 from vae_tf.arguments import Seed, Whole
 from vae_tf.errors import InputError
 from vae_tf.metrics.local_decoder_errors import check_posterior, ratio
@@ -49,8 +50,9 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
     d = means.shape[1]
     moved_by = local_decoder.compile_for(local_decoder.response, decoder, d, 2 * pairs)
     size = max(1, local_decoder.ENTRIES // (x.shape[1] * 2 * pairs))
-    rows = []
-    for start in range(0, len(means), size):
+
+    def split(start: int) -> list[tuple[float, ...]]:
+        """Return the parts of each example of a batch."""
         batch = slice(start, min(start + size, len(means)))
         noise = np.stack([np.random.default_rng([seed, i]).standard_normal((pairs, d), np.float32)
                           for i in range(len(means))[batch]])
@@ -58,6 +60,7 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
         responses, centres = (value.numpy() for value in moved_by(means[batch], factors[batch], noise))
         if centres.shape[1:] != x.shape[1:] or len(x) != len(means):
             raise InputError(f"x: expected {len(means)} examples of {centres.shape[1]} values; got {x.shape}")
+        rows = []
         for response, residual in zip(responses, centres.astype(np.float64) - x[batch], strict=True):
             moved = response.astype(np.float64)
             cross = (2 * moved @ residual).reshape(2, pairs).mean(0)
@@ -65,6 +68,9 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
             moved += residual
             rows.append((np.einsum("sn,sn->s", moved, moved).mean(), residual @ residual, stochastic,
                          cross.mean(), cross.var() / (pairs - 1)))
+        return rows
+
+    rows = [row for of in threads.map_in_pairs(split, range(0, len(means), size)) for row in of]
     whole, deterministic, stochastic, cross, variance = np.array(rows).T
     if not np.isfinite(whole).all():
         raise InputError("x, decoder: expected finite values; got NaN or infinite")

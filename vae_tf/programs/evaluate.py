@@ -7,7 +7,7 @@ from typing import Any
 
 from absl.flags import FlagValues
 
-from vae_tf import cli, comparison, data, evaluation, export, files, metrics, models, report
+from vae_tf import cli, comparison, data, evaluation, export, files, metrics, models, report, workers
 from vae_tf.data import held_out
 from vae_tf.errors import InputError
 from vae_tf.programs.codes import check_results, name_factors, score_codes, show_first_look, show_scores
@@ -56,6 +56,7 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
     started = time.perf_counter()
     scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
                                  look=show_first_look, **vars(options))
+    workers.end(options.jobs)
 
     # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
     own_data = settings["trained_on"] is not None and settings["dataset"] == card["data"]["name"]
