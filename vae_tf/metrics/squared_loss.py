@@ -1,6 +1,6 @@
 """Split the squared reconstruction loss into what the posterior mean causes and what the posterior's noise causes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import numpy as np
@@ -51,7 +51,7 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
     moved_by = local_decoder.compile_for(local_decoder.response, decoder, d, 2 * pairs)
     size = max(1, local_decoder.ENTRIES // (x.shape[1] * 2 * pairs))
 
-    def split(start: int) -> list[tuple[float, ...]]:
+    def split(start: int) -> Sequence[tuple[float, ...]]:
         """Return the parts of each example of a batch."""
         batch = slice(start, min(start + size, len(means)))
         noise = np.stack([np.random.default_rng([seed, i]).standard_normal((pairs, d), np.float32)
