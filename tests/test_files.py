@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from unittest import mock
 
 import pytest
 
@@ -160,3 +161,15 @@ def test_check_writable_leaves_nothing_behind(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="expected a folder that can be written"):
         files.check_writable(tmp_path / "file" / "b")
+
+
+def test_what_may_be_in_use_is_taken_to_be(tmp_path, monkeypatch):
+    """The lock of another user, or on a file system without locks, cannot be told."""
+    with files.keep_in_use(tmp_path):
+        assert files.is_in_use(tmp_path)
+    assert not os.listdir(tmp_path)
+    monkeypatch.setattr("filelock.FileLock.acquire", mock.Mock(side_effect=NotImplementedError))
+    assert not files.is_in_use(tmp_path)
+    with files.keep_in_use(tmp_path):
+        (tmp_path / f"{files.IN_USE}0{files.LOCK}").touch()
+        assert files.is_in_use(tmp_path)

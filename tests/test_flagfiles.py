@@ -55,7 +55,7 @@ def test_a_recipe_is_the_same_from_any_folder_and_by_any_name(tmp_path, monkeypa
                                       "to it: rolinek2018/synthetic_linear_.*vae-tf recipes lists all recipes"),
     ("--recipe=rolinek2018/mnist", "close to it: rolinek2018/mnist_ae, .*vae-tf recipes lists all"),
     ("--recipe=", "got ''; vae-tf recipes"), ("--recipe=../../etc/passwd", "got '../../etc/passwd'"),
-    ("--recipe=../outside", "got '../outside'"),
+    ("--recipe=../outside", "got '../outside'"), ("--recipe=" + "a" * 300, "got 'aaa"),
     ("--recipe", "--recipe: expected a value after it"), ("--flagfile=none", "--flagfile: expected a file .*'none'"),
     ("--flagfile=flags/none.flags", "--flagfile: expected a file .*'flags/none.flags'"),
     ("--flagfile=.", "--flagfile: expected a file"), ("--flagfile=" + "a" * 5_000, "--flagfile: expected a file"),

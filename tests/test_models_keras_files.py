@@ -147,7 +147,7 @@ def test_train_py_cannot_go_on_with_own_networks(tmp_path):
         training_request._read_init_from({"init_from": path})
 
 
-@pytest.mark.parametrize("kind", ["dataset", "arrays"])
+@pytest.mark.parametrize("kind", ["dataset", "list", "arrays"])
 def test_a_fit_that_is_restored_from_a_backup_ends_as_if_it_had_not_been_interrupted(tmp_path, kind):
     """The backup is read after `fit` has been given the examples, which begin at the restored step all the same."""
     class Interrupt(keras.callbacks.Callback):
@@ -156,8 +156,10 @@ def test_a_fit_that_is_restored_from_a_backup_ends_as_if_it_had_not_been_interru
                 raise KeyboardInterrupt
 
     def fit(model, *callbacks):
-        given = {"x": ds} if kind == "dataset" else {"x": inputs(model, ds), "shuffle": False}
-        return model.fit(**given, batch_size=8, epochs=4, callbacks=list(callbacks), verbose=0)
+        given = {"x": inputs(model, ds), "shuffle": False} if kind == "arrays" else {"x": ds}
+        listed = keras.callbacks.CallbackList([*callbacks], add_history=True, model=model)
+        return model.fit(**given, batch_size=8, epochs=4, callbacks=listed if kind == "list" else [*callbacks],
+                         verbose=0)
 
     ds = dataset((3,))
     whole, interrupted, restored = (compiled(DENSE[0], seed=3) for _ in range(3))

@@ -231,6 +231,10 @@ def test_runs_at_different_steps_are_refused(tmp_path):
     rounding.train(DENSE[0], 0, run_dir=folders[0])
     with pytest.raises(InputError, match="common step; got a: 10, b: none; train those that have none in a command"):
         train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
+    rounding.train(DENSE[0], 1, steps=20, run_dir=folders[1])
+    (folders[1] / "checkpoints" / "000000010.npz").unlink(missing_ok=True)
+    with pytest.raises(InputError, match="common step; got a: 10, b: 20, c: none; --restart starts over in"):
+        train([build(*DENSE[0], seed) for seed in (0, 1, 2)], [0, 1, 2], run_dirs=[*folders, tmp_path / "c"])
 
 
 def test_replicas_killed_between_their_first_checkpoints_start_over(tmp_path):

@@ -76,12 +76,14 @@ def test_styles_are_for_terminals_and_never_colours(scored, monkeypatch, environ
 
 
 @pytest.mark.parametrize(("given", "named"), [
-    ((), False), (("--verbose",), False), (("--metrics=mig",), True), (("--metrics=default",), False),
-    (("--geometry=", "--theory="), False), (("--theory=linear_optimum",), True), (("--theory=default",), False),
-    (("--geometry=dto,default",), True)])
+    ((), ()), (("--verbose",), ()), (("--metrics=mig",), ("mig",)), (("--metrics=default",), ()),
+    (("--geometry=", "--theory="), ()), (("--theory=linear_optimum",), ("linear_optimum",)),
+    (("--theory=default",), ()), (("--geometry=dto,default",), ("dto",)),
+    (("--geometry=all",), tuple(metrics.list_names("geometry"))),
+    ((f"--metrics={','.join(metrics.list_default_names('metrics'))}",), ())])
 def test_metrics_that_are_asked_for_by_name_are_printed(given, named):
     asked = cli.read_scoring_request(parse(cli.define_evaluate_flags, *given))
-    assert (asked.verbose, asked.names_metrics) == ("--verbose" in given, named)
+    assert (asked.verbose, asked.named) == ("--verbose" in given, named)
 
 
 @pytest.mark.parametrize("group", ["metrics", "geometry", "theory"])

@@ -195,15 +195,21 @@ def hold_lock(path: pathlib.Path, wait: bool = True) -> Iterator[bool | None]:
 @contextlib.contextmanager
 def keep_in_use(folder: pathlib.Path) -> Iterator[None]:
     """Have `is_in_use` say so of a folder while entered, as any number of processes may; it ends with the process."""
-    with hold_lock(folder / f"{IN_USE}{secrets.token_hex(8)}{LOCK}"):
-        yield
+    path = folder / f"{IN_USE}{secrets.token_hex(8)}{LOCK}"
+    with hold_lock(path) as held:
+        try:
+            yield
+        finally:
+            if not held:        # a file system without locks
+                with contextlib.suppress(OSError):
+                    path.unlink()
 
 
 def is_in_use(folder: pathlib.Path) -> bool:
-    """Return whether a process is within `keep_in_use` of a folder."""
+    """Return whether a process is within `keep_in_use` of a folder, or whether that cannot be told."""
     for path in folder.glob(f"{IN_USE}*{LOCK}"):
         with hold_lock(path, wait=False) as dead:
-            if dead is False:
+            if not dead and path.exists():      # None: it is another user's, or the file system has no locks
                 return True
     return False
 

@@ -36,7 +36,7 @@ def find_recipe(name: str) -> pathlib.Path:
     if bare in _list_names():
         return RECIPES / f"{bare}.flags"
     own = pathlib.Path("flags", f"{bare}.flags")
-    if ".." not in own.parts and not own.is_absolute() and own.is_file():
+    if ".." not in own.parts and not own.is_absolute() and os.path.isfile(own):
         return own
     names = list_recipes()
     close = [each for each in names if bare and bare in each][:3] or difflib.get_close_matches(bare, names, 3)

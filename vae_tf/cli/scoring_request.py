@@ -45,7 +45,7 @@ class ScoringRequest:
         options: metrics, examples, seeds and processes.
         geometry: the names of --geometry.
         verbose: whether all scores are printed.
-        names_metrics: whether metrics are named, whose scores are printed then.
+        named: the metrics that flags ask for by name, whose scores are printed.
         group_by: the columns whose values make a group of models that are compared; empty for their recipes.
         comparison_dir: the folder for the tables and the page of a comparison.
         animate: whether the latents of an image model are drawn moving.
@@ -59,7 +59,7 @@ class ScoringRequest:
     options: evaluation.Options
     geometry: tuple[str, ...]
     verbose: bool
-    names_metrics: bool
+    named: tuple[str, ...]
     group_by: tuple[str, ...]
     comparison_dir: pathlib.Path
     animate: bool
@@ -80,14 +80,16 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
                                       passive_kl=metrics.PASSIVE_KL)
     return ScoringRequest(flags.export, tuple(flags.compare or ()), flags.codes, flags.trust_export,
                           read_data_request(flags), options, tuple(_expand(flags.geometry, "geometry")), flags.verbose,
-                          _names_metrics(flags), tuple(flags.group_by or ()), pathlib.Path(flags.comparison_dir),
+                          _list_named(flags), tuple(flags.group_by or ()), pathlib.Path(flags.comparison_dir),
                           flags.animate)
 
 
-def _names_metrics(flags: FlagValues) -> bool:
-    """Return whether flags name metrics, other than those that are computed by default."""
-    return any(flags[group].value not in ([], ["default"], [*metrics.list_default_names(group)])
-               for group in ("metrics", "geometry", "theory"))
+def _list_named(flags: FlagValues) -> tuple[str, ...]:
+    """Return the metrics that flags name, other than by the word default or all of those that it stands for."""
+    given = {group: getattr(flags, group) for group in ("metrics", "geometry", "theory")}
+    return tuple(metrics.find_name(name) for group, words in given.items()
+                 if words != [*metrics.list_default_names(group)]
+                 for name in _expand([word for word in words if word != "default"], group))
 
 
 def _expand(given: Sequence[str], group: str) -> list[str]:

@@ -226,7 +226,7 @@ def _check_measured(table: Table) -> None:
             raise InputError(f"cells[{i}]: expected one cell per row and column; got {' / '.join(place)} again")
     for i, cell in enumerate(table.cells):
         try:
-            recipes.read(cell.recipe, cell.flags) if cell.recipe else None
+            recipes.read(cell.recipe, cell.flags) if cell.recipe is not None else None
         except InputError as error:
             raise InputError(f"cells[{i}]: {error}") from None
 
@@ -259,8 +259,9 @@ def _read_cell(where: str, data: Any, metrics: Collection[str]) -> Cell:
                 raise InputError(f"{where}.{entry}: expected names of {', '.join(metrics)}; got {name!r}")
     budgets = {name: _read_budget(f"{where}.{name}", value) for name in SHORTENED
                if (value := entries.take(name, dict, None)) is not None}
+    recipe = entries.take("recipe", str, None)
     cell = Cell(row=entries.take("row", str), column=entries.take("column", str),
-                recipe=entries.take("recipe", str, None), flags=entries.take_flags("flags"), printed=printed,
+                recipe=recipe and recipe.removesuffix(".flags"), flags=entries.take_flags("flags"), printed=printed,
                 budgets=budgets, needs=entries.take("needs", str, ""), read=read)
     entries.refuse_others()
     return cell

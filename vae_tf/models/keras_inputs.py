@@ -134,9 +134,9 @@ class KerasInputs(Trainable):
                              f"{self.steps_per_execution:,}")
         start, callbacks = Start(self), options.get("callbacks") or []
         if isinstance(callbacks, keras.callbacks.CallbackList):
-            callbacks.append(start)
+            callbacks.callbacks = [each for each in callbacks.callbacks if not isinstance(each, Start)] + [start]
         else:
-            options["callbacks"] = [*(callbacks if isinstance(callbacks, list | tuple) else [callbacks]), start]
+            options["callbacks"] = [callbacks, start]       # which Keras flattens
         return keras_batches.shuffle(dataset, batch_size, self._seed, lambda: start.step, bool(self.u_size))
 
     def _note(self, given: Any) -> None:

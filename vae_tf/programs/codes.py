@@ -22,7 +22,7 @@ def score_codes(asked: cli.ScoringRequest) -> None:
     of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
     keep = numbers.with_suffix(".scores")
     scored = evaluation.score(codes, progress=report.Progress(), keep=keep, **of_codes)
-    show_scores(report.Facts(scored, quick=options.quick), asked.verbose or asked.names_metrics)
+    show_scores(report.Facts(scored, quick=options.quick), asked.verbose or bool(asked.named))
     text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
     files.write_text(numbers, text)
     evaluation.forget(keep)

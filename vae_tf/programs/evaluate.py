@@ -61,7 +61,7 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
     # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
     own_data = settings["trained_on"] is not None and settings["dataset"] == card["data"]["name"]
     facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed, own_data)
-    show_scores(facts, asked.verbose or asked.names_metrics)
+    show_scores(facts, asked.verbose or bool(asked.named))
     for remark in models.find_declared(card).list_remarks(card):
         print(f"  {remark}")
 
@@ -69,7 +69,7 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
     gone = write_numbers(scored, model, settings, options)
     evaluation.forget(model.path / evaluation.FILE)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json"
-          + f", in place of one that had {gone} more scores" * bool(gone))
+          + f", in place of one with {len(gone)} scores that this one lacks" * bool(gone))
     draw_pictures(scored, model, dataset, options.passive_kl, asked.animate)
     report.write_page(model.path / "report.html", facts, model, dataset, part, options.passive_kl)
     print(f"  report     {model.path}/report.html, for a browser; all scores on a terminal: --verbose")
@@ -92,10 +92,10 @@ def draw_pictures(scored: evaluation.Evaluation, model: export.Exported, dataset
 
 
 def write_numbers(scored: evaluation.Evaluation, model: export.Exported, settings: Mapping[str, Any],
-                  options: evaluation.Options) -> int:
+                  options: evaluation.Options) -> set[str]:
     """Write metrics.json beside a model, and the scores that mean something into its card.
 
-    Return how many scores an earlier metrics.json had that this one has not.
+    Return the names of the scores that an earlier metrics.json had and this one has not.
     """
     around = min(options.around, len(scored.codes)) if options.list_metrics_of_model() else 0
     text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
@@ -110,7 +110,7 @@ def write_numbers(scored: evaluation.Evaluation, model: export.Exported, setting
     path = model.path / "metrics.json"
     before = evaluation.list_scored(path)
     files.write_text(path, text)
-    return len(before - {*made})
+    return before - {*made}
 
 
 def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
@@ -166,8 +166,8 @@ def compare(asked: cli.ScoringRequest) -> None:
              *comparison.report(groups.members, measured), *(f"  {line}" for line in (*remarks, *groups.list_limits()))]
     print("\n".join(lines))
     shown = report.list_scores(groups) if asked.verbose else report.list_first_scores(groups)
-    if asked.names_metrics and not asked.verbose:
-        shown = [name for name in report.list_scores(groups) if name in (asked.options.names or ())] or shown
+    if asked.named and not asked.verbose:
+        shown = [name for name in report.list_scores(groups) if name in asked.named] or shown
     report.show(lambda width: report.make_compared_table(groups, shown, width))
     pictures = report.picture_groups(groups, loaded, measured, dataset, asked.options.seed)
     report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures, remarks)
@@ -213,8 +213,10 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
         with files.keep_in_use(model.path):
             scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
                                          **vars(options))
-            write_numbers(scored, model, settings, options)
+            gone = write_numbers(scored, model, settings, options)
             evaluation.forget(model.path / evaluation.FILE)
+        if gone:
+            print(f"{model.path}/metrics.json takes the place of one with {len(gone)} scores that it lacks")
 
 
 def say_other_examples(trainings: Mapping[str, list[dict[str, Any]]]) -> list[str]:

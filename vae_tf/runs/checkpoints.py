@@ -129,8 +129,10 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
     if len(runs) > 1 and any(kept) and not _were_killed_at_first(kept, digests):
         found = ", ".join(f"{run.name}: {' or '.join(map(str, each)) or 'none'}"
                           for run, each in zip(runs, kept, strict=True))
-        alone = ("train those that have none in a command of their own, as with the first of their seeds as --seed, or "
-                 "--restart starts all of them" if not all(kept) else "--restart starts")
+        begun = [each for each in kept if each]
+        alone = ("train those that have none in a command of their own, as by --seed=FIRST --replicas=NUMBER, or "
+                 "--restart starts all of them" if len(begun) < len(runs) and set.intersection(*map(set, begun)) else
+                 "--restart starts")
         raise InputError(f"runs that train as one need checkpoints of a common step; got {found}; {alone} over in new "
                          "folders")
     if FOREIGN in problems.values():
