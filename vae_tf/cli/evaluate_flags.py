@@ -76,10 +76,11 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
     group.add_list("geometry", "default",
                    "Metrics of the decoder around posterior means, comma-separated, from "
                    + ", ".join(metrics.list_names("geometry")) + ". The word default stands for all but "
-                   + join_names(_list_slow("geometry")) + ", which take minutes.")
+                   + join_names(_list_slow("geometry")) + ", which take minutes; the word all stands for all of them.")
     group.add_list("theory", "default", "Comparisons of the model with closed "
                    "forms around posterior means, comma-separated, from " + ", ".join(metrics.list_names("theory")) +
-                   ". If a comparison does not apply to the model, the output says why.")
+                   ". The words default and all stand for all of them. If a comparison does not apply to the model, "
+                   "the output says why.")
     group.add_integer("geometry_examples", 200, "Number of examples around whose posterior means --geometry and "
                       f"--theory examine the decoder; at most {QUICK_GEOMETRY} with --quick.", lower_bound=1)
     group.add_integer("seed", 0, "Seed for the choice of examples and for the noise.", lower_bound=0,
