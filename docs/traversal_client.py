@@ -85,6 +85,9 @@ def read_example(path, index, with_u):
     if not set(wanted.values()) <= set(names):
         raise ValueError(f"--data: expected an .npz with images or data{', and u as the model takes one' * with_u}; "
                          f"got {path} with {', '.join(names) or 'an array without a name'}")
+    size = len(arrays[wanted["x"]])
+    if not 0 <= index < size:
+        raise ValueError(f"--example: expected 0 to {size - 1}; got {index}")
     return {key: arrays[name][index:index + 1] for key, name in wanted.items()}
 
 
@@ -92,10 +95,11 @@ def traversals(signatures, call, given, latents=None, steps=9, reach=2.0):
     """(latent, images [T, ...]) for each latent, moved from -reach to reach standard deviations of the prior."""
     codes = call("encode", **given)
     stddev = codes.get("prior_stddev", np.ones_like(codes["mean"]))[0]
+    mean = codes.get("prior_mean", np.zeros_like(codes["mean"]))[0]
     for j in range(len(stddev)) if latents is None else latents:
         if not 0 <= j < len(stddev):
             raise ValueError(f"latents: expected 0 to {len(stddev) - 1}; got {j}")
-        values = np.linspace(-reach, reach, steps) * stddev[j]
+        values = mean[j] + np.linspace(-reach, reach, steps) * stddev[j]
         yield j, call("traverse", latent=j, values=values, **given)["images"][0]
 
 
@@ -111,7 +115,8 @@ def draw(rows, path):
         row[0].set_title(f"z{latent}", loc="left", fontsize=8)
         for axis, image in zip(row, images, strict=True):
             axis.set_axis_off()
-            if image.ndim == 3:
+            if image.ndim == 3:     # of other numbers of channels, the first is drawn
+                image = image if image.shape[-1] == 3 else image[..., :1]
                 axis.imshow(image, cmap="gray" if image.shape[-1] == 1 else None, vmin=0, vmax=1)
             else:
                 axis.bar(np.arange(len(image)), image)

@@ -119,8 +119,11 @@ def test_a_file_of_ones_own_is_checked_with_what_its_loading_warns_of(run, tmp_p
     assert code == 0 and not error and "mine.npz: 20 float32 vectors of shape 2" in out
     assert "factor v1 has no value (NaN) in row 3" in out
     assert "v1: ordinal, 2 of 2 values, each in 9 to 10 examples; missing in 1 examples" in out
-    assert "Grid: complete, each of the 6 combinations" in out and "u of an iVAE: 1 numbers, of v2, scaled" in out
-    assert run("show", "mine.npz") == (0, "Written: mine.png\n", "")
+    assert "Grid: complete, each of the 6 combinations" in out and "u of an iVAE: 1 number, of v2, scaled" in out
+    assert "Surprises:" in out.splitlines() and "No surprises." not in out
+    code, out, error = run("show", "mine.npz")
+    assert (code, out) == (0, "Written: mine.png\n") and error.count("\n") == error.count(": warning: ") == 2
+    assert ": warning: dataset: mine.npz: factor v1 has no value (NaN) in row 3" in error
 
 
 def test_the_range_of_a_factor_keeps_the_others():

@@ -229,6 +229,8 @@ def test_the_page_holds_everything_and_asks_nobody(twelve):
     assert [section["id"] for section in sections] == ["answers", "means", "pairs", "sweep", "ranks", "pictures",
                                                        "models"]
     assert "without a posterior, the one whose codes vary most" in words
+    elsewhere = report.make_comparison_page(twelve, measure(forge()[0]), "", dataset="folder/other.npz")
+    assert "12 models in 4 groups on other.npz" in " ".join(check(elsewhere).words)
     assert "12 models in 4 groups on dsprites" in words and "Means, and spreads over seeds" in words
     assert "0.110 ± 0.010" in words and "1 further groups are not pictured" in words
     assert "0.110 [0.01, 0.21]" in words and "0.890 ± 0.010" in words         # of one model, over x

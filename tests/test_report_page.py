@@ -1,6 +1,7 @@
 """The page of a model: whole, without requests, and readable by everybody."""
 
 import base64
+import dataclasses
 import io
 import re
 
@@ -11,6 +12,7 @@ from pages import check
 from PIL import Image
 
 from vae_tf import data, distributions, evaluation, export, models, report, verdicts
+from vae_tf.report import page as report_page
 from vae_tf.report import traversals
 
 HOSTILE = "</svg><script>alert(1)</script> $si_$ze & \udcff"
@@ -56,6 +58,18 @@ def test_the_page_of_images_has_everything(images):
     assert sections >= {"answers", "pictures", "training", "kl", "posterior", "information", "gram", "scores"}
     assert "mig" in words and "chance" in text and "Keep in mind" in words
     assert "&lt;script&gt;" in text and "</svg><scrip…" in words        # the factor's name is shown as text
+
+
+def test_a_factor_that_was_left_out_is_not_known_by_any_latent(images):
+    facts = images[1]
+    mig = facts.scored.results["mig"]
+    lacking = {"mutual_information": mig.parts["mutual_information"] * [1, np.nan],
+               "entropy": mig.parts["entropy"] * [1, np.nan]}
+    mig = dataclasses.replace(mig, parts={**mig.parts, **lacking})
+    alive = verdicts.Verdict(np.ones(3), np.ones(3, bool))
+    scored = facts.scored._replace(results={**facts.scored.results, "mig": mig}, verdict=alive)
+    figure = report_page._draw_information(dataclasses.replace(facts, scored=scored))
+    assert figure.alt.endswith("size was not measured.") and "(nan" not in figure.alt
 
 
 def test_latents_stand_in_the_order_of_their_kl(images):

@@ -1,7 +1,6 @@
 """Run a program: parse its flags, and print each error and warning as one line."""
 
 import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from absl import app, flags, logging
 from vae_tf import console, extensions, flagfiles, memory
 from vae_tf.cli import choices
 from vae_tf.cli.help_page import write_help
-from vae_tf.errors import DataError, InputError, NonFiniteError, make_printable, shorten
+from vae_tf.errors import DataError, InputError, NonFiniteError
 
 # A program ends with one line and exit code 2 for these; any other error is a bug and shows where.
 ONE_LINE = (InputError, OSError, NonFiniteError, DataError)
@@ -47,7 +46,7 @@ def run(load: Callable[[flags.FlagValues], Callable[[], Any]], define_flags: Cal
     def run_main(argv: list[str]) -> None:
         if not flags.FLAGS["verbosity"].present:
             logging.set_verbosity(logging.WARNING)      # TensorFlow logs its own progress at level INFO
-        _show_warnings_as_lines(program)
+        console.show_warnings_as_lines(program)
         if flags.FLAGS.memory_limit is not None:
             memory.set_limit(flags.FLAGS.memory_limit * 2**30)
         try:
@@ -100,11 +99,3 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
 def _name(argument: str) -> str:
     """Return the flag's name in an argument such as --beta=4."""
     return argument.lstrip("-").partition("=")[0]
-
-
-def _show_warnings_as_lines(program: str) -> None:
-    """Have every warning of this process printed as one line."""
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"{program}: warning: {shorten(make_printable(message))}", file=sys.stderr)
-
-    warnings.showwarning = show

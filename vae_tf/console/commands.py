@@ -4,7 +4,8 @@ import argparse
 import pathlib
 import shlex
 import sys
-from typing import NoReturn
+import warnings
+from typing import Any, NoReturn
 
 from vae_tf.errors import make_printable, shorten
 
@@ -51,3 +52,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         fail(message)
+
+
+def show_warnings_as_lines(program: str) -> None:
+    """Have every warning of this process printed as one line."""
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"{program}: warning: {shorten(make_printable(message))}", file=sys.stderr)
+
+    warnings.showwarning = show

@@ -75,10 +75,8 @@ def check(asked: argparse.Namespace) -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         dataset = data.load(asked.name, data_dir=asked.data_dir)
-    print("\n".join(findings.describe_findings(dataset)))
-    for warning in caught:
-        if issubclass(warning.category, UserWarning):
-            print(f"  - {make_printable(str(warning.message))}")
+    warned = [make_printable(str(each.message)) for each in caught if issubclass(each.category, UserWarning)]
+    print("\n".join(findings.describe_findings(dataset, warned)))
 
 
 def show(asked: argparse.Namespace) -> None:
@@ -153,6 +151,7 @@ ACTIONS: dict[str, Any] = {
 
 def main() -> None:
     asked = make_parser().parse_args()
+    console.show_warnings_as_lines(console.name_program())
     try:
         extensions.load()
         check_arguments(asked)

@@ -2,6 +2,7 @@
 
 import io
 import pathlib
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,8 +32,9 @@ def draw_page(path: pathlib.Path, dataset: Dataset, seed: int = 0) -> None:
     """
     figure = _plot_images(dataset, seed) if dataset.is_image else _plot_vectors(dataset, seed)
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110, facecolor="white", bbox_inches="tight",
-                   metadata={"Software": "vae_tf"})
+    with warnings.catch_warnings(action="ignore", category=UserWarning):    # of names in scripts that the font lacks
+        figure.savefig(buffer, format="png", dpi=110, facecolor="white", bbox_inches="tight",
+                       metadata={"Software": "vae_tf"})
     files.write_bytes(path, buffer.getvalue())
 
 
@@ -125,6 +127,7 @@ def _plot_vectors(dataset: Dataset, seed: int) -> Any:
         axis.scatter(x[:, 0], x[:, min(1, x.shape[1] - 1)], c=values[:, k], s=4)
         axis.set_title(name, fontsize=9, parse_math=False)
         axis.set_xlabel("first entry", fontsize=8)
-        axis.set_ylabel("second entry", fontsize=8)
-    figure.tight_layout()
+        axis.set_ylabel("second entry" if x.shape[1] > 1 else "first entry", fontsize=8)
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        figure.tight_layout()
     return figure

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -17,16 +17,17 @@ MOST_LISTED = 20
 MOST_WRITTEN = 10**15       # numbers from here on are written as powers of ten
 
 
-def describe_findings(dataset: Dataset) -> list[str]:
+def describe_findings(dataset: Dataset, warned: Sequence[str] = ()) -> list[str]:
     """Return lines of text: what the examples and the factors are, and then the surprises.
 
     Args:
         dataset: a whole dataset; all of its factors and up to 2,000 of its examples are read.
+        warned: what was warned of when it was loaded.
     """
     values = dataset.factors_at(np.arange(len(dataset))) if dataset.factors_at else None
     indices = spread_evenly(len(dataset), LOOKED_AT)
     x = dataset.images_at(indices)
-    surprises = [*_find_in_examples(dataset, x, indices), *_find_in_factors(dataset, values)]
+    surprises = [*_find_in_examples(dataset, x, indices), *_find_in_factors(dataset, values), *warned]
     return [*_describe_examples(dataset, x), *_describe_factors(dataset, values),
             *(["Surprises:"] if surprises else ["No surprises."]), *(f"  - {line}" for line in surprises)]
 
@@ -40,7 +41,7 @@ def _describe_examples(dataset: Dataset, x: Array) -> list[str]:
     if dataset.u_size:
         source = f"of {', '.join(dataset.factors_of_u)}, scaled to [0, 1]" if dataset.u_range is not None else (
             "the data's own")
-        lines.append(f"u of an iVAE: {dataset.u_size} numbers, {source}")
+        lines.append(f"u of an iVAE: {dataset.u_size} number{'s' * (dataset.u_size > 1)}, {source}")
     return lines
 
 

@@ -170,7 +170,8 @@ def compare(asked: cli.ScoringRequest) -> None:
         shown = [name for name in report.list_scores(groups) if name in asked.named] or shown
     report.show(lambda width: report.make_compared_table(groups, shown, width))
     pictures = report.picture_groups(groups, loaded, measured, dataset, asked.options.seed)
-    report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures, remarks)
+    report.write_comparison(asked.comparison_dir, groups, measured, lines[0], pictures, remarks,
+                             asked.data.dataset or "")
     print(f"  page       {asked.comparison_dir}/comparison.html, for a browser\n"
           f"  tables     {asked.comparison_dir}/comparison.csv, .md and .tex; models.csv has a row for each model "
           "except copies")
@@ -217,6 +218,8 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
             evaluation.forget(model.path / evaluation.FILE)
         if gone:
             print(f"{model.path}/metrics.json takes the place of one with {len(gone)} scores that it lacks")
+        if (model.path / "report.html").exists():
+            print(f"{model.path}/report.html, and the pictures beside it, show the scores of an earlier evaluation")
 
 
 def say_other_examples(trainings: Mapping[str, list[dict[str, Any]]]) -> list[str]:

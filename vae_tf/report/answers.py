@@ -56,8 +56,9 @@ def answer_trained(card: Mapping[str, Any]) -> Answer:
     length = (f"trained for {card['steps']:,} steps of {recipe.get('batch_size', '?')} examples" if card["steps"]
               else "untrained")
     beta = f", beta {card['beta']:g}" if isinstance(card.get("beta"), int | float) else ""
-    short = (f"{card['model']} with {card['latents']} latents ({recipe.get('network', 'a network of its own')}) on "
-             f"{card['data']['name']}, {length}{beta}, seed {recipe.get('seed', '?')}.")
+    short = (f"{card['model']} with {card['latents']} latent{'s' * (card['latents'] != 1)} "
+             f"({recipe.get('network', 'a network of its own')}) on {card['data']['name']}, {length}{beta}, seed "
+             f"{recipe.get('seed', '?')}.")
     return Answer("Trained", "What was trained?", "unknown" if not card["steps"] else "yes", short)
 
 

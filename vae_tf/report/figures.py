@@ -82,12 +82,14 @@ def plot_information(shares: ArrayLike, names: Sequence[str], latents: Sequence[
         latents: the indices of the latents, d; None for 0, 1, ...
     """
     shares = np.asarray(shares, float)
-    figure = make_figure(min(WIDTH, 2.2 + 0.8 * len(names)), max(2.2, 1.0 + 0.3 * len(shares)))
+    shown = [shorten(str(name), LONGEST) for name in names]
+    longest = max(map(len, shown))
+    below = 0.06 * longest if longest > 11 or len(names) > 6 else 0     # inches of names that are turned
+    figure = make_figure(min(WIDTH, 2.2 + 0.8 * len(names)), max(2.2, 1.0 + 0.3 * len(shares)) + below)
     axis = figure.add_subplot()
     draw_matrix(figure, axis, shares, "share of its entropy")
     axis.set_yticks(*_name_latents(np.arange(len(shares)) if latents is None else np.asarray(latents)))
-    shown = [shorten(str(name), LONGEST) for name in names]
-    if max(map(len, shown)) > 11:       # beyond the width of a cell
+    if longest > 11:        # beyond the width of a cell
         axis.set_xticks(range(len(names)), shown, rotation=60, ha="right", rotation_mode="anchor")
     else:
         axis.set_xticks(range(len(names)), shown, rotation=0 if len(names) < 7 else 60)
@@ -205,7 +207,7 @@ def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str])
     for axis, moved, label in zip(axes.flat, outputs, labels, strict=False):
         most = np.sort(np.argsort(-np.ptp(moved, 0), kind="stable")[:MOST_ENTRIES])
         axis.plot(np.asarray(values), moved[:, most], linewidth=1.2, color=COLOURS["active"], alpha=0.8)
-        axis.set_title(label, fontsize=8)
+        axis.set_title(shorten(label, 76 // columns), fontsize=8)
         axis.grid(linewidth=0.5)
     figure.supxlabel("place of the latent, standard deviations", fontsize=9)
     figure.supylabel("entries of x" if entries <= MOST_ENTRIES else

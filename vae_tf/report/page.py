@@ -185,10 +185,12 @@ def _draw_information(facts: Facts) -> Figure | None:
         return None
     entropy = result.parts["entropy"]
     shares = np.divide(result.parts["mutual_information"], entropy, where=entropy > 0,
-                       out=np.zeros_like(result.parts["mutual_information"]))
-    best = ", ".join(f"{make_printable(name)} by z{facts.scored.latents[j]} ({shares[j, k]:.0%})"
-                     for k, (name, j) in enumerate(zip(names, shares.argmax(0), strict=True)))
-    order = np.argsort(-shares.max(1), kind="stable")[:MOST_LATENTS]
+                       out=np.where(np.isnan(result.parts["mutual_information"]), np.nan, 0.0))
+    known = np.where(np.isnan(shares), -1.0, shares)        # a factor may be left out
+    best = ", ".join(f"{make_printable(name)} by z{facts.scored.latents[j]} ({shares[j, k]:.0%})" if known[j, k] >= 0
+                     else f"{make_printable(name)} was not measured"
+                     for k, (name, j) in enumerate(zip(names, known.argmax(0), strict=True)))
+    order = np.argsort(-known.max(1), kind="stable")[:MOST_LATENTS]
     return Figure("information", "Which latent knows which factor",
                   "Mutual information of each latent with each factor. A disentangled model has one bright cell in "
                   "each column, in a row of its own.", f"Each factor is known best: {best}.",

@@ -30,7 +30,7 @@ AXES = (("dto", "column_cosine", "kl"), ("disentanglement_score", "mig", "mcc", 
 
 
 def write_comparison(folder: pathlib.Path, groups: Groups, measured: Mapping[str, comparison.Measured], how: str,
-                     pictured: Sequence[Pictured] = (), remarks: Sequence[str] = ()) -> None:
+                     pictured: Sequence[Pictured] = (), remarks: Sequence[str] = (), dataset: str = "") -> None:
     """Write a comparison as one page and as tables, each file whole or not at all.
 
     Args:
@@ -40,22 +40,23 @@ def write_comparison(folder: pathlib.Path, groups: Groups, measured: Mapping[str
         how: how the decoders were held against each other, in a sentence.
         pictured: one model of each group.
         remarks: sentences about what limits the comparison.
+        dataset: the data that the models were scored on, where these are not what they were trained on.
     """
     scores = list_scores(groups)
-    texts = (make_comparison_page(groups, measured, how, pictured, remarks), tables.write_csv(groups.means),
+    texts = (make_comparison_page(groups, measured, how, pictured, remarks, dataset), tables.write_csv(groups.means),
              tables.write_markdown(groups, scores), tables.write_latex(groups, scores), tables.write_csv(groups.rows))
     for name, text in zip(FILES, texts, strict=True):
         files.write_bytes(folder / name, text.encode("utf-8", "backslashreplace"))
 
 
 def make_comparison_page(groups: Groups, measured: Mapping[str, comparison.Measured], how: str,
-                         pictured: Sequence[Pictured] = (), remarks: Sequence[str] = ()) -> str:
+                         pictured: Sequence[Pictured] = (), remarks: Sequence[str] = (), dataset: str = "") -> str:
     """Return the text of the page that `write_comparison` writes."""
     first, scores, members = list_first_scores(groups), list_scores(groups), groups.members
     said = sorted(comparison.list_answers(members, dict(measured)), key=lambda each: "cannot be told" in each)
     answers = [make_printable(each).split("? ", 1) for each in said]
-    datasets = dict.fromkeys(make_printable(pathlib.PurePath(row.get("dataset") or "data of one's own").name)
-                             for row in groups.rows)
+    named = [dataset] if dataset else [row.get("dataset") or "data of one's own" for row in groups.rows]
+    datasets = dict.fromkeys(make_printable(pathlib.PurePath(name).name) for name in named)
     return render("comparison.html", title=f"{_count(len(groups.rows), 'model')} in {_count(len(members), 'group')} on "
                   f"{', '.join(datasets)}", how=how, answers=answers[:MOST_ANSWERS], more=answers[MOST_ANSWERS:],
                   remarks=[*map(make_printable, remarks), *_list_remarks(groups, measured)],
