@@ -32,6 +32,12 @@ def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     assert "6 runs and experiments, 1.1 hours" in text and "a machine: 6" in text and "python 3" in text
 
 
+def test_names_do_not_break_the_tables(places):
+    table(places[0], [("one | <b>", 1, "[0.2, 0.05]", "")], more="")
+    text = written(places)
+    assert text.count(r"| | one \| &lt;b> |") == 2 and r"| Data | one \| &lt;b> | " in text and "<b>" not in text
+
+
 def test_a_table_may_start_with_a_byte_order_mark(places):
     made = table(places[0], CELLS)
     path = places[0] / "some_table.toml"

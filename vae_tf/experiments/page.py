@@ -176,12 +176,17 @@ def write_matrix(summary: Summary, name: str) -> list[str]:
     """Return a metric as a table of rows by columns."""
     cells = {(cell.row, cell.column): cell for cell in summary.table.cells}
     rows, columns = (list(dict.fromkeys(place[i] for place in cells)) for i in (0, 1))
-    lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
+    lines = [f"| | {' | '.join(map(escape, columns))} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         entries = [write_entry(summary, cells[row, column], name) if (row, column) in cells else ""
                    for column in columns]
-        lines.append(f"| {row} | {' | '.join(entries)} |")
+        lines.append(f"| {escape(row)} | {' | '.join(entries)} |")
     return lines
+
+
+def escape(text: str) -> str:
+    """Return a text as a cell of a table of Markdown shows it."""
+    return text.replace("|", r"\|").replace("<", "&lt;")
 
 
 def write_entry(summary: Summary, cell: tables.Cell, name: str) -> str:
@@ -238,7 +243,8 @@ def write_claims(summary: Summary) -> list[str]:
         if measured and state != NO_SCORE and any(is_shortened(summary, cell) for cell in summary.list_cells(check)):
             state += " after shortened training"
         label = summary.table.metrics[check.metric].label
-        lines.append(f"| {check.says} | {'<br>'.join([f'{label}:', *measured]) if measured else ''} | {state} |")
+        said = "<br>".join(map(escape, [f"{label}:", *measured])) if measured else ""
+        lines.append(f"| {escape(check.says)} | {said} | {state} |")
     return [*lines, ""]
 
 
@@ -260,7 +266,8 @@ def write_commands(summary: Summary) -> list[str]:
         took = f"{statistics.median(seconds) / 60:.3g} min a seed" if seconds else ""
         command = there[0]["command"] if there else " ".join(
             ["python train.py", f"--flagfile=flags/{cell.recipe}.flags", *cell.flags])
-        lines.append(f"| {cell.row} | {cell.column} | {took} | `{command}` |")
+        command = command.replace("|", r"\|")
+        lines.append(f"| {escape(cell.row)} | {escape(cell.column)} | {took} | `{command}` |")
     return [*lines, "\n</details>\n"]
 
 
