@@ -20,7 +20,7 @@ from vae_tf.errors import InputError
 # Names that no server takes for a version: of folders being written, and of folders being deleted.
 WRITING, REMOVING = ".writing-", ".removing-"
 LOCK = ".lock"      # the file by which a folder is locked, and the end of the names of those that lock something else
-IN_USE = ".in-use."  # the beginning of the names of those that say that a folder is in use
+IN_USE = ".in-use."     # how the names of locks begin that say that a folder is in use
 # Windows lacks the first and has no pipes among its files; without the second it would translate the ends of lines.
 AS_THEY_ARE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 NO_LINKS = getattr(os, "O_NOFOLLOW", 0)

@@ -225,8 +225,10 @@ def _check_measured(table: Table) -> None:
         if place in places[:i]:
             raise InputError(f"cells[{i}]: expected one cell per row and column; got {' / '.join(place)} again")
     for i, cell in enumerate(table.cells):
+        if cell.recipe is None:
+            continue
         try:
-            recipes.read(cell.recipe, cell.flags) if cell.recipe is not None else None
+            recipes.read(cell.recipe, cell.flags)
         except InputError as error:
             raise InputError(f"cells[{i}]: {error}") from None
 

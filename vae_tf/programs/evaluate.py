@@ -66,10 +66,10 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
         print(f"  {remark}")
 
     # Report: numbers, pictures and the page beside the model.
-    gone = write_numbers(scored, model, settings, options)
+    replaced = write_numbers(scored, model, settings, options)
     evaluation.forget(model.path / evaluation.FILE)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json"
-          + f", in place of one with {len(gone)} scores that this one lacks" * bool(gone))
+          + f", {replaced}" * bool(replaced))
     draw_pictures(scored, model, dataset, options.passive_kl, asked.animate)
     report.write_page(model.path / "report.html", facts, model, dataset, part, options.passive_kl)
     print(f"  report     {model.path}/report.html, for a browser; all scores on a terminal: --verbose")
@@ -92,10 +92,10 @@ def draw_pictures(scored: evaluation.Evaluation, model: export.Exported, dataset
 
 
 def write_numbers(scored: evaluation.Evaluation, model: export.Exported, settings: Mapping[str, Any],
-                  options: evaluation.Options) -> set[str]:
+                  options: evaluation.Options) -> str:
     """Write metrics.json beside a model, and the scores that mean something into its card.
 
-    Return the names of the scores that an earlier metrics.json had and this one has not.
+    Return what is said of an earlier metrics.json that had scores which this one lacks; "" if there is none.
     """
     around = min(options.around, len(scored.codes)) if options.list_metrics_of_model() else 0
     text = evaluation.as_json(scored, export=str(model.path), seed=options.seed, passive_kl=options.passive_kl,
@@ -110,7 +110,8 @@ def write_numbers(scored: evaluation.Evaluation, model: export.Exported, setting
     path = model.path / "metrics.json"
     before = evaluation.list_scored(path)
     files.write_text(path, text)
-    return before - {*made}
+    lacking = len(before - {*made})
+    return f"in place of one with {lacking} score{'s' * (lacking > 1)} that this one lacks" if lacking else ""
 
 
 def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
@@ -214,10 +215,10 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
         with files.keep_in_use(model.path):
             scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
                                          **vars(options))
-            gone = write_numbers(scored, model, settings, options)
+            replaced = write_numbers(scored, model, settings, options)
             evaluation.forget(model.path / evaluation.FILE)
-        if gone:
-            print(f"{model.path}/metrics.json takes the place of one with {len(gone)} scores that it lacks")
+        if replaced:
+            print(f"{model.path}/metrics.json is {replaced}")
         if (model.path / "report.html").exists():
             print(f"{model.path}/report.html, and the pictures beside it, show the scores of an earlier evaluation")
 
