@@ -80,6 +80,11 @@ def test_the_command_of_an_untrained_model_does_not_train_it():
     assert trained == "python train.py --flagfile=flags/rolinek2018/dsprites_beta_vae.flags --epochs=1 --seed=3"
 
 
+def test_a_command_names_its_seed_once():
+    command = recipes.write_command("rolinek2018/dsprites_ae", ("--seed=2", "--epochs=1"), seed=3)
+    assert command == "python train.py --flagfile=flags/rolinek2018/dsprites_ae.flags --epochs=1 --seed=3"
+
+
 def test_words_for_the_same_number_are_the_same_recipe():
     of = [recipes.read("rolinek2018/synthetic_linear_beta_vae", (f"--beta={text}",)).flags for text in
           ("1e-3", "0.001", ".001")]
@@ -120,6 +125,12 @@ def test_a_second_file_of_a_run_is_no_further_seed(tmp_path, capsys):
     copy.write_text(path.read_text())
     assert [each["seed"] for each in results.read_all(tmp_path)] == [0, 1]
     assert f"warning: {copy}: a result of the same run as {path}; it is passed over" in capsys.readouterr().err
+
+
+def test_results_in_the_repository_can_all_be_read(capsys):
+    folder = pathlib.Path(__file__).parents[1] / "results"
+    assert len(results.read_all(folder)) == len(list(folder.rglob("*.json")))
+    assert not capsys.readouterr().err
 
 
 def test_results_that_train_nothing_are_of_the_code_there_is():

@@ -69,7 +69,7 @@ def estimate_seconds(table: tables.Table, cell: tables.Cell, found: Sequence[res
 
 def name_machines(table: tables.Table, found: Sequence[results.Result]) -> str:
     """Name the kinds of machines that the results of a table come from."""
-    return " and ".join(sorted({result["machine"] for cell in table.cells
+    return "; ".join(sorted({result["machine"] for cell in table.cells
                                 for result in values.find_longest(table, cell, found)}))
 
 

@@ -102,5 +102,6 @@ def list_arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> 
 def write_command(name: str, extra: tuple[str, ...] = (), *, seed: int, length: str = "") -> str:
     """Return the command that a person types to train one run of a recipe, or to export it untrained."""
     length = "" if "steps" in read(name, extra).flags else length
-    given = [f"--flagfile=flags/{name}.flags", *extra, *[length] * bool(length), f"--seed={seed}"]
+    others = [flag for flag in extra if not flag.startswith("--seed=")]
+    given = [f"--flagfile=flags/{name}.flags", *others, *[length] * bool(length), f"--seed={seed}"]
     return shlex.join(["python", "train.py", *given])
