@@ -184,7 +184,7 @@ def test_a_factor_with_missing_values_keeps_its_others_and_is_no_part_of_u(tmp_p
     path = save(tmp_path, data=np.ones((9, 2)), factors=values, factor_names=["a", "weight", "c"])
     with (pytest.warns(UserWarning, match=r"factor weight has no value \(NaN\) in 2 rows \(2, 5\), which scores "
                                           "leave out, and it is no part of u"),
-          pytest.warns(UserWarning, match=r"factors \[0\] are whole numbers")):
+          pytest.warns(UserWarning, match="whole numbers that recur, stored as floats: a. They")):
         ds = data.load(path)
     assert ds.factor_names == ("a", "weight", "c") and [factor.incomplete for factor in ds.factors] == [0, 1, 0]
     assert ds.factors_of_u == ("a", "c") and ds.u_size == 2
@@ -197,6 +197,9 @@ def test_a_factor_with_missing_values_keeps_its_others_and_is_no_part_of_u(tmp_p
         alone = data.load(save(tmp_path, data=np.ones((4, 2)), factors=texts, factor_kinds=["categorical"] * 3))
     assert alone.factor_sizes == (2, 2) and alone.u_size == 0 and alone.u_at is None
     np.testing.assert_array_equal(alone.factors_at(np.arange(4)), [[0, np.nan], [np.nan, 1], [1, 1], [0, 0]])
+    with pytest.warns(UserWarning, match="factor v1 is left out: it has no value"):
+        rest = data.load(save(tmp_path, data=np.ones((3, 2)), factors=np.stack([np.full(3, np.nan), np.arange(3)], -1)))
+    assert rest.factor_names == ("v2",)
     with pytest.warns(UserWarning, match="is left out: it has no value"):
         none = data.load(save(tmp_path, data=np.ones((3, 2)), factors=np.full(3, np.nan)))
     assert none.factors == () and none.u_size == 0

@@ -109,11 +109,12 @@ def test_codes_are_scored_against_the_factors_named(tmp_path, capsys):
 def test_warnings_are_one_line(tmp_path):
     rng = np.random.default_rng(0)
     v = rng.integers(0, 3, (200, 2))
-    np.savez(tmp_path / "codes.npz", codes=v + 0.1 * rng.standard_normal(v.shape), factors=v * [1, 0])
+    np.savez(tmp_path / "codes.npz", codes=v + 0.1 * rng.standard_normal(v.shape), factors=v * [1, 0],
+             factor_names=["kept", "lost"])
     done = run_program("evaluate.py", "--codes=codes.npz", "--metrics=mig", folder=tmp_path)
     assert done.returncode == 0
     said = [line for line in done.stderr.splitlines() if not line.startswith("scoring: ")]      # of a slow machine
-    assert said == ["evaluate.py: warning: mig leaves out the constant factors [1]"]
+    assert said == ["evaluate.py: warning: mig leaves out constant factors: lost"]
 
 
 def test_a_file_of_results_whose_name_is_too_long_is_refused_before_hours_of_work(tmp_path):

@@ -19,11 +19,22 @@ def codes_and_labels(rows=300, seed=0):
 def test_kinds_are_decided_by_values():
     rows = np.arange(8)
     whole, fractions, recurring = rows.astype(float), rows / 3, (rows % 3).astype(float)
-    with pytest.warns(UserWarning, match=r"factors \[2\] are whole numbers that recur, stored as floats"):
+    with pytest.warns(UserWarning, match=r"these factors are whole numbers that recur, stored as floats: \[2\]\. "):
         found = kinds.decide(np.column_stack([whole, fractions, recurring, np.ones(8)]))
     # Whole numbers that do not recur are no labels; a constant factor is of no kind that matters, and no cause to warn.
     assert found == ("continuous", "continuous", "categorical", "categorical")
     assert kinds.decide(np.stack([rows, rows % 2], -1)) == ("categorical", "categorical")
+
+
+def test_messages_use_the_names_of_factors_where_they_are_known():
+    factors = np.column_stack([np.arange(8) / 3, np.arange(8.0) % 3, np.arange(8.0) % 2])
+    with kinds.name_factors(["size", "shape", "side"]):
+        with pytest.warns(UserWarning, match="stored as floats: shape and side. They"):
+            kinds.decide(factors)
+        with kinds.name_factors(["size"]), pytest.raises(InputError, match="distinct values of factor size, which is"):
+            metrics.mig(factors, np.arange(8)[:, np.newaxis], kinds="ordinal")
+        assert kinds.tell_factor(2) == "side"
+    assert kinds.tell_factor(2) == "2" and kinds.tell_factors(np.array([False, True])) == "[1]"
 
 
 def test_kinds_that_are_said_stand():
@@ -112,9 +123,9 @@ def test_files_say_the_kinds_of_their_factors(tmp_path):
     assert dataset.factor_sizes == (3, None)
 
     np.savez(tmp_path / "unsaid.npz", codes=codes, data=codes, factors=stored * [10, 0.1])
-    with pytest.warns(UserWarning, match=r"factors \[0\] are whole numbers"):
+    with pytest.warns(UserWarning, match=r"whole numbers that recur, stored as floats: v1"):
         assert evaluation.read_codes(tmp_path / "unsaid.npz", examples=100).kinds == ("categorical", "continuous")
-    with pytest.warns(UserWarning, match=r"factors \[0\] are whole numbers"):
+    with pytest.warns(UserWarning, match=r"whole numbers that recur, stored as floats: v1"):
         dataset = data.load(str(tmp_path / "unsaid.npz"))
     assert [factor.kind for factor in dataset.factors] == ["ordinal", "continuous"]
     np.testing.assert_array_equal(dataset.factors_at(np.arange(100))[:, 0], labels[:, 0])     # renumbered 0, 1, 2

@@ -68,11 +68,13 @@ def test_a_part_that_no_factor_has_is_nan_without_a_warning():
     assert np.isnan(result.parts["efficiency"]) and np.isfinite(result.score)
 
 
-def test_a_factor_of_too_few_values_is_left_out_and_named():
+@pytest.mark.parametrize(("names", "called"), [(None, "1"), (tuple("xyz"), "y")])
+def test_a_factor_of_too_few_values_is_left_out_and_named(names, called):
     factors = lacking()
     factors[3:, 1] = np.nan
-    with pytest.warns(UserWarning, match="linear_r2 leaves out factor 1, of which 2 of 300 examples"):
-        found = metrics.METRICS["linear_r2"].measure(metrics.Context(CODES, factors, KINDS))
+    context = metrics.Context(CODES, factors, KINDS, factor_names=names)
+    with pytest.warns(UserWarning, match=f"linear_r2 leaves out factor {called}, of which 2 of 300 examples"):
+        found = metrics.METRICS["linear_r2"].measure(context)
     assert np.isnan(found.parts["per_factor"][1]) and np.isfinite(np.delete(found.parts["per_factor"], 1)).all()
     assert found.score == pytest.approx(np.nanmean(found.parts["per_factor"]))
 

@@ -1,13 +1,38 @@
 """Decide what kind a factor is: as the owner of the data says, or else by the values of the factor."""
 
+import contextlib
+import contextvars
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from vae_tf.errors import InputError
+from vae_tf.errors import InputError, join_names
 
 KINDS = ("categorical", "ordinal", "cyclic", "continuous")
+NAMES = contextvars.ContextVar[Sequence[str] | None]("NAMES", default=None)
+
+
+@contextlib.contextmanager
+def name_factors(names: Sequence[str] | None) -> Iterator[None]:
+    """Have messages about columns of factors [N, K] use these K names, which metrics are not given; None: numbers."""
+    token = NAMES.set(names)
+    try:
+        yield
+    finally:
+        NAMES.reset(token)
+
+
+def tell_factor(k: int) -> str:
+    """Return what messages call a column of factors: its name, or its number, from 0."""
+    names = NAMES.get()
+    return str(k if names is None or k >= len(names) else names[k])
+
+
+def tell_factors(chosen: np.ndarray) -> str:
+    """Return what messages call the chosen columns of factors, bool [K]: their names, or a list of their numbers."""
+    names, numbers = NAMES.get(), np.flatnonzero(chosen).tolist()
+    return str(numbers) if names is None or len(names) != len(chosen) else join_names([names[k] for k in numbers])
 
 
 def decide(factors: np.ndarray, kinds: Sequence[str] | str | None = None) -> tuple[str, ...]:
@@ -45,10 +70,10 @@ def find_discrete(factors: np.ndarray) -> np.ndarray:
         return np.ones(factors.shape[1], bool)
     given = [column[~np.isnan(column)] for column in factors.T]
     classes = np.array([(column == np.rint(column)).all() and recurs(column) for column in given])
-    unclear = np.flatnonzero(classes & np.array([(column != column[:1]).any() for column in given]))
-    if len(unclear):
-        warnings.warn(f"factors {unclear.tolist()} are whole numbers that recur, stored as floats. They are taken for "
-                      "classes. If they are continuous, say so: kinds=, or factor_kinds in a file",
+    unclear = classes & np.array([(column != column[:1]).any() for column in given])
+    if unclear.any():
+        warnings.warn(f"these factors are whole numbers that recur, stored as floats: {tell_factors(unclear)}. They "
+                      "are taken for classes. If they are continuous, say so: kinds=, or factor_kinds in a file",
                       stacklevel=4)
     return classes
 

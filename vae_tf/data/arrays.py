@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vae_tf import kinds
 from vae_tf.data import dataset, functions, in_memory, large, npz, stored
 from vae_tf.errors import InputError, make_printable
 from vae_tf.typing import Array, Booleans, Floats, Integers
@@ -101,7 +102,8 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
     values = raw.astype(np.int64 if np.issubdtype(raw.dtype, np.integer) else np.float64)       # makes a copy
     single = raw.astype(np.float32) if raw.dtype.kind == "f" else raw
     exact = False           # whether a continuous factor needs float64
-    decided = npz.decide_kinds(f"dataset: {path}", values, given)
+    with kinds.name_factors(names):
+        decided = npz.decide_kinds(f"dataset: {path}", values, given)
     for k, (name, kind) in enumerate(zip(names, decided, strict=True)):
         size = None
         if kind != "continuous":
@@ -139,7 +141,7 @@ def _leave_out_empty(path: str, arrays: Arrays) -> Arrays:
     if factors is None or factors.ndim not in (1, 2) or (found := _find_missing(factors)) is None:
         return arrays
     missing = found.reshape(len(factors), -1)
-    names = arrays.get("factor_names", [f"v{k + 1}" for k in range(missing.shape[1])])
+    names = arrays.setdefault("factor_names", np.array([f"v{k + 1}" for k in range(missing.shape[1])]))
     empty = missing.all(0)
     for k in np.flatnonzero(missing.any(0)):
         what = ("is left out: it has no value (NaN throughout)" if empty[k] else
@@ -149,7 +151,7 @@ def _leave_out_empty(path: str, arrays: Arrays) -> Arrays:
         warnings.warn(f"dataset: {path}: factor {make_printable(names[k] if k < len(names) else k)} {what}",
                       stacklevel=3)
     if empty.all():
-        return {name: array for name, array in arrays.items() if name != "factors"}
+        return {name: array for name, array in arrays.items() if name not in ("factors", "factor_names")}
     reduced = arrays | {"factors": factors.reshape(len(factors), -1)[:, ~empty]}
     for name in ("factor_names", "factor_kinds"):
         if name in arrays and arrays[name].shape == empty.shape:

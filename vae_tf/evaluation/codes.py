@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vae_tf import arguments, metrics
+from vae_tf import kinds as factor_kinds
 from vae_tf.data import npz
 from vae_tf.errors import InputError, make_printable
 
@@ -51,7 +52,7 @@ class Codes(NamedTuple):
         """Return the Context in which metrics see these codes."""
         return metrics.Context(self.mean, self.factors, self.kinds, self.stddev, self.independent, self.prior_mean,
                                self.prior_stddev, seed=seed, samples_per_value=samples_per_value,
-                               score_alone=score_alone)
+                               score_alone=score_alone, factor_names=self.name_factors())
 
     def as_arrays(self) -> "Codes":
         """Return these codes with arrays for all that has a row for each example, which may be lists or other tables.
@@ -108,10 +109,13 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
     names = found.get("factor_names")
     if names is not None and (factors is None or names.shape != factors.shape[1:]):
         raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
-    kinds = None if factors is None else npz.decide_kinds(f"codes: {path}", factors, found.get("factor_kinds"))
-    return Codes(mean, factors, kinds, stddev,
-                 factor_names=None if names is None else tuple(
-                     npz.read_names(f"codes: {path}", "factor_names", names))).take_rows(rows)
+    told = None if names is None else tuple(npz.read_names(f"codes: {path}", "factor_names", names))
+    codes = Codes(mean, factors, None, stddev, factor_names=told)
+    if factors is None:
+        return codes.take_rows(rows)
+    with factor_kinds.name_factors(codes.name_factors()):
+        kinds = npz.decide_kinds(f"codes: {path}", factors, found.get("factor_kinds"))
+    return codes._replace(kinds=kinds).take_rows(rows)
 
 
 def select_factors(codes: Codes, names: Sequence[str] | None) -> Codes:

@@ -204,7 +204,8 @@ def _prepare(codes: Codes) -> Codes:
     if codes.factors is None:
         return codes
     # The kinds are decided for all rows, because a part of the rows might look like another kind.
-    return codes._replace(kinds=factor_kinds.decide(codes.factors, codes.kinds))
+    with factor_kinds.name_factors(codes.name_factors()):
+        return codes._replace(kinds=factor_kinds.decide(codes.factors, codes.kinds))
 
 
 def _score(codes: Codes, asked: Options, progress: Progress | None, keep: pathlib.Path | None) -> Evaluation:

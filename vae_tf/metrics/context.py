@@ -32,6 +32,7 @@ class Context:
     seed: the seed for splits, draws and noise.
     samples_per_value: samples of z for each value of a factor; None leaves the number to the metric.
     score_alone: the score is wanted without its parts, as for chance levels and intervals.
+    factor_names: what messages call the factors, K names; None for their numbers, from 0.
 
     Raises:
         InputError: NumPy takes a field with a row for each example for no array, or some of its values are masked.
@@ -52,6 +53,7 @@ class Context:
     seed: int = 0
     samples_per_value: int | None = None
     score_alone: bool = False
+    factor_names: tuple[str, ...] | None = None
     report: Callable[[int], None] = dataclasses.field(default=lambda done: None, repr=False)
     computed: dict[str, Any] = dataclasses.field(default_factory=dict, repr=False)
 
@@ -76,7 +78,9 @@ class Context:
         taken = {name: array[rows] for name in PER_EXAMPLE if (array := getattr(self, name)) is not None}
         if factors is not None:
             taken["factors"] = taken["factors"][:, factors]
-            taken["kinds"] = None if self.kinds is None else tuple(self.kinds[k] for k in factors)
+            for name in ("kinds", "factor_names"):
+                of = getattr(self, name)
+                taken[name] = None if of is None else tuple(of[k] for k in factors)
         return dataclasses.replace(self, **taken, computed={})
 
     def explain_lack(self, names: Iterable[str]) -> str | None:

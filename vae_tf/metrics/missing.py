@@ -49,7 +49,8 @@ def measure(name: str, function: Measure, by_factor: bool, context: Context, mis
     kinds = factor_kinds.decide(context.factors, context.kinds)         # type: ignore[arg-type]
     context = dataclasses.replace(context, kinds=kinds)
     if by_factor:
-        return _measure_by_factor(name, function, context, missing)
+        with factor_kinds.name_factors(context.factor_names):
+            return _measure_by_factor(name, function, context, missing)
     complete = np.flatnonzero(~missing.any(1))
     if not len(complete):
         raise InputError(f"factors: {name} expects examples that have a value of every factor; got {len(missing):,} "
@@ -72,8 +73,8 @@ def _measure_by_factor(name: str, function: Measure, context: Context, missing: 
         except InputError as error:
             why = error
             found.append(None)
-            warnings.warn(f"{name} leaves out factor {k}, of which {used[k]:,} of {len(missing):,} examples have a "
-                          f"value: {error}", stacklevel=4)
+            warnings.warn(f"{name} leaves out factor {factor_kinds.tell_factor(k)}, of which {used[k]:,} of "
+                          f"{len(missing):,} examples have a value: {error}", stacklevel=4)
     scored = [result for result in found if result is not None]
     if not scored:
         raise why

@@ -6,7 +6,7 @@ import numpy as np
 
 from vae_tf.arguments import Bins
 from vae_tf.errors import InputError
-from vae_tf.kinds import decide
+from vae_tf.kinds import decide, tell_factors
 from vae_tf.metrics.correlation import match
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
@@ -97,7 +97,7 @@ def restrictiveness(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
                          "more rows, or fewer factors")
     if (varies & (pairs == 0)).any():
         warnings.warn("restrictiveness leaves out factors that never change alone: "
-                      f"{np.flatnonzero(varies & (pairs == 0)).tolist()}", stacklevel=2)
+                      f"{tell_factors(varies & (pairs == 0))}", stacklevel=2)
     return _make_result("restrictiveness", matrix, varies & (pairs > 0), kinds,
                         "0: a factor that changes alone moves all latents; 1: it moves its own alone", pairs=pairs)
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import arguments, checks
+from vae_tf import kinds as factor_kinds
 from vae_tf.errors import InputError
 from vae_tf.metrics import missing
 from vae_tf.metrics.context import NEEDS, OPTIONS, Context
@@ -115,7 +116,8 @@ class Metric:
     def _measure(self, context: Context) -> Result:
         needed, options = [*map(context.value, self.needs)], context.options(self.options)
         try:
-            result = self.function(*needed, **options)
+            with factor_kinds.name_factors(context.factor_names):
+                result = self.function(*needed, **options)
         except Exception as error:
             if self.is_own or isinstance(error, InputError):
                 raise

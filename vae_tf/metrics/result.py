@@ -125,9 +125,9 @@ def check_recurring(factors: np.ndarray, kinds: Sequence[str], classified: Seque
     """Raise InputError if a factor [N, K] that is classified has values most of which occur once."""
     for k, column in enumerate(factors.T):
         if classified[k] and not factor_kinds.recurs(column):
-            raise InputError(f"factors: expected classes that recur; got {len(np.unique(column))} distinct "
-                             f"values of factor {k}, which is {kinds[k]}, in {len(factors)} rows; give more rows, or "
-                             "say that its kind is continuous")
+            raise InputError(f"factors: expected classes that recur; got {len(np.unique(column))} distinct values of "
+                             f"factor {factor_kinds.tell_factor(k)}, which is {kinds[k]}, in {len(factors)} rows; give "
+                             "more rows, or say that its kind is continuous")
 
 
 def find_varying(metric: str, factors: np.ndarray, *parts: np.ndarray) -> np.ndarray:
@@ -149,8 +149,8 @@ def find_varying(metric: str, factors: np.ndarray, *parts: np.ndarray) -> np.nda
         raise InputError(f"factors: expected at least one that varies among the rows that {metric} learns from or "
                          "tests, which are a part of all; more rows may help")
     if constant.any():
-        warnings.warn(f"{metric} leaves out the constant factors {np.flatnonzero(constant).tolist()}", stacklevel=3)
+        warnings.warn(f"{metric} leaves out constant factors: {factor_kinds.tell_factors(constant)}", stacklevel=3)
     if (rare := ~constant & ~varies).any():
-        warnings.warn(f"{metric} leaves out the factors {np.flatnonzero(rare).tolist()}, which are constant among the "
-                      "rows that it learns from or tests", stacklevel=3)
+        warnings.warn(f"{metric} leaves out factors that are constant among the rows that it learns from or tests: "
+                      f"{factor_kinds.tell_factors(rare)}", stacklevel=3)
     return varies
