@@ -65,3 +65,9 @@ def test_split(how):
         i = np.array([3, 1])
         np.testing.assert_allclose(part.images_at(i) @ synthetic.make_rotation([1, -1, 1], np.pi / 4)[:, :2] / [2, 1],
                                    part.factors_at(i), atol=1e-6)     # factors go with their images
+
+
+def test_a_matrix_of_indices_is_refused():
+    dataset = data.from_arrays("dots", np.zeros((6, 2), np.float32))
+    with pytest.raises(InputError, match=r"indices: expected a list of whole numbers; got an array of shape \(2, 2\)"):
+        dataset.take([[0, 1], [2, 3]])

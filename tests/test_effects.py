@@ -51,7 +51,8 @@ def test_idle_flags_of_training_are_refused(argv, message):
     (["--geometry=", "--theory=", "--geometry_examples=3"], "--geometry_examples: .* a name in --geometry or --theory"),
     (["--compare=b", "--factors=x"], "--factors: it has an effect only without --compare"),
     (["--export=b", "--group_by=beta"], "--group_by: it has an effect only with --compare"),
-    (["--metrics=mig", "--samples_per_value=9"], "--samples_per_value: .* --metrics=mig_posterior or"),
+    (["--metrics=mig", "--samples_per_value=9"], "--samples_per_value: .* with mig_posterior or mig_sup"),
+    (["--compare=b", "--samples_per_value=9"], "--samples_per_value: .* with mig_posterior or mig_sup"),
 ])
 def test_idle_flags_of_scoring_are_refused(argv, message):
     with pytest.raises(InputError, match=message):
@@ -97,5 +98,5 @@ def test_flags_that_have_an_effect_are_taken():
                  ["--model=annealed_vae", "--beta_warmup_steps=5"]):
         cli.configure(parse(cli.define_train_flags, "--dataset=circles", *argv), loaded)
     for argv in (["--codes=a.npz", "--metrics=mig", "--jobs=1"], ["--metrics=all", "--samples_per_value=9"],
-                 ["--export=b", "--quick"]):
+                 ["--samples_per_value=9"], ["--export=b", "--quick"]):
         assert cli.read_scoring_request(parse(cli.define_evaluate_flags, *argv))

@@ -60,6 +60,30 @@ def test_factors_may_lack_values(tmp_path):
     assert json.loads(evaluation.as_json(scored))["metrics"]["mcc"]["used"] == 160
 
 
+def test_as_many_codes_are_read_as_are_asked_for(tmp_path):
+    codes, factors = codes_and_factors(200)
+    np.savez(tmp_path / "my.npz", codes=codes, factors=factors)
+    assert len(evaluation.read_codes(tmp_path / "my.npz").mean) == 200
+    assert len(evaluation.read_codes(tmp_path / "my.npz", 100).mean) == 150
+    for options, message in (({"examples": 0}, "examples: expected a whole number, 1 to"),
+                             ({"seed": -1}, "seed: expected a whole number, 0 to")):
+        with pytest.raises(InputError, match=message):
+            evaluation.read_codes(tmp_path / "my.npz", **options)
+
+
+def test_names_of_factors_may_be_an_array():
+    codes, factors = codes_and_factors(60)
+    found = evaluation.score(evaluation.Codes(codes, factors, factor_names=np.array(["a", "b"])), ["mcc"], quick=True)
+    assert found.factors == ("a", "b")
+
+
+def test_whether_a_metric_has_an_interval_does_not_depend_on_the_others():
+    """It is of the 30 rows that the metric looks at, which are too few, though others look at 45."""
+    codes, factors = codes_and_factors(45)
+    for names in (["mig"], ["mig", "explicitness"]):
+        assert "mig" not in evaluation.score(evaluation.Codes(codes, factors), names, examples=30).interval
+
+
 class Table:
     """Numbers as pandas and TensorFlow hold them: NumPy takes them for an array, but no rows can be drawn from them."""
 

@@ -150,7 +150,7 @@ def test_samples_come_from_the_prior(exported, index):
     _, data, _, loaded = exported(index)
     case = CASES[index]
     if case[0] == "ae":
-        with pytest.raises(InputError, match="sample: a model of kind ae has none"):
+        with pytest.raises(InputError, match=r"sample: .* has no such signature, but "):
             loaded.sample(4)
         return
     u = data.u_at(np.arange(1)) if case[0] == "ivae" else None

@@ -139,6 +139,9 @@ def test_another_name_asks_for_the_same_metric(registered):
     ({"cost": "hours"}, "cost: expected names of cheap, seconds, minutes; got 'hours'"),
     ({"no_meaning_for": ("alive",)}, "no_meaning_for: expected names of dead, .*; got 'alive'"),
     ({"unchanged_by": ("rotation",)}, "unchanged_by: expected names of permutation, .*; got 'rotation'"),
+    ({"needs": "codes"}, "needs: expected a tuple of names; got a text, 'codes'"),
+    ({"also": "my_toy"}, "also: expected a tuple of names; got a text, 'my_toy'"),
+    ({"active": "often"}, "active: expected one of .*, or None; got 'often'"),
     ({"name": "my metric"}, "name: expected letters, digits and underscores, .*; got 'my metric'"),
     ({"name": "all"}, "name: expected .*, neither default nor all; got 'all'"),
     ({"name": "mig"}, "name: expected a name that no metric has; got mig, which vae_tf.metrics.information has"),
@@ -211,6 +214,14 @@ def test_stale_tables_are_replaced(tmp_path):
     subprocess.run([sys.executable, "-m", "vae_tf.metrics", "--page=~/page.md"], check=True, cwd=ROOT,
                    env={**os.environ, "HOME": str(tmp_path)})
     assert file.read_text() == f"Before.\n{start}\n{table}\n{end}\nAfter.\n"
+
+
+def test_a_page_without_tables_is_refused_and_kept(tmp_path):
+    (tmp_path / "page.md").write_text("Nothing.\n")
+    done = subprocess.run([sys.executable, "-m", "vae_tf.metrics", f"--page={tmp_path / 'page.md'}"], cwd=ROOT,
+                          capture_output=True, text=True)
+    assert done.returncode == 2 and "--page: expected a page with the marks of a table" in done.stderr
+    assert "Traceback" not in done.stderr and (tmp_path / "page.md").read_text() == "Nothing.\n"
 
 
 @pytest.mark.parametrize("name", [name for name, metric in metrics.METRICS.items() if "score_alone" in metric.options])

@@ -141,7 +141,17 @@ def test_spreads_say_what_they_are_over():
     assert "± is the standard error of a mean over x" in table and "half-samples of x" in table
     assert "0.4500 ± 0.0354 over x" in row(table, "dto")
     assert "0.2095 same at every x" in row(table, "column_cosine") and "±" not in row(table, "column_cosine")
-    assert "nothing is known of" in table
+    assert "other seeds may give another" in table
+
+
+def test_an_example_with_dependent_columns_leaves_the_others_their_spread():
+    J = np.random.default_rng(0).standard_normal((20, 5, 3))
+    J[0, :, 2] = J[0, :, 1]
+    with pytest.warns(UserWarning, match="linearly dependent"):
+        gap = metrics.hadamard_gap(J.transpose(0, 2, 1) @ J)
+    found = scored(0.1)
+    table = report.write_table(found._replace(results={**found.results, "hadamard_gap": gap}))
+    assert f"± {gap.parts['standard_error']:.4f} over x" in row(table, "hadamard_gap")
 
 
 def test_as_many_labels_are_named_once_where_there_are_few():

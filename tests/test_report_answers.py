@@ -90,6 +90,14 @@ def test_a_latent_that_is_alone_is_not_called_disentangled():
     assert "--latents=active" not in answers["Next"].short + answers["Next"].more
 
 
+def test_metrics_that_chance_alone_satisfies_are_not_said_to_be_missing():
+    codes, factors = np.random.default_rng(0).standard_normal((N, 2)), np.random.default_rng(1).integers(0, 4, (N, 1))
+    found = evaluation.score(evaluation.Codes(codes, factors), ["dci_fast"], quick=True)
+    assert found.chance_level["dci_fast"] > 0.9       # one factor: whatever latent matters, it is of that factor
+    short = answers_of(facts_of(found))["Disentangled"].short
+    assert short == "Chance alone reaches 0.9 or more by dci_fast, so that this cannot be told."
+
+
 def test_columns_of_a_model_that_is_nearly_dead_are_not_judged():
     columns = orthogonality.Columns(np.eye(2), 0.67, np.full(100, 0.5), np.ones((4, 2)))
     scored = scored_codes(width=0.9, d=2)
@@ -105,7 +113,7 @@ def test_codes_alone_are_asked_less():
 
 
 @pytest.mark.parametrize(("gap", "verdict", "words"), [
-    (0.03, "yes", "3 %"), (0.3, "partly", "30 %"), (0.8, "no", "80 %"), (118027.95, "no", "a factor of 120,000")])
+    (0.03, "yes", "3 %"), (0.3, "partly", "30 %"), (0.8, "no", "80 %"), (118027.95, "no", "120,000 times its size")])
 def test_theory_agrees_up_to_an_error(gap, verdict, words):
     scored = scored_codes()
     scored = scored._replace(results={**scored.results, "posterior_covariance_gap": Result("gap", gap, {}, "")})

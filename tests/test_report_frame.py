@@ -66,3 +66,8 @@ def test_the_spread_is_over_models_and_not_over_x():
     with pytest.raises(InputError, match=r"^by: expected names of .*; got 'colour'"):
         report.summarise(rows, ("colour",))
     assert report.summarise([], ("colour",)) == []
+
+
+def test_a_single_path_is_refused():
+    with pytest.raises(InputError, match=r"paths: expected several folders, such as \['exported/ivae'\]; got a single"):
+        report.results_frame("exported/ivae")

@@ -145,6 +145,8 @@ def test_a_history_of_rows_with_different_columns_survives(tmp_path):
     runs.write_history(tmp_path, history)
     assert (tmp_path / "history.csv").read_text() == "step,kl,delta_kl\n1,1.0,\n2,2.0,0.5\n3,3.0,\n"
     assert runs.read_history(tmp_path, 3) == history
+    runs.write_history(tmp_path, [{"step": np.int64(5), "loss": np.float32(1.5)}])
+    assert runs.read_history(tmp_path, 5) == [{"step": 5, "loss": 1.5}]
 
 
 def test_a_checkpoint_of_a_newer_format_is_one_line(tmp_path):

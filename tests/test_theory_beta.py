@@ -152,3 +152,10 @@ def test_beta_is_likelihood_variance(network):
         scale = np.abs(a).max()
         np.testing.assert_allclose(a, b, atol=200 * np.finfo(np.float32).eps * max(scale, 1e-3))
     assert constant != 0 and len(gradients[0][1]) >= 6
+
+
+def test_the_argument_that_is_wrong_is_named():
+    for options, name in (({"beta": 0.7}, "beta"), ({"dispersion": 0.7}, "dispersion"),
+                          ({"beta": 0.7, "dispersion": 0.5}, r"beta \* dispersion")):
+        with pytest.raises(InputError, match=f"^{name}: expected 1, 1/2, 1/3"):
+            theory.dispersed_log_likelihood("bernoulli", [1.0], [0.5], **options)

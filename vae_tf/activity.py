@@ -96,8 +96,8 @@ def classify(mean: Means, stddev: Widths, prior_mean: PriorMeans = 0.0, prior_st
              ) -> np.ndarray:
     """Return the class of each latent, [d]: "active", "mixed" or "passive" (bonheme 2.2; Bonheme, Grzes 2021).
 
-    rule "prior", the model's own: passive if it is `is_passive` 95 % of the examples or more, active if at 5 % or less,
-    else mixed. rule "standard_prior", the authors' public code, which presumes p(z) = N(0, I): mixed if
+    rule "prior", the model's own: passive if `is_passive` holds at 95 % of the examples or more, active if it holds at
+    5 % or less, else mixed. rule "standard_prior", the authors' public code, which presumes p(z) = N(0, I): mixed if
     Var(s_j^2) >= 0.1; else active if the mean of s_j^2 is at most 0.1, passive if it is within 0.1 of 1, else mixed.
     This rule calls passive latents active where a learned prior is narrow.
 

@@ -187,8 +187,8 @@ def check(function: Function) -> Function:
         except MemoryError as error:
             raise InputError(f"{', '.join(given.arguments)}: expected what there is memory for; got {error}") from None
         if _is_undefined(result):
-            raise InputError(f"{_list_arrays(given.arguments)}: expected numbers for which {function.__name__} is "
-                             "finite in float64; got others")
+            raise InputError(f"{_list_arrays(given.arguments)}: expected numbers of which {function.__name__} makes "
+                             "finite ones in float64; got others, such as too large ones")
         return result
 
     return typing.cast(Function, checked)

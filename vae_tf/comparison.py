@@ -116,6 +116,7 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
         InputError: data that a model cannot take, or local decoders of an autoencoder.
     """
     checks.check_whole("examples", examples, 1)
+    checks.check_whole("seed", seed, 0)
     indices = np.random.default_rng(seed).permutation(len(dataset))[:max(examples, VERDICT_EXAMPLES)]
     found: dict[str, Measured] = {}
     grams = {}

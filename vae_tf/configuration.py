@@ -25,7 +25,7 @@ class Configuration:
         model: a key of models.MODELS.
         network: a key of networks.NETWORKS.
         latents: d, the size of z.
-        likelihood: a key of distributions.LIKELIHOODS.
+        likelihood: one of distributions.LIKELIHOODS.
         likelihood_variance: the variance of a Gaussian p(x|z), per pixel or entry of a vector.
         beta: weight of the KL term; None for the model's own default.
         beta_warmup_steps: the number of steps in which beta grows linearly from 0.
@@ -37,7 +37,7 @@ class Configuration:
         optimizer: a key of training.OPTIMIZERS.
         learning_rate: step size of the optimizer.
         clip_gradients: largest norm of a step's gradient, 0 for no limit.
-        precision: a key of networks.DTYPES.
+        precision: one of networks.DTYPES.
         jit_compile: whether XLA compiles the step, "auto", "true" or "false".
         seed: the seed for the initial weights, the order of examples and the noise.
         init_from: the export whose weights training starts with, exported/NAME/VERSION, or None.
@@ -51,7 +51,7 @@ class Configuration:
         learning_rate_warmup_steps: the number of steps in which the learning rate grows linearly from 0.
         validate_every: the number of steps between two validations; 0 for none.
         early_stopping: how many validations without improvement end training; 0 for any number.
-        jacobian_penalty: a key of penalties.PENALTIES, or "none".
+        jacobian_penalty: one of penalties.PENALTIES, or "none".
         jacobian_weight: what the penalty is multiplied with in the loss.
         jacobian_examples: the number of a batch's examples at which the penalty is computed.
         init_from_weights: the start of the checksum of the weights in `init_from`; None if its card has none.

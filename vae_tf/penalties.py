@@ -25,7 +25,7 @@ STEP = 0.1          # the size of the steps of `measure_curvature`, as in the co
 class Penalty(NamedTuple):
     """A penalty on the Jacobian at the first examples of each batch.
 
-    kind: a key of PENALTIES, or a function from J [B, n, d] to a number for each example, [B].
+    kind: one of PENALTIES, or a function from J [B, n, d] to a number for each example, [B].
     weight: what the mean of the penalty is multiplied with in the loss.
     examples: the number of examples of a batch at which the penalty is computed, all if there are fewer.
     """
@@ -92,7 +92,7 @@ def compute_penalty(kind: Any, f: jacobians.Decoder, z: Rows, noise: Rows) -> tf
     """Return a penalty [B] of a decoder at each row of z.
 
     Args:
-        kind: a key of PENALTIES, or a function from J [B, n, d] to [B].
+        kind: one of PENALTIES, or a function from J [B, n, d] to [B].
         f: the decoder, see vae_tf/jacobians.py; J is that of its mean.
         z: latents, floats [B, d].
         noise: float32 [B, d], see `measure_curvature`.
@@ -112,6 +112,6 @@ def compute_penalty(kind: Any, f: jacobians.Decoder, z: Rows, noise: Rows) -> tf
 
 
 def check_kind(kind: Any) -> None:
-    """Raise InputError unless a kind of penalty is a key of PENALTIES or a function."""
+    """Raise InputError unless a kind of penalty is one of PENALTIES or a function."""
     if not callable(kind):
         checks.check_choice("jacobian_penalty", kind, PENALTIES)

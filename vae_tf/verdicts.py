@@ -160,7 +160,7 @@ def explain_no_meaning(verdict: Verdict | None, name: str) -> str | None:
 
     Args:
         verdict: on the model; None for a posterior that is not finite.
-        name: the name of a metric, or of a score that is none and means something for every model.
+        name: the name of a score. One that is no metric, such as elbo, means something for every model.
     """
     metric = metrics.METRICS.get(name)
     if verdict is None or metric is None:

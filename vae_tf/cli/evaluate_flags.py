@@ -51,7 +51,7 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
                    "minutes; the word all stands for all of them. With a model, names of --geometry and --theory "
                    "may stand here, too.")
     group.add_integer("examples", 10_000, "Number of examples, drawn from the test part, from which a metric is "
-                      "estimated. Metrics that learn from examples get half as many again to be tested on.",
+                      "estimated. Metrics that learn from examples, and those that intervene, get half as many again.",
                       lower_bound=2)
     group.add_boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, and half as "
                       "many again for metrics that learn, and no interval for the slow metrics.")

@@ -13,8 +13,8 @@ _AROUND = Effect("without --codes, and with a name in --geometry or --theory",
                  lambda flags: bool(not flags.codes and (flags.compare or flags.geometry or flags.theory
                                                          or {*_OF_MODELS} & {*flags.metrics})))
 _SAMPLED = [name for name, metric in metrics.METRICS.items() if "samples_per_value" in metric.options]
-_SAMPLES = Effect(f"with --metrics={' or '.join(_SAMPLED)}",
-                  lambda flags: bool(not flags.compare and {*_SAMPLED, "all"} & {*flags.metrics}))
+_SAMPLES = Effect(f"with {' or '.join(_SAMPLED)} in --metrics, where they are by default",
+                  lambda flags: bool(not flags.compare and {*_SAMPLED, "default", "all"} & {*flags.metrics}))
 
 EFFECTS: EffectTable = {
     **dict.fromkeys(("compare", "seed", "memory_limit", "metrics", "examples", "jobs", "verbose")),

@@ -113,6 +113,8 @@ class Dataset:
             InputError: an index that no example has.
         """
         taken = np.asarray(indices, None if np.size(indices) else np.int64)
+        if taken.ndim != 1:
+            raise InputError(f"indices: expected a list of whole numbers; got an array of shape {taken.shape}")
         known = (taken >= 0) & (taken < self.size) & np.issubdtype(taken.dtype, np.integer)
         if not known.all():
             raise InputError(f"indices: expected whole numbers from 0 to {self.size - 1}; got {taken[~known][0]}")

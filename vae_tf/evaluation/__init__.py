@@ -16,7 +16,7 @@ nothing to do with the factors: the same codes, in shuffled order. The interval 
 `intervals.estimate_interval`.
 """
 
-from vae_tf.evaluation.codes import LATENTS, PER_LATENT, Codes, check_factors, read_codes, select_factors
+from vae_tf.evaluation.codes import LATENTS, PER_LATENT, Codes, check_factors, draw_rows, read_codes, select_factors
 from vae_tf.evaluation.computing import import_libraries
 from vae_tf.evaluation.intervals import FEWEST_FOR_INTERVAL, RESAMPLES, SLOW_RESAMPLES, estimate_interval
 from vae_tf.evaluation.kept import BOUNDED, FILE, forget
@@ -48,6 +48,7 @@ __all__ = [
     "check_dataset",
     "check_factors",
     "count_examples",
+    "draw_rows",
     "estimate_interval",
     "evaluate",
     "explain_missing",

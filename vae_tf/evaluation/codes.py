@@ -62,7 +62,9 @@ class Codes(NamedTuple):
         """
         arrays: dict[str, Any] = {field: arguments.to_array("codes" if field == "mean" else field, table)
                                   for field in PER_EXAMPLE if (table := getattr(self, field)) is not None}
-        return self._replace(**arrays)
+        named: dict[str, Any] = {field: tuple(map(str, given)) for field in ("kinds", "factor_names")
+                 if (given := getattr(self, field)) is not None and not isinstance(given, str)}
+        return self._replace(**arrays, **named)
 
     def take_rows(self, rows: slice | np.ndarray) -> "Codes":
         """Return the codes of some examples alone."""
@@ -81,13 +83,14 @@ class Codes(NamedTuple):
         return self.factor_names or tuple(f"v{k + 1}" for k in range(np.shape(self.factors)[1]))
 
 
-def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
+@arguments.check_arguments
+def read_codes(path: str | pathlib.Path, examples: arguments.Count | None = None, seed: arguments.Seed = 0) -> Codes:
     """Read Codes from an .npz file.
 
     It holds `codes` [N, d], and optional `factors` [N, K], `factor_names` [K], `factor_kinds` [K] and `stddev` [N, d].
     A factor that is NaN is missing, and metrics do without its example as `metrics.missing` says.
     `factor_kinds` are names from vae_tf.kinds.KINDS, or one text for all factors; without them the values of a factor
-    decide. If there are more than 1.5 `examples` rows, that many are drawn at random.
+    decide. If there are more than 1.5 `examples` rows, that many are drawn at random; None for `examples` takes all.
 
     Raises:
         InputError: an array is wrong; the line names it, what was expected and what was given.
@@ -101,7 +104,6 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
                       f"{', '.join(KNOWN)}", stacklevel=3)
     mean, _ = metrics.check_arrays(found["codes"])
     factors = _check_values(mean, found.get("factors"))
-    rows = np.random.default_rng(seed).permutation(len(mean))[:math.ceil(1.5 * examples)]
     stddev = found.get("stddev")
     if stddev is not None and stddev.shape != mean.shape:
         raise InputError(f"codes: {path}: expected stddev of shape {mean.shape}, as codes; got {stddev.shape}")
@@ -111,11 +113,16 @@ def read_codes(path: str | pathlib.Path, examples: int, seed: int = 0) -> Codes:
         raise InputError(f"codes: {path}: expected factor_names to have an entry per factor; got {names.shape}")
     told = None if names is None else tuple(npz.read_names(f"codes: {path}", "factor_names", names))
     codes = Codes(mean, factors, None, stddev, factor_names=told)
-    if factors is None:
-        return codes.take_rows(rows)
-    with factor_kinds.name_factors(codes.name_factors()):
-        kinds = npz.decide_kinds(f"codes: {path}", factors, found.get("factor_kinds"))
-    return codes._replace(kinds=kinds).take_rows(rows)
+    if factors is not None:
+        with factor_kinds.name_factors(codes.name_factors()):
+            kinds = npz.decide_kinds(f"codes: {path}", factors, found.get("factor_kinds"))
+        codes = codes._replace(kinds=kinds)
+    return codes if examples is None else draw_rows(codes, examples, seed)
+
+
+def draw_rows(codes: Codes, examples: int, seed: int = 0) -> Codes:
+    """Return Codes of 1.5 `examples` rows that are drawn at random, as many as metrics use, or of all if fewer."""
+    return codes.take_rows(np.random.default_rng(seed).permutation(len(codes.mean))[:math.ceil(1.5 * examples)])
 
 
 def select_factors(codes: Codes, names: Sequence[str] | None) -> Codes:
@@ -162,6 +169,9 @@ def check_codes(codes: Codes) -> None:
             raise InputError(f"{name}: expected the shape of the codes, {np.shape(codes.mean)}; got {np.shape(array)}")
         if array is not None and name != "prior_mean":
             _check_stddev(name, array)
+    if codes.dependence is not None and np.shape(codes.dependence) != np.shape(codes.mean)[:1]:
+        raise InputError(f"dependence: expected a number per example, of shape {np.shape(codes.mean)[:1]}; got "
+                         f"{np.shape(codes.dependence)}")
     if (codes.prior_mean is None) != (codes.prior_stddev is None):
         raise InputError("prior_mean: expected prior_mean and prior_stddev together, or neither; got one")
 

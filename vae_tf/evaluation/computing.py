@@ -25,9 +25,9 @@ def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, prog
     What `kept` has is not computed again. A metric of which a worker process dies twice has an InputError for a result.
     """
     declared = [metrics.METRICS[name] for name in names]
-    draws = {metric.name: list_draws(metric, len(codes.mean), asked.quick) for metric in declared}
-    # All metrics of one draw, then those of the next: processes that compute the same metric need the same, such as
-    # memory's speed, at the same time.
+    draws = {metric.name: list_draws(metric, _count_rows(metric, codes, asked), asked.quick) for metric in declared}
+    # All metrics of one draw, then those of the next, so that different metrics are computed side by side: processes
+    # with the same metric would compete for the same resource, such as the memory's bandwidth.
     work = [(metric, draw) for metric in declared for draw in draws[metric.name]]
     work.sort(key=lambda task: (-metrics.COSTS.index(task[0].cost), draws[task[0].name].index(task[1])))
     outcomes: dict[str, dict[Draw, Outcome]] = {name: {} for name in names}
@@ -61,14 +61,18 @@ def _measure_together(together: Sequence[metrics.Metric], draw: Draw, codes: Cod
     return [measure(metric, draw, codes, asked) for metric in together]
 
 
+def _count_rows(metric: metrics.Metric, codes: Codes, asked: Options) -> int:
+    """Return the number of rows that a metric looks at."""
+    return len(codes.mean) if metric.takes_all_rows else min(len(codes.mean), asked.examples)
+
+
 def measure(metric: metrics.Metric, draw: Draw, codes: Codes, asked: Options) -> Outcome:
     """Compute one metric on one draw of the codes."""
     import sklearn  # before its threads, and those of SciPy, are limited
 
     started = time.perf_counter()
-    if not metric.takes_all_rows:
-        codes = codes.take_rows(slice(asked.examples))
-    n = len(codes.mean)
+    n = _count_rows(metric, codes, asked)
+    codes = codes.take_rows(slice(n))
     rng = np.random.default_rng([asked.seed, 0 if isinstance(draw, str) else 1 + draw])
     if draw == "shuffled":
         codes = codes.take_rows(rng.permutation(n))._replace(factors=codes.factors)

@@ -23,7 +23,7 @@ def estimate_interval(score: float, halves: Sequence[float], level: float = 0.95
     rows is (1/m - 1/N) times that of one row: at m = N/2 exactly 1/N, so half-samples spread as the score at N does
     (Efron's delete-half jackknife; Politis, Romano 1994). Rows drawn with replacement would not do here:
     copies of one row in the training and the test part let a metric cheat, and histograms take repeated rows for
-    information. The spread counts, not the place: a half-sample's bias is that of N/2.
+    information. Only the spread of the half-samples counts and not their mean, whose bias is that of N/2 rows.
 
     The interval is of what the metric gives on average for N rows, its bias at N included, and not of its limit for
     ever more rows. Where the bias exceeds the spread, as that of mutual information from histograms does by far, it

@@ -20,7 +20,7 @@ class Options:
         model.
     seed: the seed for splits, draws and noise.
     jobs: the number of processes.
-    quick: take fewer resamples, and no interval for metrics that take seconds.
+    quick: take fewer resamples, and no interval for metrics that take seconds or minutes.
     latents: "all", or "active" to leave out passive ones first (activity.classify): their means are noise that
         should not reach a downstream task (bonheme 3). Active and mixed ones stay.
     factors: names of the factors that every metric is to look at, in that order; None for all.

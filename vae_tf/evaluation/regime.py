@@ -25,10 +25,11 @@ def find_not_passive(codes: Codes, passive_kl: float = activity.PASSIVE_KL) -> n
         InputError: there are none, or no posterior to tell by.
     """
     if codes.stddev is None:
-        raise InputError("latents: expected all, or a posterior to tell active ones by; got active, and codes alone")
+        raise InputError("latents: expected all, or codes with the stddev that tells which are active; got active, "
+                         "and no stddev")
     kept = np.flatnonzero(activity.classify(*codes.get_distributions(), passive_kl=passive_kl) != "passive")
     if not len(kept):
-        raise InputError("latents: expected all; got active, and no latent is: every posterior is the prior")
+        raise InputError("latents: expected all; got active, but every latent is passive")
     return kept
 
 

@@ -34,7 +34,8 @@ class Evaluation(NamedTuple):
     results: {name: Result}, the ELBO's terms first.
     chance_level: the scores of shuffled codes, by name.
     interval: (low, high) by name.
-    measured: how each score was computed: examples, resamples, seconds, seed.
+    measured: how the scores of codes were computed, by name: examples, resamples, seed and seconds. The terms of the
+        ELBO have examples and seed alone; metrics of the decoder and comparisons with theory have no entry.
     skipped: why a metric was left out, by name.
     polarised: the results of metrics.polarised_regime; absent: why some of them are missing; posterior: their Codes.
     latents: the indices of the latents that the other metrics looked at.

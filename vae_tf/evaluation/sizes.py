@@ -19,4 +19,4 @@ def check_memory(dataset: Any, latents: int, around: int) -> None:
     """
     count = min(around, len(dataset))
     size = count * (2 * 4 * math.prod(dataset.shape) + 4 * 8 * latents ** 2)
-    memory.check_fits("--geometry_examples", size, f"a decoder around {count:,} examples", "give fewer")
+    memory.check_fits("around (--geometry_examples)", size, f"a decoder around {count:,} examples", "give fewer")

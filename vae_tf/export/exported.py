@@ -80,7 +80,8 @@ class Exported:
         """Return a signature's outputs for arrays by name, from as many requests as their rows need."""
         function = self._loaded.signatures.get(name)
         if function is None:
-            raise InputError(f"{name}: a model of kind {self.card['model']} has none")
+            raise InputError(f"{name}: {self.path} has no such signature, but "
+                             f"{make_printable(', '.join(self._loaded.signatures))}")
         specs = {**self._specs, **function.structured_input_signature[1]}
         tensors = {key: _convert(key, value, self._find_spec(name, key, specs)) for key, value in inputs.items()}
         rows = max((len(value) for key, value in tensors.items() if key in ("x", "z")), default=0)

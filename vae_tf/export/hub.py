@@ -55,6 +55,8 @@ def find_newest(root: PathLike) -> pathlib.Path:
     Raises:
         InputError: there is none; see `versions.find_newest_here` and `download`.
     """
+    if isinstance(root, pathlib.Path) and root.parts[:1] == ("hf:",):
+        raise InputError(f"export: expected the address of a model on the Hub as a text; got a path, {root}")
     return download(str(root)) if is_address(root) else find_newest_here(root)
 
 

@@ -25,6 +25,9 @@ def main() -> None:
         return
     try:
         text = files.read_bytes(file, LARGEST).decode()
+        if not page.list_tables(text):
+            raise InputError(f"--page: expected a page with the marks of a table, such as {page.write_mark('needs')}; "
+                             f"{file} has none")
         files.write_text(file, page.update_tables(text))
     except UnicodeDecodeError:
         console.fail(f"{file}: expected a page in UTF-8")

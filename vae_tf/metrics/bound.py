@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from vae_tf.errors import InputError
 from vae_tf.metrics.result import Result
 
 MEANING = {
@@ -12,14 +13,19 @@ MEANING = {
 
 
 def elbo_terms(terms: dict[str, np.ndarray]) -> dict[str, Result]:
-    """Average each term of the objective over examples, and the ELBO that they make.
+    """Average the reconstruction and the KL of the objective over examples, and the ELBO that they make.
 
     Args:
-        terms: per example [N], by name, in nats: reconstruction and, but for an autoencoder, kl and more.
+        terms: per example [N], by name, in nats: reconstruction and, but for an autoencoder, kl. Others are left out.
 
     Returns:
         {name: Result}; parts: standard_error.
+
+    Raises:
+        InputError: there is a kl and no reconstruction.
     """
+    if "kl" in terms and "reconstruction" not in terms:
+        raise InputError(f"terms: expected a reconstruction beside kl; got {', '.join(terms)}")
     terms = {name: np.asarray(value, np.float64) for name, value in terms.items() if name in MEANING}
     if "kl" in terms:
         terms = {"elbo": -(terms["reconstruction"] + terms["kl"]), **terms}

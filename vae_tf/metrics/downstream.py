@@ -37,6 +37,7 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
         factors: [N, K]; integers as classes, floats in `bins` equal-width bins.
         sizes: numbers of labels to learn from.
         bins: number of bins of a continuous factor.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the split, two thirds to one third, and of the labels drawn.
         score_alone: learn from the largest number of labels alone, which gives the score.
 
@@ -66,6 +67,7 @@ def downstream_gbt(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[int] 
         factors: [N, K]; integers as classes, floats in `bins` equal-width bins.
         sizes: numbers of labels to learn from.
         bins: number of bins of a continuous factor.
+        kinds: kinds of the factors, see `vae_tf.kinds.decide`.
         seed: seed of the split, two thirds to one third, and of the labels drawn.
         score_alone: learn from the largest number of labels alone, which gives the score.
 

@@ -59,9 +59,9 @@ def total_correlation(codes: np.ndarray) -> Result:
 def wasserstein_correlation(codes: np.ndarray) -> Result:
     """Squared 2-Wasserstein distance between Gaussians with the codes' covariance C and with its diagonal D.
 
-    2 tr C - 2 tr (D^1/2 C D^1/2)^1/2. From 0 up, in squared units of the codes: it grows with their scale,
-    so the part `normalised` divides by tr C (then in [0, 2]). 0: uncorrelated. Codes that are all constant
-    give 0.
+    2 tr C - 2 tr (D^1/2 C D^1/2)^1/2. The score is 0 if the latents are uncorrelated, and larger otherwise. It is in
+    squared units of the codes and grows with their scale, so the part `normalised` divides by tr C (then in [0, 2]).
+    Codes that are all constant give 0.
 
     Args:
         codes: [N, d], N >= 2.

@@ -173,7 +173,7 @@ def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: Co
                             ) -> list[tuple[int, float] | None]:
     """Return the factor that each latent knows best and the share of it that it knows: d pairs (k, share), or None.
 
-    The share is I(z_j; v_k) / H(v_k), as in `mig`. A latent's entry is None if no share of it is above 1 % and more
+    The share is I(z_j; v_k) / H(v_k), as in `mig`. A latent's entry is None if no share of it is above `least` and more
     than five standard deviations above the mean share of shuffled codes.
 
     Args:
@@ -185,7 +185,7 @@ def find_best_known_factors(codes: np.ndarray, factors: np.ndarray, shuffles: Co
         kinds: kinds of the factors, see `vae_tf.kinds.decide`.
 
     Raises:
-        InputError: shapes that disagree, or NaN. A constant factor is none: nothing can be known of it.
+        InputError: shapes that disagree, or NaN. A constant factor raises none, and no latent is given its name.
     """
     codes, factors = check_arrays(codes, factors)
     z, v = (np.stack([discretise(column) for column in codes.T]), find_classes(factors, kinds=kinds).T)

@@ -48,8 +48,10 @@ def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count
     factor, pairs = draw_alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
     features = np.concatenate([np.abs(np.subtract(*_encode(sampler, np.moveaxis(chunk, -1, 0)))).mean(1)
                                for chunk in _divide(pairs)])
-    if len(np.unique(factor[:train])) < 2:
+    if len(np.unique(factor)) < 2:
         raise InputError("factors: beta_vae_score expects at least two that vary and whose values recur; got one")
+    if len(np.unique(factor[:train])) < 2:
+        raise InputError(f"train: expected as many batches as fix at least two factors; got {train}")
     right = fit_logistic(features[:train], factor[:train]).predict(features) == factor
     return Result("beta_vae_score", float(right[train:].mean()),
                   {"train_accuracy": np.array(right[:train].mean()), "chance": np.array(1 / len(np.unique(factor))),
@@ -63,14 +65,13 @@ def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Cou
                      threshold: NotNegative = activity.PRUNED_STDDEV, seed: Seed = 0) -> Result:
     """Does the latent that varies least tell the fixed factor? (Kim, Mnih 2018, section 4.)
 
-    The latent with the least variance within a batch, over its variance in all examples, votes for the batch's factor;
-    the score is the test accuracy of the majority vote, in [0, 1]. It is 1 if each factor, when it is fixed, stills a
-    latent of its own; chance is 1/K. Latents whose standard deviation in all examples is below `threshold` have no
-    vote, because a latent that never varies would win every argmin. The threshold is absolute, so the scale of the
-    codes counts. With no latent left the score is 0, with a warning.
-
-    disentanglement_lib, where the usual 0.05 comes from, holds the standard deviation against it. For the rule that
-    the variance be at least 0.05, pass `threshold=0.05**0.5`.
+    The latent with the least variance within a batch, over its variance in 10,000 examples that are drawn at random (or
+    in all if there are fewer), votes for the batch's factor; the score is the test accuracy of the majority vote, in
+    [0, 1]. It is 1 if each factor, when it is fixed, stills a latent of its own; chance is 1/K. Latents whose standard
+    deviation in those examples is below `threshold` have no vote, because a latent that never varies would win every
+    argmin. The threshold is absolute, so the scale of the codes counts. With no latent left the score is 0, with a
+    warning. disentanglement_lib, where the usual 0.05 comes from, holds the standard deviation against it. For the rule
+    that the variance be at least 0.05, pass `threshold=0.05**0.5`.
 
     Args:
         sampler: what rows are drawn from.

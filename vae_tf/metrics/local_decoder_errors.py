@@ -85,6 +85,8 @@ def stochastic_loss_error(fits: LocalDecoders, gram: np.ndarray, stddevs: np.nda
     Raises:
         InputError: shapes that disagree.
     """
+    if np.ndim(gram) != 3:
+        raise InputError(f"gram: expected shape [N, d, d]; got {np.shape(gram)}")
     _, factors = check_posterior(np.zeros(np.shape(gram)[:2]), stddevs)
     if len(factors) != len(fits.delta):
         raise InputError(f"gram: expected {len(fits.delta)} examples, as many as fits; got {len(factors)}")

@@ -21,7 +21,7 @@ FILLED = {"f": np.nan, "i": -1}         # what parts hold for a factor that has 
 
 
 def find_missing(factors: np.ndarray | None) -> np.ndarray | None:
-    """Return which values of factors [N, K] are missing, bool [N, K]; None if there are no factors, or none lacks."""
+    """Return which values of factors [N, K] are missing, bool [N, K]; None if no value is, or there are no factors."""
     if factors is None or np.ndim(factors) != 2 or np.asarray(factors).dtype.kind != "f":
         return None
     missing = np.isnan(factors)

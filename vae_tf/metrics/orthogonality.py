@@ -105,11 +105,12 @@ def dto_of_active_latents(gram: np.ndarray, narrow: np.ndarray) -> Result:
 @register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT, also=("ima_contrast",),
           meaning="distance of the Jacobian's columns from orthogonality, by their volume, in nats")
 def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
-    """mean over x of sum_j log ||c_j|| - 1/2 log det J^T J, nats (rolinek S6, bhowal Lemma 10, allen Theorem 5).
+    """Return the mean over x of sum_j log ||c_j|| - 1/2 log det J^T J, nats (rolinek S6, allen Theorem 5).
 
-    This is the IMA contrast of independent mechanism analysis (Gresele 2021, Reizinger 2022). It is 0 if the columns
-    are orthogonal, and larger otherwise. It needs no SVD, so it has none of the ambiguity of one, and the columns'
-    lengths do not count. Where columns are linearly dependent it is infinite; such examples are left out and warned of.
+    It is bhowal's Lemma 10, too, and the IMA contrast of independent mechanism analysis (Gresele 2021, Reizinger 2022).
+    The score is 0 if the columns are orthogonal, and larger otherwise. It needs no SVD, so it has none of the ambiguity
+    of one, and the columns' lengths do not count. Where columns are linearly dependent it is infinite; such examples
+    are left out and warned of.
 
     Args:
         gram: J^T J [N, d, d].
@@ -141,7 +142,7 @@ def hadamard_gap(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
 @register(needs=("gram",), no_meaning_for=NOT_OF_ONE_LATENT,
           meaning="mean |cosine| between the Jacobian's columns")
 def column_cosine(gram: np.ndarray, active: np.ndarray | None = None) -> Result:
-    """mean over x of the mean |cos(c_i, c_j)| over i != j.
+    """Return the mean over x of the mean |cos(c_i, c_j)| over i != j.
 
     The score is in [0, 1]. It is 0 if the columns are orthogonal, and 1 if all latents move x along one line. With one
     latent there is no pair, and the score is 0.

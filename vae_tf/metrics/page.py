@@ -89,12 +89,20 @@ TABLES: dict[str, Callable[[], str]] = {
     "needs": list_needs, "rules for active latents": list_active_rules, "invariances": list_invariances}
 
 
+def write_mark(title: str, end: bool = False) -> str:
+    """Return the mark at the start or the end of a table on a page."""
+    return f"<!-- end of {title} -->" if end else f"<!-- {title}: {COMMAND} -->"
+
+
+def list_tables(text: str) -> list[str]:
+    """Return the titles of the tables whose marks a page has."""
+    return [title for title in TABLES if write_mark(title, end=True) in text.partition(write_mark(title))[2]]
+
+
 def update_tables(text: str) -> str:
     """Return the text of a page, its tables replaced by what follows from the declarations now."""
-    for title, table in TABLES.items():
-        start, end = f"<!-- {title}: {COMMAND} -->", f"<!-- end of {title} -->"
-        before, there, rest = text.partition(start)
-        _, ends, after = rest.partition(end)
-        if there and ends:
-            text = f"{before}{start}\n{table()}\n{end}{after}"
+    for title in list_tables(text):
+        start, end = write_mark(title), write_mark(title, end=True)
+        before, _, rest = text.partition(start)
+        text = f"{before}{start}\n{TABLES[title]()}\n{end}{rest.partition(end)[2]}"
     return text

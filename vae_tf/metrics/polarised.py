@@ -14,6 +14,7 @@ import scipy
 from vae_tf import activity, arguments
 from vae_tf.activity import CLASSES, NEARLY_ALL, PASSIVE_KL, classify, is_passive, kl_per_latent
 from vae_tf.arguments import NotNegative, Positive, Seed
+from vae_tf.errors import InputError
 from vae_tf.metrics.registry import ANY_MODEL, register
 from vae_tf.metrics.result import Result, check_arrays
 
@@ -58,7 +59,12 @@ def polarised_fraction(history: list[dict[str, float]], limit: Positive = 0.03) 
     Returns:
         Result in [0, 1]; parts: since, the step of that measurement (None if the last is not below), and how many
         there are. None if delta_kl was never measured.
+
+    Raises:
+        InputError: a row without a step.
     """
+    if not all("step" in row for row in history):
+        raise InputError("history: expected rows that each have a step; got one without")
     measured = [(row["step"], row["delta_kl"]) for row in history if "delta_kl" in row]
     if not measured:
         return None
@@ -107,7 +113,7 @@ def mixing_weight(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> float:
 def polarised_regime(mean: np.ndarray, stddev: np.ndarray, prior_mean: activity.PriorMeans = 0.0,
                      prior_stddev: activity.Widths = 1.0, *, passive_kl: NotNegative = PASSIVE_KL, seed: Seed = 0,
                      ) -> tuple[dict[str, Result], dict[str, str]]:
-    """Classes by both rules and, in numbers, what bonheme claims of them: Propositions 2 and 3, Theorem 2.
+    """Classify latents by both rules, and measure what bonheme claims of each class: Propositions 2, 3, Theorem 2.
 
     Every claim is about all latents of a class, so its score is that of the latent that is farthest from the claim; the
     parts have the scores of all latents. The distribution of a mixed latent is a mixture: the prior at the examples
@@ -167,7 +173,7 @@ class _Claim(NamedTuple):
 
 
 def _count(of: dict[str, np.ndarray], kl: np.ndarray, passive: np.ndarray, passive_kl: float) -> dict[str, Result]:
-    """How many latents there are of each class, whose indices `of` has; kl and passive are [N, d]."""
+    """Count the latents of each class, whose indices `of` has; kl and passive are [N, d]."""
     meanings = {
         "active": f"those that say something of x: KL_j >= {passive_kl:g} nats at {NEARLY_ALL:.0%} of the examples; "
                   f"at an example {(~passive).sum(1).mean():.1f} latents do so, on average",
@@ -193,15 +199,16 @@ def _measure_propositions(m: np.ndarray, s: np.ndarray, a: np.ndarray, b: np.nda
     unit = (b ** 2).mean(0)         # the prior's variance, because a learned prior may have any scale
     return (
         _Claim("proposition_2", "passive", abs(m.mean(0) - a.mean(0)) / np.sqrt(unit),
-               "the mean of mu_j is at most so many prior standard deviations from the prior's; "
-               "Var(mu_j) from its mean's variance {variance:.2g} prior variances",
+               "the largest distance of the mean of mu_j from the prior's mean, in prior standard deviations; "
+               "Var(mu_j) is up to {variance:.2g} prior variances from the variance of the prior's means",
                {"variance": abs(m.var(0) - a.var(0)) / unit}),
         _Claim("proposition_3_passive", "passive", abs((s ** 2).mean(0) - unit) / unit,
-               "the mean of s_j^2 is at most so many prior variances from theirs; its spread from the prior's "
-               "{spread:.2g}", {"spread": abs((s ** 2).std(0) - (b ** 2).std(0)) / unit}),
+               "the largest distance of the mean of s_j^2 from the prior's variance, in prior variances; the "
+               "spreads of the two are up to {spread:.2g} apart",
+               {"spread": abs((s ** 2).std(0) - (b ** 2).std(0)) / unit}),
         _Claim("proposition_3_active", "active", (s ** 2).mean(0) / unit,
-               "the mean of s_j^2 is at most so many prior variances; itself {variance:.2g} and Var(s_j^2) "
-               "{spread:.2g}", {"variance": (s ** 2).mean(0), "spread": (s ** 2).var(0)}))
+               "the largest mean of s_j^2, in prior variances; in units of z^2 it is at most {variance:.2g}, and "
+               "Var(s_j^2) at most {spread:.2g}", {"variance": (s ** 2).mean(0), "spread": (s ** 2).var(0)}))
 
 
 def _measure_theorem_2(z: np.ndarray, prior: np.ndarray, mean: np.ndarray) -> tuple[_Claim, ...]:

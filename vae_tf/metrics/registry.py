@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from vae_tf import arguments, checks
+from vae_tf import activity, arguments, checks
 from vae_tf import kinds as factor_kinds
 from vae_tf.errors import InputError
 from vae_tf.metrics import missing
@@ -190,9 +190,13 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
                                    ("no_meaning_for", no_meaning_for, NOT_OF_ONE_LATENT),
                                    ("unchanged_by", unchanged_by or (), CHANGES),
                                    ("nearly_unchanged_by", nearly_unchanged_by, CHANGES)):
+        _refuse_text(argument, given)
         for each in given:
             if each not in known:
                 raise InputError(f"{argument}: expected names of {', '.join(known)}; got {each!r}")
+    _refuse_text("also", also)
+    if active is not None and active not in activity.RULES:
+        raise InputError(f"active: expected one of {', '.join(activity.RULES)}, or None; got {active!r}")
     if not needs:
         raise InputError("needs: expected the name of something to look at; got none")
 
@@ -204,6 +208,12 @@ def register(*, needs: tuple[str, ...], meaning: str, name: str | None = None, l
         return function
 
     return declare
+
+
+def _refuse_text(argument: str, given: Any) -> None:
+    """Raise InputError for a text in the place of several, whose letters would be taken for names."""
+    if isinstance(given, str):
+        raise InputError(f"{argument}: expected a tuple of names; got a text, {given!r}")
 
 
 def _add(metric: Metric) -> None:
@@ -223,6 +233,8 @@ def _find_place(function: Callable) -> tuple[str, str]:
 
 def find_name(name: str) -> str:
     """Return the name in METRICS of the metric that has this name or is also known by it; any other name as it is."""
+    if name in METRICS:
+        return name
     return next((metric.name for metric in METRICS.values() if name in metric.also), name)
 
 
@@ -241,7 +253,7 @@ def check_names(given: Iterable[str], group: str | None = None) -> None:
     known = list_names(group)
     for name in given:
         if find_name(name) not in known:
-            near = difflib.get_close_matches(name[:50], known, MOST_CHOICES, 0)
+            near = difflib.get_close_matches(str(name)[:50], known, MOST_CHOICES, 0)
             choices = ", ".join(known if len(known) <= MOST_CHOICES else [*near, "and more (vae-tf metrics lists all)"])
             raise InputError(f"{group or 'metrics'}: expected names of {choices}; got {name!r}")
 

@@ -118,7 +118,7 @@ def _group(column: np.ndarray) -> _Groups:
 
 def _draw(factors: np.ndarray, count: int, rng: np.random.Generator, alike: Callable[[_Groups, int], np.ndarray],
           ) -> tuple[np.ndarray, np.ndarray]:
-    """factor [T], and rows [T, ...] that `alike(groups of a factor, how many batches)` draws for each."""
+    """Draw T factors, and for each of them rows by `alike`, which takes a factor's groups and the number of batches."""
     groups = [_group(column) for column in factors.T]
     choices = [k for k, of in enumerate(groups) if len(of.usable) and len(of.size) > 1]
     if not choices:

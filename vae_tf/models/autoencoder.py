@@ -190,7 +190,7 @@ class Autoencoder(KerasLoops):
         """Add a penalty on the decoder's Jacobian to what training minimises, in place of an earlier one.
 
         Args:
-            kind: a key of penalties.PENALTIES, or a function from J [B, n, d] to a number for each example, [B].
+            kind: one of penalties.PENALTIES, or a function from J [B, n, d] to a number for each example, [B].
             weight: what the mean of the penalty is multiplied with; 0 takes the penalty away.
             examples: the number of examples of a batch at which the penalty is computed, all if there are fewer.
 

@@ -15,22 +15,24 @@ def score_codes(asked: cli.ScoringRequest) -> None:
     assert path
     numbers = pathlib.Path(path).with_suffix(".metrics.json")
     check_results(numbers.parent, numbers)
-    codes = evaluation.read_codes(path, options.examples, options.seed)
-    codes = evaluation.select_factors(codes, options.factors)
-    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
+    every = evaluation.read_codes(path)
+    codes = evaluation.select_factors(evaluation.draw_rows(every, options.examples, options.seed), options.factors)
+    drawn = f" of {len(every.mean):,}, drawn at random:" * (len(codes.mean) < len(every.mean))
+    print(f"{path}: {len(codes.mean):,}{drawn} codes of {codes.mean.shape[1]} latents{name_factors(options.factors)}")
     show_first_look(codes, options.names or ())
     of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
     keep = numbers.with_suffix(".scores")
     scored = evaluation.score(codes, progress=report.Progress(), keep=keep, **of_codes)
     show_scores(report.Facts(scored, quick=options.quick), asked.verbose or bool(asked.named))
-    text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl)
+    text = evaluation.as_json(scored, codes=str(path), seed=options.seed, passive_kl=options.passive_kl,
+                              samples_per_value=options.samples_per_value, quick=options.quick)
     files.write_text(numbers, text)
     evaluation.forget(keep)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {numbers}")
 
 
 def show_first_look(codes: evaluation.Codes, names: Sequence[str] = ()) -> None:
-    """Print the first numbers, for who waits for the others."""
+    """Print the first numbers, which are there long before the others."""
     if said := report.describe_first_look(codes, names):
         print(f"First look: {said}", flush=True)
 
@@ -61,5 +63,5 @@ def check_results(folder: pathlib.Path, *paths: pathlib.Path, name: str = "resul
 
 
 def name_factors(factors: Sequence[str] | None) -> str:
-    """The end of a line that names the factors that were asked for; empty if all were."""
+    """Return the end of a line that names the factors that were asked for; empty if all were."""
     return f", against {', '.join(factors)} alone" if factors else ""

@@ -115,7 +115,7 @@ def write_numbers(scored: evaluation.Evaluation, model: export.Exported, setting
 
 
 def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
-    """The newest model in the folder that a flag names, with all in its card that scoring needs."""
+    """Load the newest model in the folder that a flag names, and check that its card has all that scoring needs."""
     path, _ = cli.find_export(flag, folder, export.SCORED, pulls=True)
     try:
         return export.Exported(path, trust)
@@ -124,7 +124,7 @@ def load_model(flag: str, folder: str, trust: bool) -> export.Exported:
 
 
 def choose_test_part(card: Mapping[str, Any], asked: cli.DataRequest) -> held_out.Scored:
-    """The held_out.Scored that a model's card and a cli.DataRequest lead to."""
+    """Return the examples to score a model on, as flags ask or else as its card says."""
     recipe, *earlier = export.list_trainings(card)
     name = recipe["dataset"] if asked.dataset is None else asked.dataset
     seed = recipe["data_seed"] if asked.data_seed is None else asked.data_seed
@@ -144,8 +144,7 @@ def choose_test_part(card: Mapping[str, Any], asked: cli.DataRequest) -> held_ou
 
 
 def compare(asked: cli.ScoringRequest) -> None:
-    """Compare models, in groups: score those that are not scored yet, hold their decoders against each other, and write
-    tables and one page."""
+    """Compare models in groups, of which those without scores are scored first, and write tables and a page."""
     report.check_columns(asked.group_by)
     loaded = {name: load_model("--compare", name, asked.trust_export) for name in cli.find_exports(asked.compare)}
     recipes = {name: read_recipe(model.card) for name, model in loaded.items()}
@@ -179,7 +178,7 @@ def compare(asked: cli.ScoringRequest) -> None:
 
 
 def read_recipe(card: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe in a model's card, with the beta of the model where its training left beta to the model's default."""
+    """Return the recipe in a model's card, with the model's own beta where its training named none."""
     recipe = dict(card["recipe"])
     if recipe.get("beta") is None and models.find_declared(card).default_beta is not None:
         recipe["beta"] = card["beta"]
@@ -187,7 +186,7 @@ def read_recipe(card: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def choose_test_parts(loaded: Mapping[str, export.Exported], asked: cli.DataRequest) -> dict[str, held_out.Scored]:
-    """The held_out.Scored of each model, {name: part}; models of the same data share one."""
+    """Return the examples to score each model on, {name: held_out.Scored}; models of the same data share them."""
     names = {name: model.card["data"]["name"] for name, model in loaded.items()}
     if len(set(names.values())) > 1 and asked.dataset is None:
         raise InputError("--compare: expected models of one dataset, or --dataset to compare them on; got "
@@ -224,7 +223,7 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
 
 
 def say_other_examples(trainings: Mapping[str, list[dict[str, Any]]]) -> list[str]:
-    """A line that names the models of which it is not known that they were trained on the examples of the first."""
+    """Return a line that names the models of which nobody knows that they were trained on the examples of the first."""
     trained_on: dict[str, set[Any]] = {name: set() for name in trainings}
     for name, listed in trainings.items():
         for each in listed:

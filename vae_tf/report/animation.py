@@ -46,6 +46,8 @@ def make_animations(moved: np.ndarray, places: ArrayLike, labels: Sequence[str],
                     most: int = MOST_BYTES) -> dict[str, bytes]:
     """Return the content of each of FILES, in the first of RESOLUTIONS in which it has at most `most` bytes.
 
+    A file that is larger in all of them has the last.
+
     Args:
         moved: [L, T, H, W, C], images from 0 to 1 of L latents at T places.
         places: [T], in prior standard deviations.

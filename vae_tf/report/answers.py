@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import activity, evaluation, verdicts
+from vae_tf.errors import join_names
 from vae_tf.report.convergence import Convergence
 from vae_tf.report.facts import Facts
 from vae_tf.report.numbers import format_number, format_share
@@ -86,10 +87,13 @@ def answer_latents(facts: Facts) -> Answer:
 def answer_disentangled(facts: Facts) -> Answer:
     """Say whether latents and factors match, against chance and against what is usual."""
     question, scored = "Is it disentangled?", facts.scored
-    names = [name for name in HEADLINES
-             if name in scored.results and (_take_bounded(scored, name)[1] or 0) < HIGH_CHANCE]
+    measured = [name for name in HEADLINES if name in scored.results]
+    names = [name for name in measured if (_take_bounded(scored, name)[1] or 0) < HIGH_CHANCE]
     if scored.factors is None:
         return Answer("Disentangled", question, "unknown", "The data have no factors to tell by.")
+    if measured and not names:
+        return Answer("Disentangled", question, "unknown", f"Chance alone reaches {HIGH_CHANCE:g} or more by "
+                      f"{join_names(measured)}, so that this cannot be told.")
     if not names:
         return Answer("Disentangled", question, "unknown", f"None of {', '.join(HEADLINES)} was measured.")
     if why := scored.explain_no_meaning(names[0]):
@@ -148,8 +152,9 @@ def answer_orthogonal(facts: Facts) -> Answer:
     short = (f"{words}: |cosine| of two columns {format_number(measured, 2)}, and {format_number(chance, 2)} if the "
              "latents are turned at random; 0 is orthogonal.")
     dto = facts.scored.results.get("dto")
-    more = (f"Of {len(columns.chance)} random rotations of the latents, "
-            f"{round(beats * len(columns.chance)) or 'none'} have columns as orthogonal as these.")
+    better = round(beats * len(columns.chance))
+    more = (f"Of {len(columns.chance)} random rotations of the latents, {better or 'none'} "
+            f"{'has' if better == 1 else 'have'} columns as orthogonal as these.")
     if dto is not None and facts.card is not None:
         usual = find_usual(facts, "dto")
         more += f" The distance to orthogonality (DtO) is {dto.score:.3g}. {compare_with_usual(dto.score, usual)}"

@@ -47,9 +47,9 @@ def find_history(path: pathlib.Path, card: Mapping[str, Any]) -> list[dict[str, 
 
 
 def judge_convergence(loss: Sequence[float], steps: int, warmup: int = 0) -> Convergence:
-    """Judge whether training had converged: the last tenth of its loss against the tenth before.
+    """Judge whether training had converged: the last tenth of its loss, at least five rows, against as many before.
 
-    The loss counts as falling if its mean over the last tenth is lower by more than two standard errors, which the
+    The loss counts as falling if its mean over these last rows is lower by more than two standard errors, which the
     spread of the rows gives, and by more than 0.1 % of itself.
 
     Args:

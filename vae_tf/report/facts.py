@@ -35,7 +35,7 @@ class Facts:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The class of each latent, a key of activity.CLASSES; by whether it is informative, without a posterior."""
+        """The class of each latent, one of activity.CLASSES; by whether it is informative, without a posterior."""
         verdict = self.scored.verdict
         if verdict is None or verdict.kl is None:
             count = self.scored.codes.shape[1]

@@ -52,7 +52,7 @@ def plot_kl(kl: ArrayLike, kinds: Sequence[str], latents: Sequence[int] | None =
 
     Args:
         kl: [d], nats, mean over examples.
-        kinds: the class of each latent, a key of activity.CLASSES.
+        kinds: the class of each latent, one of activity.CLASSES.
         latents: the indices of the latents, d; None for 0, 1, ...
         threshold: nats, from which a latent carries information; drawn as a line.
     """
@@ -143,7 +143,7 @@ def plot_variance_norms(variances: ArrayLike, squared_norms: ArrayLike, kinds: S
     Args:
         variances: [N, d], of q(z_j|x).
         squared_norms: [N, d], squared lengths of the columns of J at the same examples.
-        kinds: the class of each latent, a key of activity.CLASSES.
+        kinds: the class of each latent, one of activity.CLASSES.
     """
     from matplotlib.ticker import AutoLocator, LogLocator
     variances, squared_norms = np.asarray(variances, float), np.asarray(squared_norms, float)

@@ -33,6 +33,8 @@ def results_frame(paths: Iterable[str | pathlib.Path]) -> list[dict[str, Any]]:
     Raises:
         InputError: there is no model, it has not been scored, or metrics.json is damaged.
     """
+    if isinstance(paths, str | pathlib.Path):
+        raise InputError(f"paths: expected several folders, such as [{str(paths)!r}]; got a single path")
     rows = []
     for path in paths:
         folder = export.find_newest(path)

@@ -4,9 +4,9 @@ import math
 
 
 def format_share(value: float) -> str:
-    """Write a share as per cent, or as a factor of two digits where it is above 10."""
+    """Write a share of a size as per cent, or in two digits where it is above 10."""
     if 10 < value < math.inf:
-        return f"a factor of {float(f'{value:.2g}'):,.0f}"
+        return f"{float(f'{value:.2g}'):,.0f} times its size"
     return f"{100 * value:.0f} %"
 
 

@@ -77,7 +77,7 @@ def compute_cosines(grams: np.ndarray) -> np.ndarray:
     """
     lengths = np.sqrt(np.diagonal(grams, axis1=1, axis2=2))
     products = lengths[:, :, np.newaxis] * lengths[:, np.newaxis]
-    cosines = np.divide(np.abs(grams), products, out=np.zeros_like(grams), where=products > 0)
+    cosines = np.divide(np.abs(grams), products, out=np.zeros(grams.shape), where=products > 0)
     mean = np.minimum(cosines.mean(0), 1)
     np.fill_diagonal(mean, 1)
     return mean

@@ -11,7 +11,7 @@ from vae_tf.evaluation import BOUNDED, Evaluation
 from vae_tf.report.numbers import format_number
 
 SAME = "same at every x"
-SAME_MEANING = "as a linear decoder's J is: there is no spread over x, and nothing is known of other seeds"
+SAME_MEANING = "J is the same at every x, as that of a linear decoder; other seeds may give another score"
 SAME_RATIO = 1e-5       # share of a score by which float32 rounding of equal Jacobians may differ between rows
 BOUND, REGIME = "The bound on log p(x)", "polarised regime"
 GROUPS = {"supervised": "Codes against factors", "codes": "Codes and posterior alone",
@@ -41,7 +41,8 @@ def list_groups(evaluation: Evaluation) -> dict[str, list[Row]]:
         groups.setdefault(find_group(name), []).append(make_row(evaluation, name, result))
     order = (BOUND, *GROUPS.values())
     groups = {heading: groups[heading] for heading in order if heading in groups}
-    return {**groups, REGIME: [make_row(evaluation, name, result) for name, result in evaluation.polarised.items()]}
+    regime = [make_row(evaluation, name, result) for name, result in evaluation.polarised.items()]
+    return {**groups, **({REGIME: regime} if regime else {})}
 
 
 def gather_skipped(evaluation: Evaluation) -> dict[str, list[str]]:
@@ -77,7 +78,8 @@ def _describe_bounded(result: metrics.Result) -> str:
 def _make_mean(name: str, result: metrics.Result) -> Row:
     """Return a score that is a mean over examples, with its standard error."""
     digits = 2 if abs(result.score) >= 10 else 4
-    per_example = result.parts.get("per_example", ())
+    per_example = np.asarray(result.parts.get("per_example", ()))
+    per_example = per_example[np.isfinite(per_example)]     # of dependent columns, `hadamard_gap` is infinite
     score = format_number(result.score, digits)
     if len(per_example) > 1 and np.ptp(per_example) <= SAME_RATIO * np.max(np.abs(per_example)):
         return Row(name, score, SAME, meaning=f"{result.meaning}; {SAME_MEANING}")

@@ -20,7 +20,7 @@ def write_history(run: pathlib.Path, history: Sequence[HistoryRow]) -> None:
     columns = list(dict.fromkeys(name for row in history for name in row))
 
     def write(file: BinaryIO) -> None:
-        rows = [[repr(row[name]) if name in row else "" for name in columns] for row in history]
+        rows = [[repr(row[name]) if name in row else "" for name in columns] for row in _convert(history)]
         file.write("".join(",".join(cells) + "\n" for cells in [columns, *rows]).encode())
 
     files.write_whole(run / "history.csv", write)
@@ -46,8 +46,12 @@ def read_history(run: pathlib.Path, step: int) -> list[HistoryRow]:
 
 def digest_history(history: Sequence[HistoryRow]) -> str:
     """Return a digest of rows, which a checkpoint keeps to tell whether they are still the same."""
-    numbers = [{name: int(value) if name == "step" else float(value) for name, value in row.items()} for row in history]
-    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(_convert(history), sort_keys=True).encode()).hexdigest()
+
+
+def _convert(history: Sequence[HistoryRow]) -> list[HistoryRow]:
+    """Return the rows with Python's numbers, in place of NumPy's."""
+    return [{name: int(value) if name == "step" else float(value) for name, value in row.items()} for row in history]
 
 
 def _parse(text: str) -> list[HistoryRow]:

@@ -62,8 +62,9 @@ def dispersed_log_likelihood(family: Annotated[str, Choice(("gaussian", "gamma",
         return (shape - 1) * np.log(x) - shape * x / mean - shape * np.log(mean * scaled) - scipy.special.gammaln(shape)
     draws = round(1 / scaled)
     if draws < 1 or not np.isclose(scaled * draws, 1):
-        raise InputError(f"beta: expected 1, 1/2, 1/3, ... for a Bernoulli; got {scaled:g}. No distribution has its "
-                         "likelihood to the power 1 / beta at others")
+        product = "beta" if dispersion == 1 else "dispersion" if beta == 1 else "beta * dispersion"
+        raise InputError(f"{product}: expected 1, 1/2, 1/3, ... for a Bernoulli; got {scaled:g}. No distribution "
+                         "has its likelihood to the power 1 / beta at others")
     ones = x * draws
     impossible = x[(ones < 0) | (ones > draws) | ~np.isclose(ones, np.round(ones), rtol=0, atol=1e-6 * draws)]
     if impossible.size:

@@ -46,6 +46,8 @@ def nearest_neighbours(x: Data, neighbours: Count) -> Integers:
         InputError: k is out of range.
     """
     x = np.asarray(x, np.float64)
+    if len(x) < 2:
+        raise InputError(f"x: expected two examples at least; got {len(x)}")
     if not 1 <= neighbours < len(x):
         raise InputError(f"neighbours: expected 1 to {len(x) - 1}, fewer than there are examples; got {neighbours}")
     found = scipy.spatial.cKDTree(x).query(x, neighbours + 1)[1]

@@ -81,7 +81,7 @@ def make_optimizer(name: str, learning_rate: LearningRate, precision: str = "flo
     Args:
         name: a key of OPTIMIZERS.
         learning_rate: step size of the optimizer; a number, or a schedule of Keras.
-        precision: a key of networks.DTYPES.
+        precision: one of networks.DTYPES.
         epsilon: the number that is added to what a step is divided by; None for Keras' 1e-7.
 
     Raises:
