@@ -91,6 +91,15 @@ def test_programs_end_with_one_line_and_a_code(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize(("flag", "said"), [
+    ("--restart=maybe", "flag --restart=maybe: expected true or false"),
+    ("--restart=", "flag --restart=: expected true or false"),
+    ("--norestart=true", "--norestart=true does not take an argument")])
+def test_what_a_flag_that_is_true_or_false_expects_is_said(tmp_path, flag, said):
+    code, _, error = programs.run("train.py", "--model=vae", flag, folder=tmp_path)
+    assert code == 2 and error.strip() == f"train.py: error: {said}"
+
+
 @pytest.mark.parametrize("what", ["bytes(2**62)", "np.zeros(2**50)"])
 def test_a_program_for_which_there_is_no_memory_ends_with_one_line(what):
     code = ("import numpy as np; from vae_tf import cli; from vae_tf.cli import program; "

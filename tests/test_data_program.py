@@ -83,6 +83,9 @@ def test_findings_of_a_complete_and_of_a_broken_grid():
     whole = findings.describe_findings(grid(np.full((2, 3), 2)))
     assert "Grid: complete, each of the 6 combinations of values occurs 2 times on average" in whole
     assert "  f1: ordinal, 3 of 3 values, each in 4 examples" in whole and whole[-1] == "No surprises."
+    assert "Grid: complete, each of the 2 combinations of values occurs 7,000 times on average" in (
+        findings.describe_findings(grid(np.full((1, 2), 7_000))))
+    assert "Grid: none, because no factor varies" in findings.describe_findings(grid(np.full((1, 1), 3)))
     assert any(line.endswith("occurs once; --split=grid holds none out, as is usual for such data")
                for line in findings.describe_findings(grid(np.full((2, 3), 1))))
     lines = "\n".join(findings.describe_findings(grid(np.array([[9, 1, 0], [0, 1, 8], [0, 0, 1]]))))

@@ -10,7 +10,7 @@ import rounding
 import tensorflow as tf
 from cases import NARROW, build, dataset
 
-from vae_tf import data, devices, distributions, training
+from vae_tf import data, devices, distributions, models, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
 from vae_tf.runs import checkpoints
@@ -25,6 +25,21 @@ def mirrored():
     strategy = devices.choose_strategy("mirrored")
     assert strategy.num_replicas_in_sync == 2       # the logical CPU devices of conftest.py
     return strategy
+
+
+def test_what_several_devices_would_do_differently_is_refused(mirrored):
+    x, z = keras.Input((3,)), keras.Input((2,))
+    h = keras.layers.BatchNormalization(name="mine")(keras.layers.Dense(4)(x))
+    with mirrored.scope():
+        model = build("vae", "linear", (3,), "gaussian", {})
+        model.compile("sgd")
+        normalised = models.VAE(keras.Model(x, [keras.layers.Dense(2)(h), keras.layers.Dense(2)(h)]),
+                                keras.Model(z, keras.layers.Dense(3)(z)), distributions.Likelihood("gaussian"))
+        for method in (model.train_on_batch, model.test_on_batch):
+            with pytest.raises(InputError, match=rf"^{method.__name__}: expected one device, .*; got 2; fit and"):
+                method(np.ones((8, 3), np.float32))
+        with pytest.raises(InputError, match=r"synchronized=True.*; got several devices, and a layer mine that"):
+            training.fit(normalised, dataset((3,)), keras.optimizers.SGD(), steps=1, batch_size=8)
 
 
 @pytest.mark.parametrize(("name", "more"), CASES, ids=[name for name, _ in CASES])

@@ -140,8 +140,10 @@ def test_killing_a_worker_and_the_command_loses_no_run_and_repeats_none(tmp_path
 
 def test_two_commands_run_side_by_side(recwarn):
     """Each has its own ports: dask's default for its server is one for all, and it warns that this is taken."""
-    with scheduling.connect(None, 1), scheduling.connect(None, 1) as (_, workers, sharing):
+    with scheduling.connect(None, 1), scheduling.connect(None, 1) as (client, workers, sharing):
         assert (workers, sharing) == (1, 1)
+        # A terminal's Ctrl-C reaches the workers, too, which must be there to stop their tasks.
+        assert client.submit(signal.getsignal, signal.SIGINT).result() == signal.SIG_IGN
     assert not [str(w.message) for w in recwarn if "Port" in str(w.message)]
 
 

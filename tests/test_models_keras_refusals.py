@@ -33,10 +33,10 @@ def test_datasets_of_vectors_outside_of_0_to_1_are_refused_under_a_bernoulli_lik
     within = data.from_arrays("within", np.eye(3, dtype=np.float32))
     model._accept(within, None, 2, {})
     for x, more in ((beyond, {}), (within, {"validation_data": beyond})):
-        with pytest.raises(InputError, match=r"^x: expected uint8 images, or floats in \[0, 1\]; got -"):
+        with pytest.raises(InputError, match=r"^x: expected floats in \[0, 1\]; got -"):
             model.fit(x, **more)
     for x, more in ((beyond, {}), (within, {"validation": beyond})):
-        with pytest.raises(InputError, match=r"^dataset: expected uint8 images, or floats in \[0, 1\]; got -"):
+        with pytest.raises(InputError, match=r"^dataset: expected floats in \[0, 1\]; got -"):
             training.fit(model, x, keras.optimizers.Adam(), steps=1, batch_size=2, **more)
 
 
@@ -44,8 +44,64 @@ def test_float_images_outside_of_0_to_1_are_refused_in_streams_that_can_be_read_
     images = tf.data.Dataset.from_tensor_slices(IMAGES + np.float32(200))
     model = compiled(("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}))
     for stream in (images.batch(4).repeat(), images.filter(lambda x: True).batch(4), images.shuffle(8).batch(4)):
-        with pytest.raises(InputError, match=r"x: expected uint8 images, or floats in \[0, 1\]; got 200"):
+        with pytest.raises(InputError, match=r"x: expected uint8 images, or floats in \[0, 1\]; got 200 .* divide"):
             model.fit(stream, steps_per_epoch=2, verbose=0)
+
+
+def test_uint8_are_images_from_0_to_255():
+    """A server scales images alone; masks of 0 and 1 would be black."""
+    vectors = compiled(("vae", "linear", (3,), "gaussian", {}))
+    for use in (vectors.fit, vectors.evaluate, vectors.predict, vectors.train_on_batch):
+        with pytest.raises(InputError, match=r"^x: expected floats; got uint8; give x\.astype\('float32'\)"):
+            use(np.ones((8, 3), np.uint8))
+    model = compiled(("vae", "mlp_mnist", (16, 16, 1), "bernoulli", {}))
+    masks = IMAGES + np.eye(16, dtype=np.uint8)[..., np.newaxis]
+    for given in (masks, tf.data.Dataset.from_tensor_slices(masks).batch(4)):
+        with pytest.raises(InputError, match=r"^x: expected uint8 images from 0 to 255; got 0 and 1 alone.* 255 \* x"):
+            model.fit(given, verbose=0)
+    assert np.isfinite(model.fit(255 * masks, verbose=0).history["loss"]).all()
+    assert model.predict(IMAGES[:1], verbose=0).shape == (1, 16, 16, 1)      # black throughout
+
+
+def test_float_images_that_go_to_255_are_warned_of_under_a_gaussian_likelihood():
+    model = compiled(("vae", "mlp_mnist", (16, 16, 1), "gaussian", {}))
+    with pytest.warns(UserWarning, match="floats from 200 to 200, of which training may diverge; divide them by 255"):
+        model.evaluate(IMAGES + np.float32(200), verbose=0)
+
+
+def test_tables_are_read_as_arrays():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X)
+    model, other = compiled(DENSE[1]), compiled(DENSE[1])
+    model.fit(frame, validation_data=frame, verbose=0)
+    other.fit(X, validation_data=X, verbose=0)
+    np.testing.assert_array_equal(model.predict(frame, verbose=0), other.predict(X, verbose=0))
+    assert model.describe_origin()["data"] == other.describe_origin()["data"]
+    frame.iloc[1, 1] = np.nan
+    with pytest.raises(InputError, match="x: expected finite floats; got nan"):
+        model.fit(frame)
+
+
+def test_what_is_missing_or_in_another_form_is_said():
+    model, conditional = compiled(DENSE[1]), compiled(("ivae", "linear", (3,), "gaussian", {}))
+    with pytest.raises(InputError, match=r"arrays got: 1; u is missing"):
+        conditional.fit(X)
+    with pytest.raises(InputError, match=r"arrays got: \d+; np.stack makes one array of a list of examples"):
+        model.fit(list(X))
+    with pytest.raises(InputError, match=r"u: expected floats; got int64; give u.astype\('float32'\)"):
+        conditional.fit([X, U.astype(np.int64)])
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "softmax"])
+def test_a_decoder_of_probabilities_is_refused_under_a_bernoulli_likelihood(activation):
+    """The likelihood makes probabilities of logits; of logits in [0, 1] it makes hardly any difference."""
+    x = keras.Input((4, 4, 1))
+    encoder = keras.Model(x, [keras.layers.Dense(2)(keras.layers.Flatten()(x)) for _ in range(2)])
+    for ends in ([keras.layers.Dense(16, activation)], [keras.layers.Dense(16), keras.layers.Activation(activation)]):
+        decoder = keras.Sequential([keras.Input((2,)), *ends, keras.layers.Reshape((4, 4, 1))])
+        with pytest.raises(InputError, match=f"decoder: expected logits for a bernoulli .* activation {activation}"):
+            models.VAE(encoder, decoder, distributions.Likelihood("bernoulli"))
+        models.VAE(encoder, decoder, distributions.Likelihood("gaussian"))
 
 
 def generate(*arrays):

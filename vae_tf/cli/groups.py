@@ -20,6 +20,23 @@ class PathParser(flags.ArgumentParser):
         return os.path.expanduser(str(super().parse(argument)))
 
 
+class BooleanParser(flags.BooleanParser):
+    """Parses true and false as absl does, and says what it expects."""
+
+    def parse(self, argument: str | int | bool) -> bool:
+        try:
+            return super().parse(argument)
+        except ValueError:
+            raise ValueError("expected true or false") from None
+
+
+def _define_boolean(name: str, default: bool, text: str, *, flag_values: flags.FlagValues, module_name: str) -> None:
+    """Define a flag as flags.DEFINE_boolean does, with a parser of our own."""
+    flag = flags.BooleanFlag(name, default, text)
+    flag.parser = BooleanParser()
+    flags.DEFINE_flag(flag, flag_values, module_name)
+
+
 class PathsParser(flags.ListParser):
     """Parses comma-separated paths as `PathParser` does."""
 
@@ -97,7 +114,7 @@ class FlagGroups:
 
     def add_boolean(self, name: str, default: bool, text: str) -> None:
         """Define a flag that is set or not."""
-        self._define(flags.DEFINE_boolean, name, default, text)
+        self._define(_define_boolean, name, default, text)
 
     def add_list(self, name: str, default: str | None, text: str) -> None:
         """Define a flag that takes comma-separated texts."""
@@ -116,7 +133,7 @@ class FlagGroups:
             self.add_enum(option.name, option.default, option.choices, option.help)
             return
         definitions: dict[type, Any] = {int: flags.DEFINE_integer, float: flags.DEFINE_float,
-                                        bool: flags.DEFINE_boolean, str: flags.DEFINE_string}
+                                        bool: _define_boolean, str: flags.DEFINE_string}
         self._define(definitions[option.kind], option.name, option.default, option.help)
         flags.register_validator(option.name, check, flag_values=self.values)
 

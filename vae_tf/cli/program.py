@@ -79,7 +79,8 @@ def read_flags(values: flags.FlagValues, argv: Sequence[str]) -> list[str]:
     try:
         rest = values(argv)
     except (ValueError, OverflowError) as error:        # from flags of absl's own, such as --logger_levels
-        raise flags.Error(f"{' '.join(argv[1:])}: {error}") from None
+        named = str(error).startswith("--")         # of --noNAME=VALUE
+        raise flags.Error(str(error) if named else f"{' '.join(argv[1:])}: {error}") from None
     if rest[1:]:
         raise flags.Error(f"expected flags alone, such as --model=vae; got {' '.join(rest[1:])!r}")
     last = {_name(arg): place for place, arg in enumerate(argv) if arg.startswith("-")}

@@ -70,10 +70,13 @@ def _describe_grid(dataset: Dataset, values: Array) -> str:
     sizes = [size for size in dataset.factor_sizes if size]
     if len(sizes) < len(dataset.factors):
         return "Grid: none, because some factors are continuous"
+    if max(sizes) == 1:
+        return "Grid: none, because no factor varies"
     values = values[~np.isnan(values).any(1)].astype(np.int64)
     possible, found = math.prod(sizes), count_combinations(values, sizes) if len(values) else 0
     if found == possible:
-        once = "once" if possible == len(values) else f"{len(values) / possible:.3g} times on average"
+        mean = len(values) / possible
+        once = "once" if mean == 1 else f"{f'{mean:,.0f}' if mean >= 100 else f'{mean:.3g}'} times on average"
         hint = "; --split=grid holds none out, as is usual for such data" if (
             possible == len(values) == len(dataset) > max(sizes) and dataset.choose_split() != "grid") else ""
         return f"Grid: complete, each of the {possible:,} combinations of values occurs {once}{hint}"

@@ -29,6 +29,8 @@ THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"
 # By this variable dask has its workers give freed memory back to the system at once. Training takes it again at every
 # step, which made it take up to three times as long.
 TRIMS = "MALLOC_TRIM_THRESHOLD_"
+# What a worker does at its start: the terminal's Ctrl-C reaches it, too, and `stop` needs it to go on.
+IGNORING = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
 
 Outcome = tuple[str, str]       # "done", "stopped" or "failed", and why
 GONE = ("failed", "the scheduler has gone, or has dropped it")
@@ -58,7 +60,7 @@ def connect(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
     if not scheduler:
         with module.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, memory_limit=0,
                                  dashboard_address="127.0.0.1:0",       # any port that is free: commands run together
-                                 silence_logs=logging.CRITICAL) as cluster, \
+                                 silence_logs=logging.CRITICAL, preload=[IGNORING]) as cluster, \
              module.Client(cluster) as connected:
             yield connected, jobs, jobs
         return

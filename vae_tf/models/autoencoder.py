@@ -12,7 +12,7 @@ from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Setting
 from vae_tf.models.keras_loops import KerasLoops
-from vae_tf.models.parts import check_networks
+from vae_tf.models.parts import check_networks, check_statistics
 from vae_tf.models.trainable import check_terms, scale_to_unit_range
 from vae_tf.options import Option
 from vae_tf.typing import Distribution, Network, Tensor
@@ -219,9 +219,11 @@ class Autoencoder(KerasLoops):
         `add_loss`, as Keras scales them. A network that the objective calls more than once counts with its last call.
 
         Raises:
-            InputError: the objective returns no terms [B], or layers regularize activities and several devices share
-                a batch.
+            InputError: the objective returns no terms [B]; or several devices share a batch, and layers regularize
+                activities or normalise by the statistics of each device's share.
         """
+        if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+            check_statistics(self)
         self._clear_losses()        # of an earlier call, which may belong to another graph
         terms = check_terms(self.objective(x, u, noise=noise, beta=beta, training=training), x)
         if losses := self.losses:

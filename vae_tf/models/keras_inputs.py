@@ -1,6 +1,7 @@
 """What Keras' own loops are given: examples in any of several forms, checked, and as the model takes them."""
 
 import math
+import warnings
 from typing import Any
 
 import keras
@@ -14,6 +15,7 @@ from vae_tf.typing import Tensor
 
 BATCH_SIZE = 32     # Keras' own default
 ROUNDING = 1e-5     # how far rounding may take float images beyond [0, 1]
+LARGE = 20          # pixels of floats above this are taken for those of images from 0 to 255
 LOOKED_AT = 500     # of how many examples of a data.Dataset the numbers are checked
 
 
@@ -80,15 +82,17 @@ class KerasInputs(Trainable):
         if y is not None and not self.u_size:
             raise InputError(f"y: {type(self).__name__} learns from x alone; expected none, got "
                              f"{type(y).__name__}; give x alone")
+        x, y = to_arrays(x), to_arrays(y)
         if hasattr(x, "images_at"):
             self.check_examples("x", x)
             return self._read(x, batch_size or BATCH_SIZE, options if shuffle else None), None, None
         specs = x.element_spec if isinstance(x, tf.data.Dataset) else x if y is None else [x, y]
         if isinstance(specs, tf.TensorSpec | np.ndarray | tf.Tensor | tuple | list | dict):
             self._check_inputs(specs)
-        if (self.likelihood_layer.kind == "bernoulli" and isinstance(x, keras.utils.PyDataset | tf.data.Dataset)
-                and (first := _find_first(x)) is not None):
-            self._take_inputs(first)        # floats beyond [0, 1] would train to minus infinity
+        if isinstance(x, keras.utils.PyDataset | tf.data.Dataset) and _holds(first := _find_first(x)):
+            # Of a Bernoulli, floats beyond [0, 1] would train to minus infinity.
+            self._take_inputs(keras.tree.map_structure(lambda part: part.numpy() if hasattr(part, "numpy") else part,
+                                                       first))
         return x, y, batch_size
 
     def _check_shares(self, name: str, given: Any, batch_size: int | None, part: tuple[float, float] = (0, 1)) -> None:
@@ -175,8 +179,11 @@ class KerasInputs(Trainable):
                              f"{', '.join(map(str, first)) or 'nothing'}")
         parts = [part for part in keras.tree.flatten(given) if part is not None]
         if len(parts) != len(inputs):
+            listed = isinstance(given, list) and len(parts) > 3
+            advice = ("; u is missing" if len(parts) < len(inputs) else
+                      "; np.stack makes one array of a list of examples" if listed else "")
             raise InputError(f"x: expected {' and '.join(named)} without labels, which is what {type(self).__name__} "
-                             f"takes; arrays got: {len(parts)}")
+                             f"takes; arrays got: {len(parts)}{advice}")
         for (name, wanted), part in zip(named.items(), parts, strict=True):
             if getattr(part.shape, "rank", 0) is None:
                 raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got some of unknown rank; "
@@ -186,19 +193,41 @@ class KerasInputs(Trainable):
                 raise InputError(f"{name}: expected one example at least; got none")
             if not wanted.shape[1:] == shape[1:]:
                 raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got {shape}")
-            if not (dtype.is_floating or (dtype == tf.uint8 and name == "x")):
-                raise InputError(f"{name}: expected {'uint8 or ' * (name == 'x')}floats; got {dtype.name}")
-            self._check_values(name, part)
+            images = name == "x" and len(wanted.shape) == 4
+            if not (dtype.is_floating or (dtype == tf.uint8 and images)):
+                raise InputError(f"{name}: expected {'uint8 or ' * images}floats; got {dtype.name}; give "
+                                 f"{name}.astype('{'uint8' if images else 'float32'}')")
+            self._check_values(name, part, images)
 
-    def _check_values(self, name: str, part: Any) -> None:
-        """Raise InputError for an array or tensor of x that holds other numbers than the likelihood can take."""
-        if not (isinstance(part, np.ndarray) or hasattr(part, "numpy")) or part.dtype == np.uint8 or 0 in part.shape:
+    def _check_values(self, name: str, part: Any, images: bool = False) -> None:
+        """Raise InputError for an array or tensor of x that holds other numbers than the likelihood can take.
+
+        Images of floats that seem to go to 255 are warned of.
+        """
+        if not (isinstance(part, np.ndarray) or hasattr(part, "numpy")) or 0 in part.shape:
             return      # a tensor of a graph has no numbers yet
         low, high = (float(end(part)) for end in (np.min, np.max))
+        if part.dtype == np.uint8:
+            if high == 1 and isinstance(part, np.ndarray):      # a batch that Keras has made may be of dark images
+                raise InputError(f"{name}: expected uint8 images from 0 to 255; got 0 and 1 alone, which is nearly "
+                                 f"black; of masks, give 255 * {name}")
+            return
         bounded = name != "u" and self.likelihood_layer.kind == "bernoulli"
         if not np.isfinite([low, high]).all() or (bounded and (low < -ROUNDING or high > 1 + ROUNDING)):
-            raise InputError(f"{name}: expected {'uint8 images, or floats in [0, 1]' if bounded else 'finite floats'}; "
-                             f"got {low:g} to {high:g}")
+            wanted = "uint8 images, or floats in [0, 1]" if bounded and images else "floats in [0, 1]"
+            advice = f"; divide {name} by 255, or give it as uint8" if images and high > LARGE else ""
+            raise InputError(f"{name}: expected {wanted if bounded else 'finite floats'}; got {low:g} to {high:g}"
+                             f"{advice}")
+        if images and high > LARGE:
+            warnings.warn(f"{name}: these images have floats from {low:g} to {high:g}, of which training may diverge; "
+                          "divide them by 255, or give them as uint8", stacklevel=4)
+
+
+def to_arrays(given: Any) -> Any:
+    """Return tables, such as those of pandas, as arrays, also in a tuple or a list of a few; all else as it is."""
+    if isinstance(given, tuple | list) and len(given) <= 3:
+        return type(given)(map(to_arrays, given))
+    return given.to_numpy() if hasattr(given, "to_numpy") else given
 
 
 def _list_batch_sizes(given: Any, batch_size: int, part: tuple[float, float]) -> list[int | None]:
@@ -213,14 +242,19 @@ def _list_batch_sizes(given: Any, batch_size: int, part: tuple[float, float]) ->
 
 
 def _find_first(given: Any) -> Any:
-    """Return the first batch of a stream, or what is no stream; None for uint8 and for what cannot be read again."""
+    """Return the first batch of a stream, or what is no stream; None for what cannot be read again."""
     if isinstance(given, keras.utils.PyDataset):
         return given[0]
     if not isinstance(given, tf.data.Dataset):
         return given
-    if keras.tree.flatten(given.element_spec)[0].dtype == tf.uint8 or _may_be_of_a_generator(given):
+    if _may_be_of_a_generator(given):
         return None
     return next(iter(given.take(1)), None)
+
+
+def _holds(batch: Any) -> bool:
+    """Return whether a batch has examples, rather than none; False for no batch."""
+    return batch is not None and 0 not in getattr(keras.tree.flatten(batch)[0], "shape", (0,))[:1]
 
 
 def _find_span(batch: Any) -> list[float]:

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from vae_tf import checks, devices, distributions, graphs, jacobians
 from vae_tf.errors import InputError
-from vae_tf.models.keras_inputs import KerasInputs
+from vae_tf.models.keras_inputs import KerasInputs, to_arrays
 from vae_tf.models.trainable import count_batches
 from vae_tf.typing import Tensor
 
@@ -45,6 +45,9 @@ class KerasLoops(KerasInputs):
             if options.get(name):
                 raise InputError(f"{name}: {type(self).__name__} has an objective of its own, and its terms are the "
                                  f"metrics; expected none, got {options[name]!r}; call compile(optimizer) alone")
+        if devices.count_workers(self.distribute_strategy) > 1:
+            raise InputError("strategy: Keras' own loops train on one machine; expected one worker, got several; "
+                             "training.fit trains on several")
         if jit_compile is True and self.distribute_strategy.num_replicas_in_sync > 1:
             raise InputError("jit_compile: expected False where several devices share a batch, because XLA compiles "
                              "for one; got True")
@@ -171,6 +174,7 @@ class KerasLoops(KerasInputs):
         """
         self._check_compiled("fit")
         self._check_trainable()
+        x = to_arrays(x)
         validation, size = options.get("validation_data"), options.get("validation_batch_size")
         size = batch_size if size is None else checks.check_whole("validation_batch_size", size, 1)
         if validation is not None:
@@ -204,6 +208,7 @@ class KerasLoops(KerasInputs):
     def train_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:
         """Make one step on a batch, as keras.Model.train_on_batch does; `fit` has the arguments."""
         self._check_compiled("train_on_batch")
+        self._check_alone("train_on_batch")
         x, y, _ = self._accept(x, y, None, options)
         self._check_trainable()
         if "data" not in self.describe_origin():
@@ -213,12 +218,19 @@ class KerasLoops(KerasInputs):
     def test_on_batch(self, x: Any, y: Any = None, **options: Any) -> Any:
         """Return the objective's terms of a batch, as keras.Model.test_on_batch does; `fit` has the arguments."""
         self._check_compiled("test_on_batch")
+        self._check_alone("test_on_batch")
         x, y, _ = self._accept(x, y, None, options)
         return super().test_on_batch(x, y, **options)
 
     def _check_compiled(self, method: str) -> None:
         if not self.compiled:
             raise InputError(f"{method}: expected a compiled model; call compile(optimizer) first")
+
+    def _check_alone(self, method: str) -> None:
+        """Raise InputError where several devices would each get the whole batch, and noise for all of their copies."""
+        if (count := self.distribute_strategy.num_replicas_in_sync) > 1:
+            raise InputError(f"{method}: expected one device, because Keras gives the whole batch to each; got "
+                             f"{count}; fit and evaluate share batches")
 
     def _check_trainable(self) -> None:
         """Raise InputError if nothing can be trained, or if layers were frozen or thawed after `compile`."""

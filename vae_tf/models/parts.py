@@ -44,9 +44,31 @@ def check_networks(kind: Any, encoder: Any, decoder: Any, likelihood: Any) -> No
     if heads != expected:
         raise InputError(f"encoder: expected outputs of the sizes {expected}, for the decoder's {z.shape[1]} "
                          f"latents; got {heads}")
+    if likelihood.kind == "bernoulli" and (last := _find_last(decoder)) is not None and getattr(
+            last, "activation", None) in (keras.activations.sigmoid, keras.activations.softmax):
+        raise InputError(f"decoder: expected logits for a bernoulli likelihood; got a last layer, {last.name}, with "
+                         f"the activation {last.activation.__name__}; leave it out, because the likelihood applies it")
     if decoder.outputs[0].shape[1:] != encoder.inputs[0].shape[1:]:
         raise InputError(f"decoder: expected a network to examples of shape {encoder.inputs[0].shape[1:]}, as the "
                          f"encoder takes them; got {decoder.outputs[0].shape[1:]}")
+
+
+def _find_last(network: Any) -> Any:
+    """Return the last layer of a network that does more than bring its outputs into a shape, or None."""
+    for layer in reversed(network.layers):
+        if isinstance(layer, keras.Model):
+            return _find_last(layer)
+        if not isinstance(layer, keras.layers.Reshape | keras.layers.Flatten | keras.layers.InputLayer):
+            return layer
+    return None
+
+
+def check_statistics(model: keras.Model) -> None:
+    """Raise InputError for a model whose layers would normalise by the statistics of each device's share of a batch."""
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.BatchNormalization) and not layer.synchronized:
+            raise InputError(f"strategy: expected one device, or layers of BatchNormalization(synchronized=True); got "
+                             f"several devices, and a layer {layer.name} that normalises the share of each alone")
 
 
 def check_prior_network(prior_network: keras.Model, u_size: int, latents: int) -> None:
