@@ -67,6 +67,13 @@ def test_split(how):
                                    part.factors_at(i), atol=1e-6)     # factors go with their images
 
 
+def test_masks_of_0_and_1_are_no_images():
+    masks = np.ones((3, 4, 4, 1), np.uint8)
+    with pytest.raises(InputError, match=r"x: expected uint8 images from 0 to 255; got 0 and 1 alone.*give 255 \* x"):
+        data.from_arrays("masks", masks)
+    assert len(data.from_arrays("masks", 255 * masks)) == len(data.from_arrays("black", 0 * masks)) == 3
+
+
 def test_a_matrix_of_indices_is_refused():
     dataset = data.from_arrays("dots", np.zeros((6, 2), np.float32))
     with pytest.raises(InputError, match=r"indices: expected a list of whole numbers; got an array of shape \(2, 2\)"):

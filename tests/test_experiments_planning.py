@@ -157,6 +157,14 @@ def test_cells_of_one_length_alone_are_told_apart(tmp_path):
         planning.plan(table(tmp_path, TABLE + other.replace("epochs = 2", "epochs = 3")), [], QUICK, 1, tasks.Places())
 
 
+def test_cells_of_one_seed_alone_are_refused(tmp_path):
+    """Results are found by flags without the seed, so that both cells would show the same."""
+    other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column")
+    text = TABLE + other.replace("quick =", 'flags = ["--seed=1"]\nquick =')
+    with pytest.raises(InputError, match="another column differs from a row, a column in its seed alone"):
+        planning.plan(table(tmp_path, text), [], QUICK, 1, tasks.Places(results=str(tmp_path)))
+
+
 def test_tasks_of_cells_that_differ_by_a_default_alone_have_labels_of_their_own(tmp_path):
     other = TABLE[TABLE.index("[[cells]]"):].replace("a column", "another column")
     made = table(tmp_path, TABLE + other.replace("quick =", 'flags = ["--data_seed=0"]\nquick ='))

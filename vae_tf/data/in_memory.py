@@ -110,6 +110,9 @@ def _check_arrays(x: Any, columns: Mapping[str, Any]) -> None:
     if not ((kind == np.uint8 and rank == 4) or (kind is not None and kind.kind == "f" and rank == 2)) or not x.size:
         raise InputError("x: expected uint8 images [N, H, W, C] or float32 data [N, n]; got "
                          + (type(x).__name__ if kind is None else f"{kind} of shape {x.shape}"))
+    if kind == np.uint8 and x.max() == 1:
+        raise InputError("x: expected uint8 images from 0 to 255; got 0 and 1 alone, which is nearly black; of masks, "
+                         "give 255 * x")
     for name, array in {"x": x, **columns}.items():
         if array is None:
             continue

@@ -117,7 +117,7 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
     Cells that share their runs count once, with the seeds of the one that has most.
 
     Raises:
-        InputError: two cells differ in their length alone.
+        InputError: two cells differ in their length or their seed alone.
     """
     cells: dict[str, tuple[tables.Cell, str, int]] = {}
     for cell in table.cells:
@@ -129,8 +129,16 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
             if (chosen[0] or (recipe.steps, recipe.epochs)) != (length or (own.steps, own.epochs)):
                 raise InputError(f"{table.name}: {cell.row}, {cell.column} differs from {other.row}, {other.column} in "
                                  "its length alone; expected cells of other flags, by which results are found")
+            if _find_seed(cell) != _find_seed(other):
+                raise InputError(f"{table.name}: {cell.row}, {cell.column} differs from {other.row}, {other.column} in "
+                                 "its seed alone; expected one cell for all seeds, whose mean a table shows")
             cells[key] = (other, length, max(most, chosen[1]))
     return list(cells.values())
+
+
+def _find_seed(cell: tables.Cell) -> str:
+    """Return the flag by which a cell begins at another seed than its recipe; "" if it does not."""
+    return next((flag for flag in reversed(cell.flags) if flag.startswith("--seed=")), "")
 
 
 def _share_runs(one: tables.Cell, other: tables.Cell) -> bool:
