@@ -25,9 +25,9 @@ def test_pruned_codes_are_scored_as_if_the_passive_latents_were_not_there():
 
 
 def test_pruning_needs_a_posterior_and_something_active():
-    with pytest.raises(InputError, match="a posterior to tell active ones by; got active, and codes alone"):
+    with pytest.raises(InputError, match="codes with the stddev that tells which are active; got active"):
         evaluation.score(evaluation.Codes(np.eye(3)), ["active_units"], latents="active")
-    with pytest.raises(InputError, match="no latent is: every posterior is the prior"):
+    with pytest.raises(InputError, match="got active, but every latent is passive"):
         evaluation.score(evaluation.Codes(np.zeros((3, 2)), stddev=np.ones((3, 2))), ["active_units"], latents="active")
 
 

@@ -92,7 +92,7 @@ def test_the_polarised_regime_is_watched_while_training_and_scored_after(folder,
     run_evaluate("--export=exported/ae", "--examples=200", "--metrics=active_units", "--geometry=", "--theory=")
     assert not (folder / "exported/ae/1/polarised.png").exists()
     assert json.loads(pathlib.Path("exported/ae/1/metrics.json").read_text())["polarised_regime"] == {}
-    with pytest.raises(InputError, match="active, and codes alone"):
+    with pytest.raises(InputError, match="got active, and no stddev"):
         run_evaluate("--export=exported/ae", "--latents=active", "--metrics=active_units")
 
 
