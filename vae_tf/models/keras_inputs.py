@@ -224,9 +224,9 @@ class KerasInputs(Trainable):
 
 
 def to_arrays(given: Any) -> Any:
-    """Return tables, such as those of pandas, as arrays, also in a tuple or a list of a few; all else as it is."""
-    if isinstance(given, tuple | list) and len(given) <= 3:
-        return type(given)(map(to_arrays, given))
+    """Return tables, such as those of pandas, as arrays, also in a tuple or a list; all else as it is."""
+    if isinstance(given, tuple | list) and any(hasattr(part, "to_numpy") for part in given):
+        return (tuple if isinstance(given, tuple) else list)(map(to_arrays, given))
     return given.to_numpy() if hasattr(given, "to_numpy") else given
 
 
