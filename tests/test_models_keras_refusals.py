@@ -75,7 +75,7 @@ def test_tables_are_read_as_arrays():
     model, other = compiled(DENSE[1]), compiled(DENSE[1])
     model.fit(frame, validation_data=frame, verbose=0)
     other.fit(X, validation_data=X, verbose=0)
-    np.testing.assert_array_equal(model.predict(frame, verbose=0), other.predict(X, verbose=0))
+    np.testing.assert_allclose(model.predict(frame, verbose=0), other.predict(X, verbose=0), rtol=1e-5, atol=1e-6)
     assert model.describe_origin()["data"] == other.describe_origin()["data"]
     frame.iloc[1, 1] = np.nan
     with pytest.raises(InputError, match="x: expected finite floats; got nan"):

@@ -15,7 +15,10 @@ NAMES = contextvars.ContextVar[Sequence[str] | None]("NAMES", default=None)
 
 @contextlib.contextmanager
 def name_factors(names: Sequence[str] | None) -> Iterator[None]:
-    """Have messages about columns of factors [N, K] use these K names, which metrics are not given; None: numbers."""
+    """While entered, have messages call the columns of factors [N, K] by these K names; None leaves their numbers.
+
+    Metrics are functions of arrays and do not get the names.
+    """
     token = NAMES.set(names)
     try:
         yield

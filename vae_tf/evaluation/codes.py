@@ -121,7 +121,7 @@ def read_codes(path: str | pathlib.Path, examples: arguments.Count | None = None
 
 
 def draw_rows(codes: Codes, examples: int, seed: int = 0) -> Codes:
-    """Return Codes of 1.5 `examples` rows that are drawn at random, as many as metrics use, or of all if fewer."""
+    """Return the codes of 1.5 `examples` rows drawn at random, as many as metrics use; of all if there are fewer."""
     return codes.take_rows(np.random.default_rng(seed).permutation(len(codes.mean))[:math.ceil(1.5 * examples)])
 
 
