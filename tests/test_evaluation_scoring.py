@@ -66,7 +66,9 @@ def test_warnings_reach_the_caller_once():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         evaluation.score(evaluation.Codes(codes, more), ["mig"])
-    assert [str(w.message) for w in caught] == ["mig leaves out constant factors: v3"]
+        evaluation.score(evaluation.Codes(codes, more), ["mig", "sap", "mcc"])
+    assert [str(w.message) for w in caught] == ["mig leaves out constant factors: v3",
+                                                "2 metrics leave out constant factors: v3 (mig, sap)"]
 
 
 def test_why_there_is_no_interval_is_said():

@@ -226,17 +226,31 @@ def _score(codes: Codes, asked: Options, progress: Progress | None, keep: pathli
                             judge(posterior), codes.name_factors())
     for name, draws in outcomes.items():
         _add(evaluation, name, draws, asked.seed)
+    _warn({name: draws["score"].warned for name, draws in outcomes.items() if name in evaluation.results})
     return evaluation
+
+
+def _warn(warned: dict[str, list[str]]) -> None:
+    """Warn of what metrics warned of, {name: messages}; where several leave out the same, one message names them."""
+    left_out: dict[str, list[str]] = {}
+    for name, messages in warned.items():
+        for message in messages:
+            _, is_of_that_kind, what = message.partition(f"{name} leaves out ")
+            if is_of_that_kind:
+                left_out.setdefault(what, []).append(name)
+            else:
+                warnings.warn(message, stacklevel=4)
+    for what, names in left_out.items():
+        warnings.warn(f"{names[0]} leaves out {what}" if len(names) == 1 else
+                      f"{len(names)} metrics leave out {what} ({', '.join(names)})", stacklevel=4)
 
 
 def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, Outcome], seed: int) -> None:
     """Put a metric's score, its chance level and its interval into an Evaluation, or why it has none."""
-    result, warned, seconds, rows = outcomes["score"]
+    result, _, seconds, rows = outcomes["score"]
     if isinstance(result, InputError):      # for example, factors that do not vary; the other metrics are still scored
         evaluation.skipped[name] = str(result)
         return
-    for message in warned:
-        warnings.warn(message, stacklevel=3)
     drawn = {draw: outcome.result for draw, outcome in outcomes.items() if isinstance(outcome.result, metrics.Result)}
     chance, interval = _summarise({draw: each.score for draw, each in drawn.items()})
     if chance is not None:

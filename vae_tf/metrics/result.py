@@ -151,6 +151,6 @@ def find_varying(metric: str, factors: np.ndarray, *parts: np.ndarray) -> np.nda
     if constant.any():
         warnings.warn(f"{metric} leaves out constant factors: {factor_kinds.tell_factors(constant)}", stacklevel=3)
     if (rare := ~constant & ~varies).any():
-        warnings.warn(f"{metric} leaves out factors that are constant among the rows that it learns from or tests: "
+        warnings.warn(f"{metric} leaves out factors that are constant in the training or the test part of the rows: "
                       f"{factor_kinds.tell_factors(rare)}", stacklevel=3)
     return varies
