@@ -210,6 +210,7 @@ def test_loss_split_adds_up_and_knows_its_cross_term():
      "draws: expected more than the 4 weights of a pixel; got 4"),
     (lambda: fit_local_decoders(lambda z: z * np.nan, MEANS, STDDEVS), "decoder: expected finite"),
     (lambda: loss_split(smooth, MEANS, MEANS, STDDEVS), "x: expected 6 examples of 4 values"),
+    (lambda: loss_split(smooth, 1.0, MEANS, STDDEVS), "x: expected 6 examples of 4 values"),
     (lambda: loss_split(lambda z: z * np.nan, MEANS, MEANS, STDDEVS), "expected finite"),
     (lambda: stochastic_loss_error(fit_local_decoders(smooth, MEANS, STDDEVS), gram(smooth)[:2], STDDEVS[:2]),
      "expected 6 examples"),

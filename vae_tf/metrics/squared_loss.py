@@ -46,7 +46,8 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
     from vae_tf.metrics import local_decoder  # imports TensorFlow, which scoring codes does not need
 
     means, factors = check_posterior(means, stddevs)
-    x = np.asarray(x, np.float64).reshape(len(x), -1)
+    x = np.atleast_1d(np.asarray(x, np.float64))
+    x = x.reshape(len(x), -1)
     d = means.shape[1]
     moved_by = local_decoder.compile_for(local_decoder.response, decoder, d, 2 * pairs)
     size = max(1, local_decoder.ENTRIES // (x.shape[1] * 2 * pairs))
