@@ -73,7 +73,8 @@ def test_a_factor_that_is_constant_in_a_part_of_the_split_is_said_to_be_left_out
     codes, factors = np.random.default_rng(0).standard_normal((2, 12, 2))
     train, test = split_rows(12, TEST_SHARE, 0)
     factors[test, 0] = 1
-    with pytest.warns(UserWarning, match=r"linear_r2 leaves out factors that are constant in the training or the test part of the rows: \[0\]"):
+    with pytest.warns(UserWarning, match=r"linear_r2 leaves out factors that are constant in the training or the test "
+                                         r"part of the rows: \[0\]"):
         assert np.isnan(metrics.linear_r2(codes, factors).parts["per_factor"][0])
     factors[train, 1] = 2
     with pytest.raises(InputError, match="expected at least one that varies among the rows that linear_r2 learns from"):

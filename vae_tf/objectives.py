@@ -94,9 +94,9 @@ def stratified_sampling(batch_size: Count, examples: arguments.Size) -> tf.Tenso
     """Return log weights [B, B] of minibatch-stratified sampling (Chen 2018, appendix C.2); each row sums to 1.
 
     With M = B - 1, an example weighs 1/N for itself, (N - M) / (N M) for one other example, and 1/M for each of the
-    rest. The weight for itself stands on the diagonal, where the public code put it in column 0. A number of examples
-    is at least two; a batch whose size is a tensor may have one, such as the last of an epoch, which weighs 1. Where it
-    has more than N, as in an evaluation, its size stands for N.
+    rest. The weight for itself stands on the diagonal, where the public code put it in column 0. A batch size
+    that is a number is at least two. If it is a tensor, the batch may hold one example, such as the last of an epoch,
+    whose weight is 1. If a batch holds more than N examples, as in an evaluation, its size takes the place of N.
     """
     if not tf.is_tensor(batch_size):
         checks.check_whole("batch_size", batch_size, 2, examples)

@@ -23,5 +23,6 @@ def define_data_flags(group: FlagGroups, dataset: str | None, text: str) -> None
                    "or the whole dataset for both if it has no such parts; random: 80, 10 and 10 % for "
                    "training, validation and test; "
                    "random_90_10: 90 and 10 % for training and test; hold_out:shape=2,x>16: examples whose factors "
-                   "meet all of these conditions for test, and the others for training; auto: grid for a complete "
-                   f"grid of factors and for data with published parts, random for all other data{trained}.")
+                   "meet all of these conditions for test, and the others for training; auto: grid for the "
+                   "complete grids of factors that this package makes and for data with published parts, random for "
+                   f"all other data, such as your own files{trained}.")

@@ -36,7 +36,8 @@ def check_effects(table: Mapping[str, Effect | None], flags: FlagValues, asked: 
     for name, effect in table.items():
         is_given = flags[name].value != flags[name].default
         if effect and is_given and (flags[name].present or effect.in_flagfiles) and not effect.holds(asked):
-            raise InputError(f"--{name}: it has an effect only {effect.words}; leave out this flag or the other")
+            raise InputError(f"--{name}: it has an effect only {effect.words}; leave out this flag, or change the "
+                             "others")
 
 
 def find_idle(table: Mapping[str, Effect | None], asked: Any) -> set[str]:

@@ -54,7 +54,7 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
                       "estimated. Metrics that learn from examples, and those that intervene, get half as many again.",
                       lower_bound=2)
     group.add_boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, and half as "
-                      "many again for metrics that learn, and no interval for the slow metrics.")
+                      "many again for metrics that learn or intervene, and no interval for the slow metrics.")
     group.add_boolean("verbose", False, "Print all scores with what they mean, and not the summary alone. Metrics that "
                       "are asked for by name are printed anyway.")
     group.add_boolean("animate", False, "Write traversals.gif and traversals.webp beside a model of images, too: what "

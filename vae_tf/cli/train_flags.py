@@ -45,7 +45,7 @@ def _define_model_flags(group: FlagGroups, known: Choices) -> None:
                     "this value, unless --init_from gives one.")
     group.add_float("beta", None,
                     f"Weight of the KL term{_describe_other_terms(known.models)}; by default "
-                    f"{_describe_default_betas(known.models)}. "
+                    f"{_describe_default_betas(known.models)}; the other models have none. "
                     "If a --model beside a --flagfile has no beta, the value in the file is ignored.", positive=False)
     group.add_integer("beta_warmup_steps", 0, "Number of steps in which beta grows linearly from 0 to its value.",
                       lower_bound=0)
@@ -82,8 +82,8 @@ def _define_validation_flags(group: FlagGroups) -> None:
 
 def _define_penalty_flags(group: FlagGroups, known: Choices) -> None:
     group.add_enum("jacobian_penalty", "none", ("none", *known.penalties),
-                   "Penalty on the decoder's Jacobian J, for every model. orthogonality is the logarithm of the "
-                   "product of its columns' lengths over their volume, l1 is the sum of the sizes of its entries, "
+                   "Penalty on the decoder's Jacobian J, for every model. orthogonality is log(product of the "
+                   "lengths of its columns / volume that they span), l1 is the sum of the sizes of its entries, "
                    "and hessian is the largest variance, over outputs, of second derivatives in random "
                    "directions.")
     group.add_float("jacobian_weight", 1.0, "Weight of --jacobian_penalty in the loss.", positive=False)
@@ -104,8 +104,8 @@ def _define_run_flags(group: FlagGroups, known: Choices) -> None:
     group.add_path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
                    "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
     group.add_integer("replicas", None, "Train this number of models as one program, with seeds from --seed on. Each "
-                      "has its own run, NAME-seedS, which is that of a training alone but for rounding.", lower_bound=1,
-                      upper_bound=MOST_REPLICAS)
+                      "has its own run, NAME-seedS, which equals a training alone with that seed except for rounding.",
+                      lower_bound=1, upper_bound=MOST_REPLICAS)
     group.add_list("sweep_beta", None, "Train one model for each of these values of beta, comma-separated, as one "
                    "program; their runs are called NAME-betaB.")
     group.add_enum("strategy", "auto", known.strategies, "How devices share the work; the result does not depend on "
@@ -130,8 +130,8 @@ def _define_output_flags(group: FlagGroups) -> None:
     group.add_enum("export_weights", None, ("last", "best"), "Weights to export: those of the last step, or those with "
                    "the lowest validation_loss; by default the best with --early_stopping, and otherwise the last.")
     group.add_boolean("accept_dark", False, "Let the exported model accept batches of images in which no pixel is "
-                      "above 1. By default it refuses them, because floats in [0, 1] and masks sent by mistake look "
-                      "the same, unless some training images are as dark.")
+                      "above 1. By default it refuses such batches, unless some training images are as dark, because "
+                      "they may be floats in [0, 1] or masks that were sent by mistake.")
     group.add_integer("polarised_every", 500, "Number of steps between two measurements of how far the KL is from its "
                       "polarised form; 0 measures nothing.", lower_bound=0)
     group.add_integer("images_every", 0, "Number of steps between two pictures of reconstructions and traversals in "
@@ -171,5 +171,4 @@ def _describe_default_betas(known: Mapping[str, Model]) -> str:
     for name, kind in known.items():
         if kind.default_beta is not None:
             by_value.setdefault(kind.default_beta, []).append(name)
-    by_value.pop(1.0, None)
-    return ", ".join([f"{value:g} for {' and '.join(names)}" for value, names in by_value.items()] + ["else 1"])
+    return ", ".join(f"{value:g} for {' and '.join(names)}" for value, names in sorted(by_value.items()))

@@ -32,7 +32,7 @@ _PRIOR = Effect("with a model that has a prior",
 _WATCHED = Effect("with a model that has a prior, and with --polarised_every above 0",
                   lambda flags: _find_model(flags).has_prior and flags.polarised_every > 0)
 _WARMING = Effect("with a model that has a beta, or a capacity that grows", lambda flags: _find_model(flags).warms_up)
-_DIVIDING = Effect("without --optimizer=sgd, which divides by nothing", lambda flags: flags.optimizer != "sgd")
+_DIVIDING = Effect("without --optimizer=sgd, whose update has no denominator", lambda flags: flags.optimizer != "sgd")
 _ONE_BETA = Effect("without --sweep_beta", lambda flags: not flags.sweep_beta)
 _ALONE = Effect("without --replicas and --sweep_beta, which train on one device",
                 lambda flags: flags.strategy in ("auto", "one_device") or not (flags.replicas or flags.sweep_beta))

@@ -28,7 +28,8 @@ def make_parser() -> argparse.ArgumentParser:
     made.add_argument("names", nargs="*", metavar="NAME", help="The tables or figures to run, or files of "
                       "one's own such as my.toml; without it, all are listed.")
     made.add_argument("--budget", choices=tables.BUDGETS, default="full", help="full trains as long as the paper does, "
-                      "with as many seeds; quick and standard are shortened, as the table's file says. [full]")
+                      "with as many seeds, or as the recipe and the table's file say where the paper does not; quick "
+                      "and standard are shortened, as the table's file says. [full]")
     made.add_argument("--seeds", type=read_positive, help="Number of seeds per cell; by default what the budget says.")
     made.add_argument("--jobs", type=read_positive, help="Number of tasks at a time on this machine; by default one "
                       "per processor, or 1 where there is a GPU.")

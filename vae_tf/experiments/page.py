@@ -44,23 +44,23 @@ paper's number is a verdict:
 
 - **{INSIDE}**: our mean is within the printed spread of the printed number. Where no spread is printed, or one that is
   smaller than half of the last printed digit, that half is the spread.
-- **{ORDER}**: it is not, but against every other model that is measured in that row (in that column, where a row has
-  one model) it is on the same side as in the paper.
+- **{ORDER}**: our mean is not inside, but it lies on the same side of every other measured model of that row as in
+  the paper (of that column, if the row has one model).
 - **{NEITHER}**: it is neither.
 - **{ALONE}**: it is not inside, and of that row (or column) no other model with another printed number is measured.
 
-Models are compared only if they trained for the same share of the length that their recipes have. A row shows its
-models at the longest share that all of them have, if that is no shortened training; else at the one of which each has
-the most seeds, or the longest of several such; and without a common share, each at its longest. Below the table is the
-longest training of each model that has a longer one.
+Models are compared only if they trained for the same share of the length that their recipes have. If all models of a
+row were trained in full, the row shows these trainings. Otherwise it shows the common share of which each model has the
+most seeds, or the longest of several such shares. If they have no common share, each model is shown at its longest
+training. Below the table is the longest training of each model that has a longer one.
 
 A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats. Its scores mean
 nothing, and are left out of the mean; what a dead model has none the less, such as its KL, stands with the word "dead".
 *Not run* is just that. What the papers claim in words stands under "Claims", with the measured numbers: it {HOLDS}, it
-{FAILS}, or it {SO_FAR}, as far as cells are measured. It {NO_SCORE} where the models lack what it
-is about (less than half of the seeds have the score), or cannot be compared. An order is judged by the means alone;
-models whose means are less than two standard errors of the difference apart are named, for other seeds may well put
-them the other way round.
+{FAILS}, or it {SO_FAR}, as far as cells are measured. Whether it does {NO_SCORE} if the models lack the score that it
+is about (fewer than half of the seeds have it), or cannot be compared. An order is judged by the means alone; models
+whose means are less than two standard errors of the difference apart are named, for other seeds may well put them the
+other way round.
 """
 
 

