@@ -295,3 +295,22 @@ def test_a_norm_that_overflows_stops_a_replica_as_it_stops_a_single_model():
     stacked, single = (kind.clip(two, gradients, 1.0)[0].numpy() for kind in (replicas.Stacked, replicas.Single))
     np.testing.assert_allclose(stacked, [[np.nan, np.nan], [0.6, 0.8]], rtol=1e-6)
     assert np.isnan(single[0]).all()
+
+
+def test_clipping_passes_over_variables_without_a_gradient():
+    class WithoutKL(VAE):
+        def objective(self, x, u=None, *, noise, beta=None, training=False):
+            mean = self.posterior(x, u, training).mean()
+            return {"loss": -self.likelihood(mean, training).log_prob(x)}
+
+    def make_model(seed):
+        built = build("vae", "linear", (3,), "gaussian", {}, seed)
+        return WithoutKL(built.encoder, built.decoder, built.likelihood_layer)
+
+    given = {"steps": 3, "batch_size": 8, "clip_gradients": 0.5}
+    two = [make_model(seed) for seed in (0, 1)]
+    training.fit_replicas(two, dataset((3,)), keras.optimizers.SGD(1e-2), seeds=[0, 1], **given)
+    alone = make_model(1)
+    training.fit(alone, dataset((3,)), keras.optimizers.SGD(1e-2), seed=1, **given)
+    for a, b in zip(two[1].get_weights(), alone.get_weights(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)

@@ -143,6 +143,22 @@ def test_float16_trains_under_a_scaled_loss():
     assert {w.dtype for w in model.get_weights()} == {np.dtype("float32")}
 
 
+def test_gradients_that_overflow_at_every_step_end_a_training(tmp_path):
+    """The loss stays finite, because each step is left out, and nothing would ever be learned."""
+    overflow = tf.custom_gradient(lambda loss: (loss, lambda gradient: gradient * np.inf))
+
+    class Overflowing(models.VAE):
+        def objective(self, x, u=None, *, noise, beta=None, training=False):
+            terms = super().objective(x, u, noise=noise, beta=beta, training=training)
+            return {**terms, "loss": overflow(terms["loss"])}
+
+    built = build("vae", "mlp_synthetic", (3,), "gaussian", {"dtype": "mixed_float16"})
+    model = Overflowing(built.encoder, built.decoder, built.likelihood_layer)
+    adam = training.make_optimizer("adam", 1e-2, "mixed_float16")
+    with pytest.raises(training.NonFiniteError, match="step 50: gradients of seed 0 that were not finite, step after"):
+        training.fit(model, dataset((3,)), adam, steps=100, batch_size=16, checkpoint_every=50, run_dir=tmp_path)
+
+
 @NEEDS_MNIST
 def test_bfloat16_reaches_the_elbo_of_float32_on_mnist():
     train_part, test_part = (data.load("mnist").split("grid", part) for part in ("train", "test"))

@@ -7,12 +7,13 @@ batch are those of the whole, so the result does not depend on how many devices 
 import functools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from vae_tf import console
 from vae_tf.errors import InputError, shorten
 from vae_tf.typing import Tensor
 
@@ -30,7 +31,9 @@ def _make_multi_worker() -> tf.distribute.Strategy:
     if not _read_cluster():
         raise InputError('strategy: multi_worker needs the environment variable TF_CONFIG, such as {"cluster": '
                          '{"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}')
-    return tf.distribute.MultiWorkerMirroredStrategy()
+    made = tf.distribute.MultiWorkerMirroredStrategy()
+    console.renew_handlers()        # TensorFlow has taken SIGTERM for itself
+    return made
 
 
 @functools.cache
@@ -113,6 +116,14 @@ def locate_device() -> tuple[int, int]:
 def gather_batch(x: Tensor) -> Tensor:
     """Return x [B, ...] of all devices, one after another; gradients flow back to the device of each row."""
     return x if locate_device()[1] == 1 else tf.distribute.get_replica_context().all_gather(x, axis=0)
+
+
+def change_known(function: Callable[[list[tf.Tensor]], list[tf.Tensor]], gradients: Sequence[tf.Tensor | None],
+                 ) -> list[tf.Tensor | None]:
+    """Return what a function makes of all gradients that there are, with None for variables that have none."""
+    known = [gradient for gradient in gradients if gradient is not None]
+    changed = iter(function(known) if known else ())
+    return [None if gradient is None else next(changed) for gradient in gradients]
 
 
 def share_scaled_gradients(gradients: Sequence[tf.Tensor], optimizer: keras.optimizers.Optimizer) -> list[tf.Tensor]:

@@ -27,6 +27,10 @@ class DataError(RuntimeError):
     """Examples could not be read; the message names the step and the last good checkpoint."""
 
 
+class WorkerError(RuntimeError):
+    """Another worker has ended or cannot be reached; the message names the step and the last good checkpoint."""
+
+
 def make_printable(text: object) -> str:
     r"""Return the text with its control characters escaped, because a terminal would obey them; ESC becomes \x1b.
 

@@ -9,10 +9,10 @@ from absl import app, flags, logging
 from vae_tf import console, extensions, flagfiles, memory
 from vae_tf.cli import choices
 from vae_tf.cli.help_page import write_help
-from vae_tf.errors import DataError, InputError, NonFiniteError
+from vae_tf.errors import DataError, InputError, NonFiniteError, WorkerError
 
 # A program ends with one line and exit code 2 for these; any other error is a bug and shows where.
-ONE_LINE = (InputError, OSError, NonFiniteError, DataError)
+ONE_LINE = (InputError, OSError, NonFiniteError, DataError, WorkerError)
 
 
 def run(load: Callable[[flags.FlagValues], Callable[[], Any]], define_flags: Callable[[], Mapping[str, Sequence[str]]],

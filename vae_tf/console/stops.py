@@ -1,5 +1,6 @@
 """Signals that ask a program to stop."""
 
+import contextlib
 import signal
 import sys
 import threading
@@ -49,6 +50,13 @@ def handle_stops(handler: Handler) -> dict[int, Any]:
                 if signal.getsignal(number) != signal.SIG_IGN}
     except ValueError:
         return {}
+
+
+def renew_handlers() -> None:
+    """Handle the signals that ask to stop as Python thinks that they are handled, after native code changed that."""
+    with contextlib.suppress(ValueError, TypeError):        # not the main thread, or a handler that is not Python's
+        for number in STOPS:
+            signal.signal(number, signal.getsignal(number))
 
 
 def run(program: str, main: Callable[[], Any]) -> None:

@@ -6,6 +6,7 @@ exactly where a run was stopped; `fit` is for short trainings, notebooks and Ker
 """
 
 import contextlib
+import functools
 import numbers
 from typing import Any
 
@@ -128,7 +129,8 @@ class KerasLoops(KerasInputs):
                       for update in self._updates]
         gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self._updates, strict=True)]
         for gradient, update in zip(gradients, self._updates, strict=True):
-            gradient = devices.share_scaled_gradients(gradient, update.optimizer)
+            gradient = devices.change_known(functools.partial(devices.share_scaled_gradients,
+                                                              optimizer=update.optimizer), gradient)
             update.optimizer.apply_gradients(zip(gradient, update.variables, strict=True))
         moves_nothing = all(update.optimizer is not self.optimizer for update in self._updates)
         if moves_nothing or hasattr(self.optimizer, "inner_optimizer"):     # of a LossScaleOptimizer

@@ -2,6 +2,7 @@
 
 import pathlib
 import shlex
+import sys
 import time
 import warnings
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from absl.flags import FlagValues
 from vae_tf import cli, configured, console, data, defaults, devices, export, models, runs, training, verdicts
 from vae_tf.configuration import Configuration, Settings
 from vae_tf.data import held_out
+
+STOPPED = 75        # the exit code of a training that is not complete, sysexits.h's EX_TEMPFAIL: try again later
 
 
 def main(flags: FlagValues) -> None:
@@ -48,7 +51,7 @@ def main(flags: FlagValues) -> None:
                  f"The same command without --restart and with --name={shlex.quote(name)} as its only --name")
         print(f"Stopped, the checkpoint is {runs.find_newest(run_dirs[0])}. {again} goes on from there.")
         console.end_by_request()
-        return
+        sys.exit(STOPPED)       # by another worker, which was asked to stop
     if chief:
         print(f"\nTrained in {time.perf_counter() - started:.0f} s." if config.steps else "")
         names = [run_dir.name for run_dir in run_dirs]

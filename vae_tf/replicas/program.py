@@ -85,17 +85,17 @@ class Program:
                       for update in self.updates]
         gradients = [tape.gradient(loss, update.variables) for loss, update in zip(losses, self.updates, strict=True)]
         for gradient, (_, variables, optimizer) in zip(gradients, self.updates, strict=True):
-            if clip_gradients:
-                gradient = self._clip_over_devices(gradient, optimizer, clip_gradients)
-            else:
-                gradient = devices.share_scaled_gradients(gradient, optimizer)
+            gradient = devices.change_known(
+                functools.partial(self._share, optimizer=optimizer, limit=clip_gradients), gradient)
             # Keras sums the gradients of all devices.
             apply = functools.partial(_apply, optimizer, variables)
             (tf.function(apply, autograph=False, jit_compile=True) if compile_updates else apply)(gradient)
         return terms
 
-    def _clip_over_devices(self, gradients: Sequence[Tensor], optimizer: Optimizer, limit: float) -> list[Tensor]:
-        """Return gradients whose sum over all devices has this norm at most."""
+    def _share(self, gradients: Sequence[Tensor], optimizer: Optimizer, limit: float) -> list[Tensor]:
+        """Return gradients whose sum over all devices has this norm at most; 0 for any."""
+        if not limit:
+            return devices.share_scaled_gradients(gradients, optimizer)
         if tf.distribute.has_strategy():      # the gradient of the whole batch is clipped
             total = tf.distribute.get_replica_context().all_reduce("SUM", gradients)
             gradients = [gradient / _count_devices() for gradient in total]

@@ -9,6 +9,8 @@ import numpy as np
 from vae_tf import replicas, runs
 from vae_tf.errors import DataError, NonFiniteError
 
+SMALLEST = 2.0**-24         # a scale of the loss that no float16 needs: its smallest number above 0
+
 
 def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path],
                counting: Sequence[bool]) -> None:
@@ -27,7 +29,10 @@ def check_loss(program: replicas.Program, step: int, terms: Mapping[str, Any], f
 
 def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any], folders: Sequence[pathlib.Path],
                   states: Sequence[Mapping[str, np.ndarray]], counting: Sequence[bool]) -> None:
-    """Raise NonFiniteError if an array of the checkpoint of a replica that counts is not finite.
+    """Raise NonFiniteError if an array of the checkpoint of a replica that counts is not finite, or its gradients were.
+
+    An optimizer that scales its loss for 16 bits leaves out each step whose gradients are not finite, and halves the
+    scale.
 
     Args:
         program: what was trained.
@@ -38,6 +43,9 @@ def check_weights(program: replicas.Program, step: int, terms: Mapping[str, Any]
         counting: whether each replica counts, see `check_loss`.
     """
     for seed, state, checked in zip(program.seeds, states, counting, strict=True):
+        if any(checked and name.endswith("/dynamic_scale") and array < SMALLEST for name, array in state.items()):
+            what = f"gradients of seed {seed} that were not finite, step after step, so that the weights stayed"
+            raise NonFiniteError(_describe_non_finite(program, step, terms, folders, what, counting))
         bad = [name for name, array in state.items() if checked and not np.isfinite(array).all()]
         if bad:
             what = f"weights of seed {seed} that are not finite, {bad[0]}"
@@ -48,7 +56,7 @@ def explain_data_failure(failures: Sequence[tuple[int, Exception]], folders: Seq
     """Return the DataError for the first of some failures, each (step, exception)."""
     step, reason = failures[0]
     return DataError(f"step {step}: its examples could not be read ({type(reason).__name__}: {reason}); "
-                     f"{_describe_last_good(folders)}")
+                     f"{describe_last_good(folders)}")
 
 
 def _describe_non_finite(program: replicas.Program, step: int, terms: Mapping[str, Any],
@@ -60,9 +68,10 @@ def _describe_non_finite(program: replicas.Program, step: int, terms: Mapping[st
             values.append(replica + ", ".join(f"{name} {float(value[i]):g}" for name, value in terms.items()))
     listed = f" ({'; '.join(values)})" if values else ""
     smaller = "--learning_rate" + (" or --beta" if program.models[0].default_beta is not None else "")
-    return f"step {step}: {what}{listed}; {_describe_last_good(folders)}. Try a smaller {smaller}"
+    return f"step {step}: {what}{listed}; {describe_last_good(folders)}. Try a smaller {smaller}"
 
 
-def _describe_last_good(folders: Sequence[pathlib.Path]) -> str:
+def describe_last_good(folders: Sequence[pathlib.Path]) -> str:
+    """Say which checkpoint a run goes on from."""
     path = runs.find_newest(folders[0]) if folders else None
     return f"last good checkpoint: {path}" if path else "no checkpoint was written before it"

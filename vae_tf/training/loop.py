@@ -18,6 +18,7 @@ from vae_tf.data.batches import distribute_batches, draw_permutation, make_batch
 from vae_tf.errors import InputError
 from vae_tf.train_step import Compiled, make_train_steps
 from vae_tf.training import failures
+from vae_tf.training.agreement import Workers
 from vae_tf.training.callbacks import tell_callbacks
 from vae_tf.training.images import EXAMPLES, draw_pictures
 from vae_tf.training.rows import Row, Writers
@@ -93,6 +94,11 @@ class Schedule:
             if getattr(self, name) and self.validation is None:
                 raise InputError(f"{name}: it needs validation, a dataset that is not trained on; got none")
 
+    def list_numbers(self) -> list[Any]:
+        """List what decides which steps are made, and when something is done between them."""
+        return [getattr(self, field.name) for field in dataclasses.fields(self)
+                if field.name not in ("watch", "validation")] + [self.watch is None, self.validation is None]
+
     def find_row_end(self, step: int) -> int:
         """Return the step at which the row that `step` belongs to ends.
 
@@ -142,6 +148,8 @@ class Loop:
         states: list[dict[str, Any]] | None = None
         if self.folders:
             self.step, states, self.histories = self._restore(configs)
+        self.workers = Workers(strategy)
+        self.workers.check(flags=[configs, program.seeds, schedule.list_numbers()], checkpoint=[self.step, states])
         chief = devices.is_chief(strategy)
         self.written = self.folders if chief else []
         self.data_failures: list[tuple[int, Exception]] = []
@@ -157,7 +165,6 @@ class Loop:
         self.draw = _make_watch(program, dataset, draw_pictures, EXAMPLES) if schedule.images_every else None
         self.validation = None if schedule.validation is None else Validation(
             program, schedule.validation, schedule.batch_size, schedule.early_stopping, self.histories, states)
-        self.agree = _make_agreement(strategy, chief)
         self.progress = Progress(schedule.steps, len(program.models), quiet=not chief)
         for run, config in zip(self.written, configs or (), strict=False):
             runs.write_config(run, config)
@@ -186,8 +193,9 @@ class Loop:
                         self._finish_row(write, told)
                     if self.draw and self.step % self.schedule.images_every == 0:
                         write.write_images(self.step, self.draw())
-                    stopping, seconds = self.agree(
-                        stop.requested or model.stop_training or self._have_all_stopped(), seconds)
+                    with self.workers.explain_lost(self.step, self.folders):
+                        stopping, seconds = self.workers.agree(
+                            stop.requested or model.stop_training or self._have_all_stopped(), seconds)
                     # A request to stop is seen between calls, so calls grow only until one takes CALL_SECONDS.
                     pace = max(1, min(8 * pace, int(CALL_SECONDS * done / seconds)))
                     if self.folders and (self.step % self.schedule.checkpoint_every == 0
@@ -239,9 +247,10 @@ class Loop:
     def _advance(self, count: int) -> tuple[int, dict[str, tf.Tensor], dict[str, tf.Tensor]]:
         """Make some steps: (how many were made, terms of the last, sums of the row's terms)."""
         try:
-            made, terms, totals = self.train_steps(self.iterator, tf.constant(count, tf.int64), self.row.totals,
-                                                   tf.constant(self._list_counting()))
-            done = int(made)
+            with self.workers.explain_lost(self.step, self.folders):
+                made, terms, totals = self.train_steps(self.iterator, tf.constant(count, tf.int64), self.row.totals,
+                                                       tf.constant(self._list_counting()))
+                done = int(made)
         except tf.errors.OpError as error:
             if not self.data_failures:
                 raise
@@ -290,19 +299,6 @@ def _check_data(model: models.Autoencoder, dataset: data.Dataset) -> None:
                          + (f" with u of size {model.u_size}" if model.u_size else "")
                          + f"; got {len(dataset):,} of shape {dataset.shape} with u of size {dataset.u_size}")
     model.check_examples("dataset", dataset)
-
-
-def _make_agreement(strategy: tf.distribute.Strategy, chief: bool) -> Callable[[bool, float], tuple[bool, float]]:
-    """Return a function (flag, seconds) -> (is the flag set in any worker, the chief's seconds), equal in all."""
-    if devices.count_workers(strategy) == 1:
-        return lambda flag, seconds: (flag, seconds)
-    add_up = tf.function(lambda values: strategy.reduce("SUM", strategy.run(tf.identity, args=(values,)), axis=None))
-
-    def agree(flag: bool, seconds: float) -> tuple[bool, float]:
-        flags, seconds = add_up(tf.constant([flag, seconds if chief else 0], tf.float32)).numpy()
-        return flags > 0, float(seconds)
-
-    return agree
 
 
 def _make_watch(program: replicas.Program, dataset: data.Dataset, watch: replicas.Watch, examples: int
