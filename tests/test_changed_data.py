@@ -86,7 +86,7 @@ def test_evaluation_says_what_it_scores_and_when_data_are_others_or_missing(here
     monkeypatch.chdir(here)
     mine(here, n=41)
     run_evaluate("--export=exported/trained", *SCORED)
-    said = f"41 examples of {here}/mine.npz, which are not the data that it was trained on (they have changed since)"
+    said = f"41 examples of {here}/mine.npz, which are other data than those of training (they have changed since)"
     assert said in " ".join(capsys.readouterr().out.split())
     scored = json.loads((here / "exported/trained/1/metrics.json").read_text())
     assert (scored["split"], scored["trained_on"], scored["examples"]) == ("grid", None, 41)

@@ -31,6 +31,14 @@ def test_recipes_are_groups_and_seeds_are_not():
     assert comparison.group_by_recipe({"a0": recipes["a0"]}) == {"vae": {"a0": 0}}
 
 
+def test_labels_have_as_much_of_a_fingerprint_as_tells_data_apart():
+    base = {"model": "vae", "dataset": "d", "data_fingerprint": "0123456789abcdef", "seed": 0}
+    changed, other = {**base, "data_fingerprint": "abcdef0123456789"}, {**base, "dataset": "e", "data_fingerprint": "f"}
+    assert list(comparison.group_by_recipe({"a": base, "b": other})) == ["vae dataset=d", "vae dataset=e"]
+    assert list(comparison.group_by_recipe({"a": base, "b": changed})) == [
+        "vae data_fingerprint=01234567", "vae data_fingerprint=abcdef01"]
+
+
 @pytest.mark.parametrize("entry", comparison.LATER)
 def test_models_of_before_an_entry_are_in_the_group_of_those_since(entry):
     known = {"a": {"model": "vae", "seed": 0, entry: 3}, "b": {"model": "vae", "seed": 1, entry: 3},
@@ -149,6 +157,22 @@ def test_the_question_is_answered_from_the_command_line(tmp_path, monkeypatch, c
              for folder in ("comparison", "again")]
     assert means[0] == means[1] and [row["models"] for row in means[0]] == ["1", "2", "2"]
     check_bad_input(tmp_path)
+
+
+def test_models_of_other_data_are_compared_on_the_same_examples(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seed, name in enumerate("ab"):
+        rng = np.random.default_rng(seed)
+        v = rng.integers(0, 4, (400, 2))
+        np.savez(f"{name}.npz", data=(v @ rng.standard_normal((2, 6))).astype(np.float32), factors=v)
+        run(train.main, cli.define_train_flags, "--model=vae", f"--dataset={name}.npz", f"--name={name}", "--latents=2",
+            "--steps=5", "--polarised_every=0")
+    scored = ("--quick", "--metrics=mig", "--geometry=dto", "--geometry_examples=8", "--theory=", "--jobs=1")
+    run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/a,exported/b", "--dataset=b.npz", *scored)
+    rows = list(csv.DictReader((tmp_path / "comparison/models.csv").open()))
+    assert [row["examples"] for row in rows] == ["40", "40"]        # the test part that one of them did not see
+    with pytest.raises(InputError, match=r"^--compare: exported/a: dataset: the model takes examples of shape \(6,\)"):
+        run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/a,exported/b", "--dataset=circles", *scored)
 
 
 def check_bad_input(folder):

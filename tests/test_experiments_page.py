@@ -23,7 +23,7 @@ def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     assert three == "**0.80 ± 0.00**<br>paper 0.90: same order<br>2 seeds, 15,625 steps"
     assert four.strip() == "not run<br>paper 1.00 ± 0.10"
     assert "Not run (Data, four): its data: fetch them" in text
-    assert "Of 8 numbers that the papers print, 6 are measured; 6 need no download, and of these 6 are." in text
+    assert "Of 8 printed numbers, 6 are measured; 6 need no download, and of these 6 are." in text
     assert "[Somebody Table 1: A title](#somebody-table-1-a-title) | 8 | 6 | 1 | 2 | 0 | 3 | 2 of 2 |" in text
     assert "DtO:<br>Data, one: 0.22<br>Data, two: 0.50<br>Data, three: 0.80 | holds so far |" in text
     assert "DtO:<br>Data: one 0.22, then two 0.50, three 0.80 | holds |" in text
@@ -129,6 +129,13 @@ def test_a_dead_model_has_no_score(places):
     # A number that means something of any model is there, and says of which models it is.
     one, two = entries(text, "Score")
     assert one.startswith("**0.10 ± 0.00**") and one.endswith("<br>2 seeds, 1 of them dead, 15,625 steps")
+
+
+def test_models_without_a_score_are_counted(places):
+    table(places[0], CELLS[:1], more="")
+    one, = entries(written(places, [result(1, 0, None), result(1, 1, 0.2)]), "DtO")
+    one = one.strip()
+    assert one == "**0.20**<br>paper 0.20 ± 0.05: inside<br>2 seeds, 15,625 steps; 1 without the score"
 
 
 def test_the_terminal_says_what_became_of_a_number(places):
@@ -260,3 +267,18 @@ def test_a_page_of_somebody_elses_is_refused_and_kept(places, monkeypatch):
     monkeypatch.setattr("sys.argv", ["experiments", tables.list_names()[0], "--page"])
     with pytest.raises(SystemExit):
         program.main()
+
+
+def test_tables_whose_figures_would_have_one_name_are_refused(places, monkeypatch, capsys):
+    monkeypatch.setattr(page, "PAGE", places[2])
+    monkeypatch.setattr(program, "run", lambda *_: pytest.fail("a table is run before the names are looked at"))
+    own = [places[2].parent / name for name in ("a", "b")]
+    for folder in own:
+        folder.mkdir(parents=True)
+        table(folder, CELLS)
+    for folders in (own, [own[0]]):         # of two files, and of one beside a table of the package's name
+        monkeypatch.setattr("sys.argv", ["experiments", *(f"{folder}/some_table.toml" for folder in folders), "--page"])
+        with pytest.raises(SystemExit):
+            program.main()
+        assert "got another some_table; rename the file some_table.toml" in capsys.readouterr().err
+        table(places[0], CELLS)

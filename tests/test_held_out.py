@@ -132,11 +132,11 @@ def recipe(whole, split, **changed):
     (data.load("dsprites"), {"split": "grid"}, (),
      "737,280 examples of dsprites, all of which training could see: a complete grid has no held-out part", 737_280),
     (numbered(), {"split": "random", "data_fingerprint": "f00"}, (),
-     "100 examples of mine, which are not the data that it was trained on (they have changed since)", None),
+     "100 examples of mine, which are other data than those of training (they have changed since)", None),
     (numbered(), {"split": "random", "data_fingerprint": "f00", "dataset": "old"}, (),
-     "100 examples of mine, which are not the data that it was trained on (old)", None),
+     "100 examples of mine, which are other data than those of training (old)", None),
     (numbered(), {"split": "random", "data_fingerprint": "f00"}, (None, 1),
-     "100 examples of mine, which are not the data that it was trained on (--data_seed draws others)", None),
+     "100 examples of mine, which are other data than those of training (--data_seed draws others)", None),
     (numbered(), {"split": ""}, (), "100 examples of mine, of which training may have seen any: the model's card does "
      "not say all that it was trained on", None),
     (numbered(), {"split": "", "dataset": "", "data_fingerprint": ""}, ("random",), "10 examples of the test part of "

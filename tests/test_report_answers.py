@@ -46,6 +46,13 @@ def test_a_model_is_described_and_judged_against_chance():
     assert noise.verdict == "no" and noise.short.startswith("No better than chance: MIG 0.0")
 
 
+@pytest.mark.parametrize(("beta", "advised"), [(4.0, False), (1.0, True)])
+def test_who_has_a_beta_above_1_is_not_told_to_try_one(beta, advised):
+    recipe = {**CARD["recipe"], "beta": None}       # no flag gave it
+    found = answers_of(facts_of(scored_codes(noise=50), beta=beta, recipe=recipe))["Next"]
+    assert ("Try --model=beta_vae" in found.short) == advised
+
+
 @pytest.mark.parametrize(("kind", "end"), [
     ("ordinal", "; 1 is perfect, which SAP cannot reach for discrete factors."), ("continuous", "; 1 is perfect.")])
 def test_1_is_not_called_perfect_of_a_score_that_cannot_reach_it(kind, end):

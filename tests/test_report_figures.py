@@ -117,6 +117,8 @@ def test_vectors_and_responses():
     for axis, moved in zip(figure.axes, outputs, strict=True):
         np.testing.assert_array_equal([line.get_ydata() for line in axis.lines], moved.T)
     assert figure.get_supylabel() == "entries of x"
+    figure = report.plot_responses([-1, 0, 1], np.zeros((4, 3, 2)), ["z0  KL 1.2\norientation 64%"] * 4)
+    assert figure.axes[0].get_title(loc="left") == "z0  KL 1.2\norientation 64%"       # each line has room of its own
     many = np.zeros((2, 3, 50))
     many[0, :, :34] = [[-2], [0], [2]]
     many[1, :, 35:] = [[-1], [0], [1]]

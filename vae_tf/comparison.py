@@ -24,6 +24,8 @@ RESAMPLES = 9_999               # number of permutations that a test draws if th
 # The entries that recipes of earlier versions lack, so that nobody can tell whether such a model differs there.
 LATER = ("parameters", "init_from_weights")
 
+FINGERPRINT = "data_fingerprint"        # the entry of recipes that tells data of one name apart
+
 # Distances from orthogonality, 0 if the columns are orthogonal; the last is relative to the other models.
 MEASURES = (*orthogonality.DISTANCES, metrics.od_score.__name__)
 
@@ -65,8 +67,11 @@ def group_by_recipe(recipes: Mapping[str, dict]) -> dict[str, dict[str, Any]]:
     distinct = [json.loads(key) for key in dict.fromkeys(keys.values())]
     names = list(dict.fromkeys(name for recipe in distinct for name in recipe))
     differ = [name for name in names if name != "model" and len({json.dumps(r.get(name)) for r in distinct}) > 1]
+    if len({(r.get("dataset"), r.get(FINGERPRINT)) for r in distinct}) == len({r.get("dataset") for r in distinct}):
+        differ = [name for name in differ if name != FINGERPRINT]      # the name of the data says as much
     labels = {json.dumps(recipe, sort_keys=True): " ".join(
-        [recipe["model"], *(f"{name}={recipe[name]}" for name in differ if recipe.get(name) is not None)])
+        [recipe["model"], *(f"{name}={str(recipe[name])[:8] if name == FINGERPRINT else recipe[name]}"
+                            for name in differ if recipe.get(name) is not None)])
         for recipe in distinct}
     groups: dict[str, dict] = {}
     for name, key in keys.items():

@@ -119,7 +119,7 @@ def _describe_seen(dataset: Dataset, settings: Mapping[str, Any], recipe: Mappin
         others = (f"({recipe['dataset']})" if recipe["dataset"] != dataset.name
                   else "(--data_seed draws others)" if settings["data_seed"] != recipe["data_seed"]
                   else "(they have changed since)")
-        return f"which are not the data that it was trained on {others}"
+        return f"which are other data than those of training {others}"
     if trained_on == 0:
         return "none of which was trained on"
     if trained_on < len(dataset):

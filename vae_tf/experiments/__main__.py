@@ -10,6 +10,7 @@ if __name__ == "__main__":
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 
 from vae_tf import console, extensions
 from vae_tf.errors import InputError, shorten
@@ -85,6 +86,14 @@ def run(table: tables.Table, asked: argparse.Namespace) -> bool:
     return not failed
 
 
+def check_names(own: Sequence[str]) -> None:
+    """Raise InputError unless the figures of the page, which have the names of the tables, can stand beside another."""
+    taken = next((name for i, name in enumerate(own) if name in (*own[:i], *tables.list_names())), None)
+    if taken:
+        raise InputError("--page: expected tables of different names, and of other names than this package's have; "
+                         f"got another {taken}; rename the file {taken}.toml")
+
+
 def main() -> None:
     asked = make_parser().parse_args()
     try:
@@ -95,10 +104,11 @@ def main() -> None:
         if asked.page:
             from vae_tf.experiments import page  # Matplotlib takes a second
             page.list_figures(page.PAGE)        # one of somebody else's is told before the first run, too
+            own = {name: table for name, table in zip(asked.names, chosen, strict=True)
+                   if name not in tables.list_names()}
+            check_names([table.name for table in own.values()])
         done = [run(table, asked) for table in chosen]
         if asked.page:
-            own = {name: table for name, table in zip(asked.names, chosen, strict=True)
-                   if table.name not in tables.list_names()}
             print(f"Written: {page.write(asked.results, also=own)}")
         if not all(done):
             sys.exit(1)

@@ -113,7 +113,7 @@ def write_overview(summaries: Sequence[Summary]) -> str:
     printed = [(summary, cell, name) for summary in summaries for cell in summary.table.cells for name in cell.printed]
     measured = [each for each in printed if each[0].is_measured(*each[1:])]
     free = [each for each in printed if not each[1].needs]
-    lines = [f"Of {len(printed)} numbers that the papers print, {len(measured)} are measured; {len(free)} need no "
+    lines = [f"Of {len(printed)} printed numbers, {len(measured)} are measured; {len(free)} need no "
              f"download, and of these {sum(each in measured for each in free)} are.\n",
              f"| | printed | measured | {' | '.join(VERDICTS)} | claims that hold, as far as measured |",
              "|---|---|---|---|---|---|---|---|"]
@@ -124,7 +124,8 @@ def write_overview(summaries: Sequence[Summary]) -> str:
                   *(verdicts.count(verdict) for verdict in VERDICTS)]
         states = [summary.check(check)[0] for check in summary.table.checks]
         claims = f"{sum(state in (HOLDS, SO_FAR) for state in states)} of {len(states)}" if states else ""
-        lines.append(" | ".join([f"| [{write_heading(summary.table)}](#{make_anchor(write_heading(summary.table))})",
+        heading = write_heading(summary.table)
+        lines.append(" | ".join([f"| [{escape(heading)}](#{make_anchor(heading)})",
                                  *(str(count) if numbers else "" for count in counts), f"{claims} |"]))
     return "\n".join(lines) + "\n"
 
@@ -202,7 +203,8 @@ def write_entry(summary: Summary, cell: tables.Cell, name: str) -> str:
     if name in cell.printed:
         lines.append(f"paper {format_with_spread(*cell.printed[name], decimals)}" + (f": {verdict}" if verdict else ""))
     if number.runs and cell.recipe:
-        lines.append(describe_runs(summary, cell))
+        lacking = number.runs - number.dead - len(number.values)
+        lines.append(describe_runs(summary, cell) + f"; {lacking} without the score" * (0 < lacking < number.runs))
     return "<br>".join(lines)
 
 

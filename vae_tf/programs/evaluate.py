@@ -1,5 +1,6 @@
 """Score an exported model: `vae-tf evaluate` takes the newest in exported/. Or anybody's codes: --codes=my.npz."""
 
+import dataclasses
 import json
 import time
 from collections.abc import Mapping
@@ -196,8 +197,17 @@ def choose_test_parts(loaded: Mapping[str, export.Exported], asked: cli.DataRequ
         key = json.dumps(export.list_trainings(model.card))
         if key not in parts:
             parts[key] = choose_test_part(model.card, asked)
-        evaluation.check_dataset(model, parts[key].dataset)
         chosen[name] = parts[key]
+    if asked.dataset is not None:       # a model of other data is scored on the test part of one of these data
+        settings = next((part.settings for part in chosen.values() if part.settings["trained_on"] is not None), {})
+        same = dataclasses.replace(asked, **{key: settings[key] for key in ("data_seed", "split") if settings})
+        chosen = {name: part if part.settings["trained_on"] is not None else choose_test_part(loaded[name].card, same)
+                  for name, part in chosen.items()}
+    for name, model in loaded.items():
+        try:
+            evaluation.check_dataset(model, chosen[name].dataset)
+        except InputError as error:
+            raise InputError(f"--compare: {name}: {error}") from None
     return chosen
 
 

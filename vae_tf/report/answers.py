@@ -205,7 +205,8 @@ def list_next_steps(facts: Facts, found: Mapping[str, str]) -> list[str]:
     if facts.quick:
         steps.append("Score without --quick, for more reliable intervals.")
     if card is not None and found["Latents"] == "yes":
-        if found.get("Disentangled") in ("no", "partly") and card.get("recipe", {}).get("beta", 1) is None:
+        is_plain = card.get("recipe", {}).get("beta", 1) is None and card.get("beta", 1) == 1
+        if found.get("Disentangled") in ("no", "partly") and is_plain:
             steps.append("Try --model=beta_vae with a --beta above 1.")
         steps.append("Train more seeds (--replicas=5) and compare them (--compare): one model says little of a recipe.")
     return steps or ["Look at the numbers of each score, with --verbose."]

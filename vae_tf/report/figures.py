@@ -207,7 +207,7 @@ def plot_responses(values: ArrayLike, outputs: ArrayLike, labels: Sequence[str])
     for axis, moved, label in zip(axes.flat, outputs, labels, strict=False):
         most = np.sort(np.argsort(-np.ptp(moved, 0), kind="stable")[:MOST_ENTRIES])
         axis.plot(np.asarray(values), moved[:, most], linewidth=1.2, color=COLOURS["active"], alpha=0.8)
-        axis.set_title(shorten(label, 76 // columns), fontsize=8)
+        axis.set_title("\n".join(shorten(line, 76 // columns) for line in label.split("\n")), fontsize=8)
         axis.grid(linewidth=0.5)
     figure.supxlabel("place of the latent, standard deviations", fontsize=9)
     figure.supylabel("entries of x" if entries <= MOST_ENTRIES else

@@ -142,10 +142,15 @@ def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple
         Figure("responses", "What each latent does", "Each panel moves one latent from -2 to 2 standard "
                "deviations of its prior, or of the codes of a model without a prior. The latent of the largest KL "
                "comes first; without a posterior, the one whose codes vary most. Flat lines are a latent that does "
-               "nothing.",
+               f"nothing.{_say_most(len(labels))}",
                f"Responses of the decoder to {len(order)} latents.",
                draw_svg("responses", figures.plot_responses, places, moved,
                         [labels[j] for j in order]))]
+
+
+def _say_most(latents: int) -> str:
+    """Return a sentence on the latents that a figure leaves out; "" if it shows all."""
+    return f" {MOST_LATENTS} of {latents:,} latents are drawn." if latents > MOST_LATENTS else ""
 
 
 def _draw_kl(facts: Facts, sees_u: bool) -> Figure | None:
@@ -172,7 +177,7 @@ def _draw_regime(facts: Facts, passive_kl: float) -> Figure | None:
     return Figure("posterior", "Posterior against prior",
                   "A row per latent: the active ones first, then the mixed and the passive ones, each from the largest "
                   "KL on. An active latent has a narrow posterior, so its samples follow its means. A passive latent "
-                  "repeats the prior, the outline.",
+                  f"repeats the prior, the outline.{_say_most(len(facts.kinds))}",
                   "Histograms of posterior means, of variances, and of samples beside the prior, for "
                   f"{min(len(facts.kinds), MOST_LATENTS)} latents.",
                   draw_svg("posterior", histograms.plot_polarised, "", facts.scored.posterior, passive_kl,
@@ -193,7 +198,7 @@ def _draw_information(facts: Facts) -> Figure | None:
     order = np.argsort(-known.max(1), kind="stable")[:MOST_LATENTS]
     return Figure("information", "Which latent knows which factor",
                   "Mutual information of each latent with each factor. A disentangled model has one bright cell in "
-                  "each column, in a row of its own.", f"Each factor is known best: {best}.",
+                  f"each column, in a row of its own.{_say_most(len(known))}", f"Each factor is known best: {best}.",
                   draw_svg("information", figures.plot_information, shares[order],
                            [make_printable(name) for name in names], facts.scored.latents[order]))
 
@@ -211,7 +216,8 @@ def _draw_columns(facts: Facts, prior: str) -> list[Figure]:
     found = [
         Figure("gram", "Does each latent move x in a direction of its own?",
                "The Gram matrix of the decoder's Jacobian J, with columns of length 1. A cell is how far two latents "
-               "move x in the same direction; an orthogonal decoder is dark beside the diagonal.",
+               "move x in the same direction; an orthogonal decoder is dark beside the diagonal."
+               + _say_most(len(columns.cosines)),
                f"Mean |cosine| of pairs of columns around {count} examples; {columns.measured:.2f} on average.",
                draw_svg("gram", figures.plot_cosines, columns.cosines, order)),
         Figure("rotations", "Is that more than chance?",

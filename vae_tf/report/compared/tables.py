@@ -25,8 +25,8 @@ LATEX = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textascii
 
 def explain_spread(groups: Groups) -> str:
     """Say what stands in a table of means, and what its spreads are over."""
-    return (f"Mean ± standard deviation {groups.spread}; (2/3): the score means something for 2 of 3 models. "
-            "Chance: what codes score that have nothing to do with the factors, mean over models.")
+    return (f"Mean ± standard deviation {groups.spread}; (2/3): 2 of 3 models have the score, and it means something "
+            "for them. Chance: what codes score that have nothing to do with the factors, mean over models.")
 
 
 def make_cells(groups: Groups, scores: Sequence[str]) -> dict[str, list[str]]:
