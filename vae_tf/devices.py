@@ -4,6 +4,7 @@ A batch is shared out over the devices in order of its rows. Noise, sums over th
 batch are those of the whole, so the result does not depend on how many devices there are, to rounding.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -104,6 +105,13 @@ def count_workers(strategy: tf.distribute.Strategy) -> int:
     resolver = strategy.cluster_resolver
     return len(resolver.cluster_spec().as_dict().get("worker", [])) + len(
         resolver.cluster_spec().as_dict().get("chief", [])) if resolver and resolver.task_type else 1
+
+
+def meet(strategy: tf.distribute.Strategy) -> None:
+    """Wait until every worker calls this, or one of them has ended."""
+    if count_workers(strategy) > 1:
+        with contextlib.suppress(tf.errors.OpError):
+            tf.function(lambda: strategy.reduce("SUM", strategy.run(lambda: tf.constant(1.0)), axis=None))()
 
 
 def locate_device() -> tuple[int, int]:

@@ -61,6 +61,7 @@ def main(flags: FlagValues) -> None:
                   f"or: tensorboard --logdir={shlex.quote(settings.run_root)}")
         print(f"Next, see what it {'learned' if config.steps else 'is'}:\n"
               f"  {console.name_command('evaluate')} --export={shlex.quote(path.as_posix())}")
+    devices.meet(strategy)          # if workers left while the first one exports, TensorFlow would report a crash
     console.end_by_request()        # which came with the last steps
 
 
