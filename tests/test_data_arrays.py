@@ -154,3 +154,23 @@ def test_a_constant_factor_needs_no_float64(tmp_path):
     made = [data.load(save(tmp_path, data=np.ones((20, 3)), factors=factors.astype(kind)))
             for kind in (np.float32, np.float64)]
     assert made[0].fingerprint == made[1].fingerprint and made[1].factors_at(np.arange(2)).dtype == np.float32
+
+
+def test_times_that_float32_would_merge_are_kept_in_float64(tmp_path):
+    minute = 1.7e9 + np.linspace(0, 60, 64)
+    for name, times in (("minute", minute), ("year", np.append(minute, 1.73e9))):     # an outlier widens the range
+        np.savez(tmp_path / f"{name}.npz", data=np.zeros((len(times), 2)), factors=times[:, np.newaxis])
+        loaded = data.load(str(tmp_path / f"{name}.npz"))
+        assert len(np.unique(loaded.factors_at(np.arange(64)))) == 64, name
+
+
+def test_a_seed_of_numpy_gives_the_same_data():
+    plain, numpy = (data.load("synthetic_linear", seed=seed) for seed in (0, np.int64(0)))
+    assert plain.fingerprint == numpy.fingerprint
+
+
+def test_parts_are_ranges_of_the_examples():
+    x = np.zeros((6, 2), np.float32)
+    for parts in ({"train": range(5)}, {"train": range(4), "test": range(4, 7)}, {"train": range(0), "test": range(3)}):
+        with pytest.raises(InputError, match="parts: expected ranges of the 6 examples for train and test"):
+            data.from_arrays("mine", x, parts=parts)

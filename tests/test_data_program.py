@@ -46,6 +46,19 @@ def test_a_tilde_is_the_home_folder_for_the_list_and_for_what_is_loaded(monkeypa
     assert listing.find_prepared("mnist", "~") == tmp_path / "mnist" / "3.0.1"
     assert catalogue.find_builder("fashion_mnist", "~/there").data_path.is_relative_to(tmp_path / "there")
     assert listing.find_prepared("mnist", "~nosuch/there") is None
+    for name in ("10.0.0", "9.0.0", "9.0.0.incomplete"):
+        (tmp_path / "mnist" / name).mkdir()
+        (tmp_path / "mnist" / name / "dataset_info.json").write_text("{}")
+    assert listing.find_prepared("mnist", "~").name == "10.0.0"
+
+
+def test_data_that_cannot_be_loaded_hide_no_others(monkeypatch):
+    def load(data_dir, seed):
+        raise InputError("dataset: no file gone.npz")
+
+    monkeypatch.setitem(data.DATASETS, "gone", data.DATASETS["circles"]._replace(load=load))
+    lines = listing.list_datasets()
+    assert "cannot be loaded: dataset: no file gone.npz" in lines[-1] and len(lines) == len(data.DATASETS) + 1
 
 
 def test_the_list_has_every_dataset_and_says_where_it_is(run, tmp_path):
@@ -191,6 +204,13 @@ def test_images_are_compared_with_an_archive(run, tmp_path, monkeypatch):
     images[[9, 15], 3, 4] ^= 255
     np.savez(path, images=images)
     assert verifying.compare_with_archive(sprites, path) == (len(sprites), 2, 9)
+    images[images == 255] = 254     # 1 stands for 255 in masks alone
+    images[0, 0, 0], images[0].flat[images[0].argmax()] = 255, 1
+    np.savez(path, images=images)
+    assert verifying.compare_with_archive(sprites, path).differing == len(sprites)
+    np.savez(path, images=np.asfortranarray(images))
+    with pytest.raises(InputError, match=r"stored by columns; store np\.ascontiguousarray"):
+        verifying.compare_with_archive(sprites, path)
     np.savez(path, images=images[1:])
     with pytest.raises(InputError, match=r"expected uint8 images of shape \(19, 64, 64, 1\)"):
         verifying.compare_with_archive(sprites, path)

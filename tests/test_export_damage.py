@@ -117,6 +117,7 @@ def test_a_path_that_tensorflow_takes_for_a_pattern_is_said(two, tmp_path):
     ({"data": {"shape": [7]}}, r"takes x of shape \(6,\), and .* says \(7,\)"),
     ({"u_size": 2, "u": None}, r"takes u of shape \(0,\), and .* says \(2,\)"),
     ({"files": {"../../outside": "00"}}, "expected files to be an object of checksums by path"),
+    ({"files": {"*": "00"}}, "expected files to be an object of checksums by path"),    # a pattern, for the Hub
     ({"limits": {"rows": 0}}, "expected limits.rows to be a whole number, 1 or more; got 0"),
     ({"history": {"a": {"name": 3}}}, "expected history to be an object of results"),
     ({"recipe": {"steps": "many"}}, 'expected recipe.steps to be a whole number; got "many"'),

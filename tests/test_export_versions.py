@@ -11,6 +11,7 @@ from cases import build, dataset
 from exports import SMALLEST, card, saved
 
 from vae_tf import export, files
+from vae_tf.export import versions
 
 
 def test_versions_count_up_and_the_newest_is_loaded(tmp_path):
@@ -23,6 +24,16 @@ def test_versions_count_up_and_the_newest_is_loaded(tmp_path):
     assert export.load(tmp_path / "model" / "2").path.name == "2"
     assert sorted(p.name for p in (tmp_path / "model").iterdir()) == ["1", "2", "3", "not a version"]
     assert json.loads((path / export.CARD).read_text())["model"] == "vae"
+
+
+def test_versions_are_numbers_of_64_bits(tmp_path):
+    for name in ("1796000000000000000", "9223372036854775808"):     # nanoseconds, and a number that is too large
+        (tmp_path / name).mkdir()
+    assert export.list_versions(tmp_path) == [1796000000000000000]
+    (tmp_path / "9223372036854775807" / "full").mkdir(parents=True)
+    (tmp_path / "aside").mkdir()
+    with pytest.raises(OSError, match="no version of 64 bits is above those that are there"):
+        versions.claim_version(tmp_path, tmp_path / "aside")
 
 
 def test_only_so_many_versions_are_kept_and_what_killed_exports_left_goes(tmp_path):

@@ -108,17 +108,17 @@ def test_a_lock_that_cannot_be_told_is_none_and_no_link_is_followed(tmp_path):
 
 
 def test_what_killed_writers_left_goes_and_what_is_being_written_stays(tmp_path):
-    left, other = tmp_path / ".a.json.0123456789abcdef", tmp_path / ".mine.0123"
-    for path in (left, other, tmp_path / ".a.json.0123456789abcdef.lock", tmp_path / ".c.json.0123456789abcdef.lock"):
+    left, other = tmp_path / ".writing.0123456789abcdef", tmp_path / ".mine.0123456789abcdef"
+    for path in (left, other, tmp_path / ".writing.0123456789abcdef.lock", tmp_path / ".writing.1123456789abcdef.lock"):
         path.write_text("half")
-    (tmp_path / ".b.json.0123456789abcdef").symlink_to(other)
+    (tmp_path / ".writing.2123456789abcdef").symlink_to(other)
 
     def write(file):
         files.write_text(tmp_path / "inner", "done meanwhile")
         file.write(b"whole")
 
     files.write_whole(tmp_path / "outer", write)
-    assert sorted(os.listdir(tmp_path)) == [".mine.0123", "inner", "outer"]
+    assert sorted(os.listdir(tmp_path)) == [".mine.0123456789abcdef", "inner", "outer"]
     assert (tmp_path / "outer").read_text() == "whole" and other.read_text() == "half"
 
 

@@ -88,7 +88,7 @@ def test_another_run_s_checkpoint_is_passed_over_and_left_alone(tmp_path, capsys
     foreign.write_bytes(runs.find_newest(other).read_bytes())
     step, (state,), _ = runs.restore([mine])
     assert step == 2 and set(state) == {"w"} and state["w"][0] == 2
-    assert "000000007.npz is of a run with another configuration; going back" in capsys.readouterr().err
+    assert "000000007.npz is of a run with another configuration; it is passed over" in capsys.readouterr().err
     save(mine, 3, 4, 8)
     assert kept(mine) == [8, 7, 4] and foreign.read_bytes() == runs.find_newest(other).read_bytes()
     runs.write_config(mine, {"beta": 1.0, "steps": 9})
@@ -174,7 +174,7 @@ def test_a_checkpoint_under_another_name_is_passed_over(tmp_path, capsys):
     save(tmp_path, 1, 2)
     os.rename(tmp_path / "checkpoints/000000002.npz", tmp_path / "checkpoints/000000003.npz")
     assert runs.restore([tmp_path])[0] == 1
-    assert "000000003.npz is of another step than its name says; going back" in capsys.readouterr().err
+    assert "000000003.npz is of another step than its name says; it is passed over" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link to nothing", "link to itself"])
@@ -186,7 +186,7 @@ def test_a_checkpoint_that_is_no_file_is_passed_over_and_left(tmp_path, capsys, 
     else:
         path.symlink_to(path if "itself" in kind else "nothing")
     assert runs.restore([tmp_path])[0] == 1
-    assert "000000002.npz is not a file; going back" in capsys.readouterr().err
+    assert "000000002.npz is not a file; it is passed over" in capsys.readouterr().err
     save(tmp_path, 3, 4)
     assert os.path.lexists(path) and kept(tmp_path) == [4, 3, 2]
 
@@ -244,7 +244,7 @@ def test_a_folder_is_held_against_other_processes_until_this_one_ends(tmp_path):
     with runs.hold(run):
         runs.write_config(run, {"beta": 1.0})
     (run / "checkpoints").mkdir()
-    for left in (run / ".history.csv.0123456789abcdef", run / "checkpoints/.000000020.npz.0123456789abcdef"):
+    for left in (run / ".writing.0123456789abcdef", run / "checkpoints/.writing.0123456789abcdef"):
         left.write_text("of a process that was killed")
     assert hold_elsewhere().returncode == 0
     assert sorted(path.name for path in run.rglob("*")) == ["checkpoints", "config.json"]
@@ -269,3 +269,17 @@ def test_a_checkpoint_whose_arrays_would_be_larger_than_the_file_is_not_read(tmp
         arrays = {name: file[name] for name in file.files}
     np.savez_compressed(path, **{**arrays, "w": np.zeros(10**7)})
     assert path.stat().st_size < 10**6 and runs.find_newest(tmp_path).name == "000000001.npz"
+
+
+def test_columns_with_commas_are_read_as_they_were_written(tmp_path):
+    rows = [{"step": 1, 'mean of "a", b': 0.5}, {"step": 2, 'mean of "a", b': 0.25}]
+    runs.write_history(tmp_path, rows)
+    assert runs.read_history(tmp_path, 2) == rows
+
+
+def test_a_run_of_damaged_checkpoints_alone_says_that_it_starts_over(tmp_path, capsys):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints/000000005.npz").write_text("damaged")
+    assert runs.restore([tmp_path])[0] == 0
+    said = capsys.readouterr().err
+    assert "it is passed over" in said and "can be used; training starts over at step 0" in said

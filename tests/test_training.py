@@ -143,7 +143,8 @@ def test_float16_trains_under_a_scaled_loss():
     assert {w.dtype for w in model.get_weights()} == {np.dtype("float32")}
 
 
-def test_gradients_that_overflow_at_every_step_end_a_training(tmp_path):
+@pytest.mark.parametrize("in_folder", [False, True])
+def test_gradients_that_overflow_at_every_step_end_a_training(tmp_path, in_folder):
     """The loss stays finite, because each step is left out, and nothing would ever be learned."""
     overflow = tf.custom_gradient(lambda loss: (loss, lambda gradient: gradient * np.inf))
 
@@ -156,7 +157,14 @@ def test_gradients_that_overflow_at_every_step_end_a_training(tmp_path):
     model = Overflowing(built.encoder, built.decoder, built.likelihood_layer)
     adam = training.make_optimizer("adam", 1e-2, "mixed_float16")
     with pytest.raises(training.NonFiniteError, match="step 50: gradients of seed 0 that were not finite, step after"):
-        training.fit(model, dataset((3,)), adam, steps=100, batch_size=16, checkpoint_every=50, run_dir=tmp_path)
+        training.fit(model, dataset((3,)), adam, steps=100, batch_size=16, checkpoint_every=50,
+                     run_dir=tmp_path if in_folder else None)
+
+
+def test_weights_that_are_not_finite_are_found_without_a_folder():
+    with pytest.raises(training.NonFiniteError, match="step 1: weights of seed 0 that are not finite"):
+        training.fit(build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)), keras.optimizers.SGD(3.3e38),
+                     steps=1, batch_size=12)
 
 
 @NEEDS_MNIST

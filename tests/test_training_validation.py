@@ -41,11 +41,12 @@ def stopped(tmp_path_factory):
     return model, fit(model, folder), folder
 
 
-@pytest.mark.parametrize(("examples", "batch_size", "size"), [
-    (5_000, 64, 64), (101, 2, 2), (4_999, 2, 2), (100, 64, 50), (7, 64, 7), (1, 1, 1), (5_000, 16, 16)])
-def test_batches_of_a_validation_leave_out_few_examples(examples, batch_size, size):
+@pytest.mark.parametrize(("examples", "batch_size", "size", "left_out"), [
+    (5_000, 64, 64, 8), (101, 2, 2, 1), (4_999, 2, 2, 1), (100, 64, 50, 0), (7, 64, 7, 0), (1, 1, 1, 0),
+    (5_000, 16, 16, 8)])
+def test_batches_of_a_validation_leave_out_few_examples(examples, batch_size, size, left_out):
     assert choose_size(examples, batch_size) == size
-    assert examples % size < batch_size
+    assert examples % size == left_out
 
 
 def test_training_stops_after_so_many_validations_without_improvement(stopped):

@@ -20,6 +20,7 @@ from vae_tf.errors import InputError
 # Names that no server takes for a version: of folders being written, and of folders being deleted.
 WRITING, REMOVING = ".writing-", ".removing-"
 LOCK = ".lock"      # the file by which a folder is locked, and the end of the names of those that lock something else
+ASIDE = ".writing."     # how the names of files begin that are being written
 IN_USE = ".in-use."     # how the names of locks begin that say that a folder is in use
 # Windows lacks the first and has no pipes among its files; without the second it would translate the ends of lines.
 AS_THEY_ARE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
@@ -87,7 +88,7 @@ def write_whole(path: pathlib.Path, write: Callable[[BinaryIO], Any]) -> None:
     """
     # The name is unpredictable and is opened only if no file has it, so that no planted link is followed. It does not
     # hold that of the file, which may be as long as names can be.
-    aside = path.with_name(f".writing.{secrets.token_hex(8)}")
+    aside = path.with_name(f"{ASIDE}{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if os.path.lexists(path) and is_device(os.lstat(path).st_mode):     # such as /dev/null, for all programs
@@ -119,7 +120,7 @@ def delete_left_behind(folder: pathlib.Path) -> None:
     """
     with contextlib.suppress(OSError):          # no such folder, or none that may be read
         for name in {name.removesuffix(LOCK) for name in os.listdir(folder)}:
-            if re.fullmatch(r"\..+\.[0-9a-f]{16}", name):
+            if re.fullmatch(rf"({re.escape(ASIDE)}|{re.escape(IN_USE)})[0-9a-f]{{16}}", name):
                 with hold_lock(folder / (name + LOCK), wait=False) as dead, contextlib.suppress(OSError):
                     if dead:        # another process may delete the same file, and not every file may be deleted
                         (folder / name).unlink()

@@ -31,7 +31,7 @@ def load(name: str, *, data_dir: str | None = None, seed: int = 0) -> Dataset:
     Raises:
         InputError: one line that says what was expected.
     """
-    checks.check_whole("seed", seed, 0)
+    seed = checks.check_whole("seed", seed, 0)
     if name in DATASETS:
         dataset = DATASETS[name].load(data_dir, seed)
         if not isinstance(dataset, Dataset):

@@ -46,7 +46,8 @@ def read_images(argument: str, path: str | os.PathLike, names: Sequence[str],
                 found, in_columns, dtype = np.lib.format.read_array_header_1_0(file)
                 if found not in shapes or dtype != np.uint8 or in_columns:
                     raise InputError(f"{argument}: expected uint8 images of shape {shapes[0]} in {path}; got {dtype} "
-                                     f"of shape {found}")
+                                     f"of shape {found}" + ", stored by columns; store np.ascontiguousarray(images)"
+                                     * in_columns)
                 yield from _read_rows(file, shapes[0])
     except InputError:
         raise

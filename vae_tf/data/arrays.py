@@ -120,11 +120,12 @@ def _read_factors(path: str, arrays: Arrays, examples: int) -> tuple[Any, Any, l
 
 
 def _is_blurred(column: Array) -> bool:
-    """Return whether float32 would move a number of a column [N] by more than a thousandth of the column's range."""
+    """Return whether float32 blurs a column [N]: a number moves by a thousandth of the range, or half of them merge."""
     known = column[~np.isnan(column)] if column.dtype.kind == "f" else column
-    moved = np.abs(known.astype(np.float32).astype(np.float64) - known).max()
+    single = known.astype(np.float32)
+    moved = np.abs(single.astype(np.float64) - known).max()
     span = float(known.max()) - float(known.min())
-    return bool(span and moved > 1e-3 * span)
+    return bool(span and moved > 1e-3 * span) or 2 * len(np.unique(single)) < len(np.unique(known))
 
 
 def _find_missing(factors: Array) -> Any:

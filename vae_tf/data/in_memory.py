@@ -27,7 +27,8 @@ def fingerprint(*contents: Any) -> str:
             digest.update(f"{little.dtype.str} {little.shape}\n".encode())
             digest.update(little.reshape(-1).view(np.uint8).data)
         else:
-            digest.update(f"{content!r}\n".encode())
+            plain = content.item() if isinstance(content, np.generic) else content      # their repr differs
+            digest.update(f"{plain!r}\n".encode())
     return digest.hexdigest()
 
 
@@ -50,9 +51,12 @@ def from_arrays(name: str, x: Array, values: Array | None = None, factors: Itera
 
     Raises:
         InputError: arrays of other shapes or types, without a row for each example, or numbers that are not finite;
-            or factors that are not those of `values`.
+            or factors that are not those of `values`; or other parts.
     """
     _check_arrays(x, {"values": values, "u": u, "raw": raw})
+    for part in (parts or {}).values():
+        if set(parts or {}) != {"train", "test"} or not part or min(part) < 0 or max(part) >= len(x):
+            raise InputError(f"parts: expected ranges of the {len(x):,} examples for train and test; got {parts}")
     if values is not None and raw is not None and not np.array_equal(find_lacking(values), find_lacking(raw)):
         raise InputError("raw: expected as many columns as values, which lack a value (NaN) where those do; got shape "
                          f"{raw.shape}")

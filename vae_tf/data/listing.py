@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+import re
 
 from vae_tf import console
 from vae_tf.data.registry import DATASETS, Entry
+from vae_tf.errors import InputError
 
 MADE = "Apache-2.0"     # the licence of this package, and so of what it draws
 HEADINGS = ("name", "examples", "shape", "factors", "licence", "where it is")
@@ -25,15 +27,19 @@ def list_datasets(data_dir: str | None = None) -> list[str]:
 def find_prepared(builder: str, data_dir: str | None = None) -> pathlib.Path | None:
     """Return the folder where TensorFlow Datasets has prepared a builder's data; None if it has not."""
     root = os.path.expanduser(data_dir or os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
-    versions = sorted(path.parent for path in pathlib.Path(root).glob(f"{builder}/*/dataset_info.json"))
-    return versions[-1] if versions else None
+    versions = [path.parent for path in pathlib.Path(root).glob(f"{builder}/*/dataset_info.json")
+                if re.fullmatch(r"\d+(\.\d+)*", path.parent.name)]
+    return max(versions, key=lambda path: [int(part) for part in path.name.split(".")], default=None)
 
 
 def _describe(name: str, entry: Entry, data_dir: str | None) -> tuple[str, ...]:
     """Return the cells of a row."""
     known = entry.prepared
     if known is None:
-        dataset = entry.load(data_dir, 0)
+        try:
+            dataset = entry.load(data_dir, 0)
+        except InputError as error:     # of an extension's data; the others are listed
+            return name, "-", "-", "-", "-", f"cannot be loaded: {error}"
         return _fill(name, len(dataset), dataset.shape, dataset.factor_names, MADE, "made in process")
     folder = find_prepared(known.builder, data_dir)
     where = f"prepared at {folder}" if folder else f"not prepared: {console.name_command('data')} prepare {name}"

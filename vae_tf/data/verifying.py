@@ -22,18 +22,34 @@ class Compared(NamedTuple):
 def compare_with_archive(dataset: Dataset, path: str | os.PathLike) -> Compared:
     """Compare all images of a dataset with an .npz file that holds `imgs` or `images` in the same order.
 
-    The file is never in memory as a whole. Images of 0 and 1 are compared as 0 and 255.
+    The file is never in memory as a whole. If all its images are of 0 and 1, they are compared as 0 and 255.
 
     Raises:
         InputError: no readable .npz file, or one of other images than the dataset's; the line says which.
     """
-    done, differing, first = 0, 0, None
+    done, is_mask, literal, scaled = 0, True, _Count(), _Count()
     shape = (len(dataset), *dataset.shape)
     for part in archives.read_images("verify", path, MEMBERS, (shape, shape[:-1])):
         made = dataset.images_at(np.arange(done, done + len(part)))
-        same = (made == part) | (made == np.where(part == 1, 255, part))
-        wrong = np.flatnonzero(~same.reshape(len(part), -1).all(1))
-        if len(wrong) and first is None:
-            first = done + int(wrong[0])
-        done, differing = done + len(part), differing + len(wrong)
-    return Compared(done, differing, first)
+        is_mask &= bool(part.max(initial=0) <= 1)
+        literal.add(done, made != part)
+        if is_mask:
+            scaled.add(done, made != 255 * part)
+        done += len(part)
+    found = scaled if is_mask and scaled.differing <= literal.differing else literal
+    return Compared(done, found.differing, found.first)
+
+
+class _Count:
+    """How many images differ in some pixel, and the first of them."""
+
+    def __init__(self) -> None:
+        self.differing = 0
+        self.first: int | None = None
+
+    def add(self, start: int, differs: np.ndarray) -> None:
+        """Add images of which the first has the index `start`: whether each pixel differs, [N, ...]."""
+        wrong = np.flatnonzero(differs.reshape(len(differs), -1).any(1))
+        if len(wrong) and self.first is None:
+            self.first = start + int(wrong[0])
+        self.differing += len(wrong)

@@ -48,7 +48,8 @@ def _is_list_of_files(value: Any) -> bool:
     """Return whether a value is an object of checksums by path, all of files inside of the export."""
     return isinstance(value, dict) and all(
         isinstance(digest, str) and not pathlib.PurePosixPath(name).is_absolute()
-        and ".." not in pathlib.PurePosixPath(name).parts for name, digest in value.items())
+        and ".." not in pathlib.PurePosixPath(name).parts and not set(name) & set("*?[")     # patterns, for the Hub
+        for name, digest in value.items())
 
 
 def _is_list_of_factors(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """Find, claim and prune the folders of versions, exported/NAME/VERSION/. TensorFlow is not imported for that."""
 
 import contextlib
+import errno
 import os
 import pathlib
 import re
@@ -12,6 +13,8 @@ from vae_tf.arguments import PathLike
 from vae_tf.errors import InputError
 from vae_tf.export.card import CARD, read_card
 from vae_tf.export.checksums import check_files
+
+LARGEST = 2**63         # no server takes a number that is as large for a version
 
 PATTERN = re.compile(r"\[[^/]+\]|\\")     # by which TensorFlow takes the path of its variables for a pattern
 PARTS = (pathlib.Path("saved_model.pb"), CARD)      # what each version has
@@ -64,6 +67,8 @@ def claim_version(folder: pathlib.Path, aside: pathlib.Path) -> pathlib.Path:
     """Rename `aside` to the next free version; returns its path."""
     while True:
         path = folder / str(max(list_versions(folder), default=0) + 1)
+        if not _is_version(path.name):
+            raise OSError(errno.EINVAL, "no version of 64 bits is above those that are there", str(path))
         try:
             os.rename(aside, path)
             return path
@@ -82,7 +87,7 @@ def list_versions(folder: PathLike) -> list[int]:
 
 def _is_version(name: str) -> bool:
     """Return whether a folder of this name is a version for a server: a number, as 64 bits hold it."""
-    return re.fullmatch("[1-9][0-9]{0,17}", name) is not None
+    return re.fullmatch("[1-9][0-9]{0,18}", name) is not None and int(name) < LARGEST
 
 
 @arguments.check_arguments

@@ -123,12 +123,13 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
                 states.append(_read(each[step], step, own))
             except _Unfit as error:
                 problems[each[step]] = str(error)
-                print(f"warning: {each[step]} {error}; going back to the one before", file=sys.stderr)
+                print(f"warning: {each[step]} {error}; it is passed over", file=sys.stderr)
         if len(states) == len(runs):
             return step, states, [_read_history_of(run, step, state) for run, state in zip(runs, states, strict=True)]
     if len(runs) > 1 and any(kept) and not _were_killed_at_first(kept, digests):
-        found = ", ".join(f"{run.name}: {' or '.join(map(str, each)) or 'none'}"
-                          for run, each in zip(runs, kept, strict=True))
+        whole = [[step for step, path in each.items() if path not in problems] for each in kept]
+        found = ", ".join(f"{run.name}: {' or '.join(map(str, steps)) or 'none'}"
+                          for run, steps in zip(runs, whole, strict=True))
         begun = [each for each in kept if each]
         alone = ("train those that have none in a command of their own, as by --seed=FIRST --replicas=NUMBER, or "
                  "--restart starts all of them" if len(begun) < len(runs) and set.intersection(*map(set, begun)) else
@@ -138,6 +139,9 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
     if FOREIGN in problems.values():
         raise InputError(f"{runs[0]} holds checkpoints of a run with another configuration alone; give this one a "
                          "--name, or --restart to start over in a new folder")
+    if problems:
+        print(f"warning: no checkpoint of {', '.join(map(str, runs))} can be used; training starts over at step 0",
+              file=sys.stderr)
     return 0, None, [[] for _ in runs]
 
 

@@ -1,6 +1,8 @@
 """history.csv of a run's folder: a row of numbers for each stretch of steps."""
 
+import csv
 import hashlib
+import io
 import json
 import pathlib
 from collections.abc import Sequence
@@ -20,8 +22,10 @@ def write_history(run: pathlib.Path, history: Sequence[HistoryRow]) -> None:
     columns = list(dict.fromkeys(name for row in history for name in row))
 
     def write(file: BinaryIO) -> None:
-        rows = [[repr(row[name]) if name in row else "" for name in columns] for row in _convert(history)]
-        file.write("".join(",".join(cells) + "\n" for cells in [columns, *rows]).encode())
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([columns, *(
+            [repr(row[name]) if name in row else "" for name in columns] for row in _convert(history))])
+        file.write(text.getvalue().encode())
 
     files.write_whole(run / "history.csv", write)
 
@@ -56,15 +60,16 @@ def _convert(history: Sequence[HistoryRow]) -> list[HistoryRow]:
 
 def _parse(text: str) -> list[HistoryRow]:
     """Return the rows of a history's text; raises ValueError for any other text."""
-    header, *lines = text.split("\n")
-    if not lines or lines[-1]:
+    if not text.endswith("\n"):
         raise ValueError("the last line is cut")
-    columns = header.split(",")
+    try:
+        columns, *lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+    except csv.Error as error:
+        raise ValueError(f"{error}") from None
     rows: list[HistoryRow] = []
-    if lines[:-1] and ("step" not in columns or len(set(columns)) < len(columns)):
+    if lines and ("step" not in columns or len(set(columns)) < len(columns)):
         raise ValueError("the first line does not name the columns")
-    for number, line in enumerate(lines[:-1], 2):
-        cells = line.split(",")
+    for number, cells in enumerate(lines, 2):
         if len(cells) != len(columns):
             raise ValueError(f"line {number} has {len(cells)} cells, the first line {len(columns)}")
         row = {name: int(cell) if name == "step" else float(cell)

@@ -149,7 +149,8 @@ class Loop:
         if self.folders:
             self.step, states, self.histories = self._restore(configs)
         self.workers = Workers(strategy)
-        self.workers.check(flags=[configs, program.seeds, schedule.list_numbers()], checkpoint=[self.step, states])
+        with self.workers.explain_lost(self.step, self.folders):
+            self.workers.check(flags=[configs, program.seeds, schedule.list_numbers()], checkpoint=[self.step, states])
         chief = devices.is_chief(strategy)
         self.written = self.folders if chief else []
         self.data_failures: list[tuple[int, Exception]] = []
@@ -198,8 +199,8 @@ class Loop:
                             stop.requested or model.stop_training or self._have_all_stopped(), seconds)
                     # A request to stop is seen between calls, so calls grow only until one takes CALL_SECONDS.
                     pace = max(1, min(8 * pace, int(CALL_SECONDS * done / seconds)))
-                    if self.folders and (self.step % self.schedule.checkpoint_every == 0
-                                         or self.step == self.schedule.steps or stopping):
+                    if (self.step % self.schedule.checkpoint_every == 0 or self.step == self.schedule.steps
+                            or stopping):
                         self._save(terms)
             ended = self.step == self.schedule.steps or self._have_all_stopped()
             if ended and self.step:     # before the first step, averages are 0
@@ -282,7 +283,7 @@ class Loop:
             self._save({})
 
     def _save(self, terms: Mapping[str, tf.Tensor]) -> None:
-        """Write the checkpoint of every replica."""
+        """Look at the weights of every replica, and write its checkpoint if its run has a folder."""
         states = self.program.collect_state()
         failures.check_weights(self.program, self.step, terms, self.folders, states, self._list_counting())
         for i, (run, state, history) in enumerate(zip(self.written, states, self.histories, strict=False)):

@@ -91,6 +91,8 @@ def make_optimizer(name: str, learning_rate: LearningRate, precision: str = "flo
     if not isinstance(learning_rate, keras.optimizers.schedules.LearningRateSchedule):
         learning_rate = float(checks.check_number("learning_rate", learning_rate, above=0))     # Keras takes no integer
     checks.check_choice("precision", precision, networks.DTYPES)
+    if epsilon is not None:
+        checks.check_number("optimizer_epsilon", epsilon, above=0)
     if epsilon is not None and name == "sgd":
         raise InputError(f"optimizer_epsilon: sgd divides by nothing; got {epsilon}; optimizers with it: "
                          f"{', '.join(kind for kind in OPTIMIZERS if kind != 'sgd')}")
