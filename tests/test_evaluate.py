@@ -99,11 +99,11 @@ def test_codes_are_scored_against_the_factors_named(tmp_path, capsys):
         assert numbers["factors"] == asked.split(",")
         scores[asked] = numbers["metrics"]["mig"]["score"]
         said = capsys.readouterr().out
-        assert f"200 codes of 1 latents, against {asked.replace(',', ', ')} alone" in said
+        assert f"200 codes of 1 latent, against {asked.replace(',', ', ')} alone" in said
         assert said.index("First look: 1 of 1 latents varies") < said.index("MIG ") < said.index("Disentangled")
     assert scores["kept"] == pytest.approx(1, abs=1e-9) and scores["kept,lost"] < 0.6
     run_evaluate(f"--codes={tmp_path / 'codes.npz'}", "--metrics=mig", "--examples=100", "--quick")
-    assert "150 codes of 1 latents, drawn at random from 200\n" in capsys.readouterr().out
+    assert "150 codes of 1 latent, drawn at random from 200\n" in capsys.readouterr().out
     numbers = json.loads((tmp_path / "codes.metrics.json").read_text())
     assert numbers["quick"] and "samples_per_value" in numbers
     with pytest.raises(InputError, match=r"^factors: expected names of kept, lost; got 'colour'$"):

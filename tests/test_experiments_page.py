@@ -282,3 +282,10 @@ def test_tables_whose_figures_would_have_one_name_are_refused(places, monkeypatc
             program.main()
         assert "got another some_table; rename the file some_table.toml" in capsys.readouterr().err
         table(places[0], CELLS)
+
+
+def test_a_folder_to_adopt_from_must_hold_what_is_adopted(places, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["experiments", f"--adopt={places[0]}"])
+    with pytest.raises(SystemExit):
+        program.main()
+    assert f"--adopt: expected a folder that holds runs/ or exported/; got {places[0]}" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from vae_tf import runs
 from vae_tf.cli import training_request
 from vae_tf.errors import InputError
 from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tables, tasks
+from vae_tf.export import checksums
 
 
 @pytest.mark.parametrize(("recipe", "flags", "seeds"), [
@@ -231,6 +232,18 @@ def test_an_export_is_a_runs_own_if_its_training_was_as_long():
     cards = {pathlib.Path("exported", name): {"recipe": {**CONFIG.as_json(), **more}} for name, more in trained.items()}
     assert finding.find_export(CONFIG, cards) == pathlib.Path("exported/mine/2")
     assert finding.find_export(dataclasses.replace(CONFIG, steps=CONFIG.steps - 1), cards) is None
+
+
+def test_the_newest_whole_export_is_taken(tmp_path, capsys):
+    cards = {}
+    for version in (9, 10, 11):
+        path = tmp_path / "mine" / str(version)
+        path.mkdir(parents=True)
+        (path / "weights").write_text("whole")
+        cards[path] = {"recipe": CONFIG.as_json(), "files": checksums.compute_checksums(path)}
+    (tmp_path / "mine/11/weights").write_text("damaged")
+    assert finding.find_export(CONFIG, cards) == tmp_path / "mine/10"
+    assert "weights is damaged or of another model" in capsys.readouterr().err
 
 
 def test_seeds_train_side_by_side_from_a_common_step(tmp_path):

@@ -242,6 +242,7 @@ def test_replicas_killed_between_their_first_checkpoints_start_over(tmp_path):
     whole, _ = train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
     for path in runs.find_checkpoints(folders[1]).values():
         path.unlink()
+    assert runs.restore(folders)[0] == 0 and not runs.find_checkpoints(folders[0])      # or a second kill leaves two
     again, _ = train([build(*DENSE[0], seed) for seed in seeds], seeds, run_dirs=folders)
     assert all(rounding.apart(one, other) == 0 for one, other in zip(whole, again, strict=True))
     for path in runs.find_checkpoints(folders[1]).values():

@@ -191,6 +191,10 @@ def test_columns_are_held_against_turned_latents():
     turned = report.compare_with_rotations(R.T @ aligned @ R, all_informative)
     assert turned.chance.min() < turned.measured < turned.chance.max()
     assert report.compare_with_rotations(aligned, np.array([True, False, False])) is None
+    still = aligned * np.outer([1, 0, 0], [1, 0, 0])        # two latents do not move x, and have no direction
+    assert report.compare_with_rotations(still, all_informative) is None
+    scored = scored_codes()._replace(gram=still)
+    assert "moves x along fewer than two" in answers_of(facts_of(scored))["Orthogonal"].short
     words = [answers_of(facts_of(scored_codes(), columns=columns))["Orthogonal"] for columns in (found, turned)]
     assert [answer.verdict for answer in words] == ["yes", "no"] and "none have columns" in words[0].more
 

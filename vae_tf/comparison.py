@@ -136,9 +136,14 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
         if found[name].left_out is None:
             around = metrics.Context(posterior["mean"][:examples], decoder=model.decoder, seed=seed,
                                      stddevs=None if verdict.kl is None else _take_width(posterior)[:examples])
-            found[name].scores.update({distance: of(around.value("gram"), active)
-                                       for distance, of in orthogonality.DISTANCES.items()})
-            grams[name] = around.value("local_decoders").gram if fitted else around.value("gram")
+            gram = around.value("gram")
+            if np.count_nonzero(active & (np.diagonal(gram, axis1=1, axis2=2).mean(0) > 0)) >= 2:
+                found[name].scores.update({distance: of(gram, active)
+                                           for distance, of in orthogonality.DISTANCES.items()})
+                grams[name] = around.value("local_decoders").gram if fitted else gram
+            else:
+                found[name] = found[name]._replace(left_out="The decoder moves x along fewer than two of its active "
+                                                            "latents: there are no two columns to compare.")
         if progress:
             progress(done, len(models))
     for name, result in (metrics.od_score(grams) if grams else {}).items():

@@ -100,6 +100,9 @@ def main() -> None:
         extensions.load()
         if not asked.names and not asked.page:
             print("\n".join(listing.list_tables(results.read_all(asked.results))))
+        for folder in asked.adopt:
+            if not any(os.path.isdir(os.path.join(folder, part)) for part in ("runs", "exported")):
+                raise InputError(f"--adopt: expected a folder that holds runs/ or exported/; got {folder}")
         chosen = [tables.load(name) for name in asked.names]        # a mistake in any is told before the first is run
         if asked.page:
             from vae_tf.experiments import page  # Matplotlib takes a second

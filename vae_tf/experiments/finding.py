@@ -10,6 +10,7 @@ from vae_tf import export, files, runs, training
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.experiments.tasks import Places, is_same_run
+from vae_tf.export import checksums
 
 
 def list_run_roots(places: Places) -> list[pathlib.Path]:
@@ -34,12 +35,24 @@ def find_exports(roots: Iterable[pathlib.Path]) -> dict[pathlib.Path, dict[str, 
 
 
 def find_export(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> pathlib.Path | None:
-    """Return the newest export of a run of this length, or None.
+    """Return the newest export of a run of this length whose files are whole, or None.
 
     One of a longer training could not be compared with the other models of a shortened table.
     """
-    return max((path for path, card in cards.items()
-                if is_same_run(config, card["recipe"]) and card["recipe"]["steps"] == config.steps), default=None)
+    found = [path for path, card in cards.items()
+             if is_same_run(config, card["recipe"]) and card["recipe"]["steps"] == config.steps]
+    for path in sorted(found, key=_order, reverse=True):
+        try:
+            checksums.check_files(path, cards[path])
+            return path
+        except InputError as error:
+            print(f"warning: {error}; the export is passed over", file=sys.stderr)
+    return None
+
+
+def _order(path: pathlib.Path) -> tuple[pathlib.Path, int]:
+    """Return what sorts versions: 10 comes after 9."""
+    return path.parent, int(path.name) if path.name.isdecimal() else 0
 
 
 def find_trained(config: Configuration, cards: Mapping[pathlib.Path, dict[str, Any]]) -> tuple[int, list[int]]:

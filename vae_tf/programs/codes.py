@@ -18,7 +18,9 @@ def score_codes(asked: cli.ScoringRequest) -> None:
     every = evaluation.read_codes(path)
     codes = evaluation.select_factors(evaluation.draw_rows(every, options.examples, options.seed), options.factors)
     drawn = f", drawn at random from {len(every.mean):,}" * (len(codes.mean) < len(every.mean))
-    print(f"{path}: {len(codes.mean):,} codes of {codes.mean.shape[1]} latents{drawn}{name_factors(options.factors)}")
+    latents = codes.mean.shape[1]
+    print(f"{path}: {len(codes.mean):,} codes of {latents} latent{'s' * (latents != 1)}{drawn}"
+          f"{name_factors(options.factors)}")
     show_first_look(codes, options.names or ())
     of_codes = {**vars(options), "names": options.list_metrics_of_codes()}
     keep = numbers.with_suffix(".scores")

@@ -25,8 +25,8 @@ def find_models(asked: cli.ScoringRequest) -> cli.ScoringRequest:
 def introduce(path: pathlib.Path, card: dict[str, Any]) -> str:
     """Write what a model is, and the terms of the objective over the last steps up to its weights."""
     trained = f"{card['steps']:,} steps" if card["steps"] else "untrained"
-    lines = [f"{path}: {card['model']} ({card['recipe']['network']}, {card['latents']} latents, {trained} on "
-             f"{card['data']['name']})"]
+    latents = f"{card['latents']} latent{'s' * (card['latents'] != 1)}"
+    lines = [f"{path}: {card['model']} ({card['recipe']['network']}, {latents}, {trained} on {card['data']['name']})"]
     if said := export.describe_terms(card):
         lines.append(f"Over the last steps up to step {card['steps']:,}, nats per training example: {said}")
     return "\n".join(lines)

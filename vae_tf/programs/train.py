@@ -36,7 +36,8 @@ def main(flags: FlagValues) -> None:
     name = configured.choose_name(configs, settings)
     run_dirs = [configured.choose_run_folder(config, settings, name + suffix) for suffix, config in configs.items()]
     config, model = next(iter(configs.values())), built[0]
-    print(f"{config.model} ({config.network}, {config.latents} latents, {model.count_params():,} weights) "
+    print(f"{config.model} ({config.network}, {config.latents} latent{'s' * (config.latents != 1)}, "
+          f"{model.count_params():,} weights) "
           f"on {held_out.describe_training_part(dataset)}: "
           f"{config.steps:,} steps of {config.batch_size}, in {runs.list_first_to_last(run_dirs)}")
     for line in dict.fromkeys(defaults.predict_collapse(config, dataset) for config in configs.values()):

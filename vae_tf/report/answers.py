@@ -141,7 +141,9 @@ def answer_orthogonal(facts: Facts) -> Answer:
     question, columns = "Is the decoder orthogonal?", facts.columns
     if columns is None:
         alone = facts.scored.verdict is not None and facts.scored.verdict.count < 2
-        why = "Fewer than two latents carry information." if alone else "It was not measured (--geometry)."
+        why = ("Fewer than two latents carry information." if alone else "It was not measured (--geometry)."
+               if facts.scored.gram is None else "The decoder moves x along fewer than two of the latents that carry "
+               "information, or its Jacobian is not finite: there are no two columns to compare.")
         return Answer("Orthogonal", question, "unknown", why)
     if reason := facts.scored.explain_no_meaning("column_cosine"):
         return Answer("Orthogonal", question, "unknown", f"The angles of the columns have no meaning: {reason}.")

@@ -57,8 +57,9 @@ def compare_with_rotations(grams: np.ndarray, informative: np.ndarray, seed: int
         count: the number of rotations.
 
     Returns:
-        Columns, or None where fewer than two latents carry information.
+        Columns, or None where fewer than two latents carry information and move x.
     """
+    informative = informative & (np.diagonal(grams, axis1=1, axis2=2).mean(0) > 0)
     if np.count_nonzero(informative) < 2:
         return None
     inner = grams[:, informative][:, :, informative]

@@ -83,7 +83,8 @@ def _make_mean(name: str, result: metrics.Result) -> Row:
     score = format_number(result.score, digits)
     if len(per_example) > 1 and np.ptp(per_example) <= SAME_RATIO * np.max(np.abs(per_example)):
         return Row(name, score, SAME, meaning=f"{result.meaning}; {SAME_MEANING}")
-    return Row(name, score, f"± {format_number(result.parts['standard_error'], digits)} over x",
+    error = float(result.parts["standard_error"])
+    return Row(name, score, f"± {format_number(error, digits)} over x" if np.isfinite(error) else "",
                meaning=result.meaning)
 
 

@@ -1,5 +1,6 @@
 """checkpoints/STEP.npz of a run's folder: arrays by name, found, written, pruned and read back."""
 
+import itertools
 import os
 import pathlib
 import re
@@ -139,6 +140,9 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
     if FOREIGN in problems.values():
         raise InputError(f"{runs[0]} holds checkpoints of a run with another configuration alone; give this one a "
                          "--name, or --restart to start over in a new folder")
+    for path in itertools.chain(*(each.values() for each in kept)) if len(runs) > 1 else ():
+        if path not in problems:        # beside the checkpoints of a second kill, the next time would not know them
+            path.unlink(missing_ok=True)
     if problems:
         print(f"warning: no checkpoint of {', '.join(map(str, runs))} can be used; training starts over at step 0",
               file=sys.stderr)
