@@ -109,7 +109,7 @@ def build(name: str, shape: Sequence[arguments.Size], latents: arguments.Size, h
 
 
 def build_prior_network(u_size: int, outputs: int, seed: int = 0) -> keras.Model:
-    """Make the network from u [B, |u|] to p(z|u)'s parameters: three layers of 50, leaky relu 0.1 (bonheme Table 1)."""
+    """Make the network from u [B, |u|] to p(z|u)'s parameters: three layers of 50, leaky relu (bonheme Table 1)."""
     layer = make_seeded_layers(seed, "float32", first=500)
     u = h = keras.Input((u_size,), name="u")
     for _ in range(3):
