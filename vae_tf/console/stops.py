@@ -54,8 +54,8 @@ def handle_stops(handler: Handler) -> dict[int, Any]:
 
 def renew_handlers() -> None:
     """Handle the signals that ask to stop as Python thinks that they are handled, after native code changed that."""
-    with contextlib.suppress(ValueError, TypeError):        # not the main thread, or a handler that is not Python's
-        for number in STOPS:
+    for number in STOPS:
+        with contextlib.suppress(ValueError, TypeError):        # not the main thread, or a handler that is not Python's
             signal.signal(number, signal.getsignal(number))
 
 

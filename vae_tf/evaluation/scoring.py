@@ -239,10 +239,10 @@ def _warn(warned: dict[str, list[str]]) -> None:
             if is_of_that_kind:
                 left_out.setdefault(what, []).append(name)
             else:
-                warnings.warn(message, stacklevel=4)
+                warnings.warn(message, stacklevel=3)
     for what, names in left_out.items():
         warnings.warn(f"{names[0]} leaves out {what}" if len(names) == 1 else
-                      f"{len(names)} metrics leave out {what} ({', '.join(names)})", stacklevel=4)
+                      f"{len(names)} metrics leave out {what} ({', '.join(names)})", stacklevel=3)
 
 
 def _add(evaluation: Evaluation, name: str, outcomes: dict[Draw, Outcome], seed: int) -> None:

@@ -104,7 +104,8 @@ def restore(runs: Sequence[pathlib.Path], configs: Sequence[Config] | None = Non
     """Return the newest step of which every run has a whole checkpoint: (step, their states, their histories up to it).
 
     Step 0 and states None if there is no checkpoint at all, or if the runs were killed while they wrote their first
-    ones. A checkpoint that is damaged, or that another run wrote, is passed over with a warning.
+    ones, which are then deleted. A checkpoint that is damaged, or that another run wrote, is passed over with a
+    warning.
 
     Args:
         runs: the folders of the runs.

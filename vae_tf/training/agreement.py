@@ -68,7 +68,7 @@ def _digest(part: Any) -> np.ndarray:
     """Return numbers, int64 [DIGITS], that tell one content from another."""
     digest = hashlib.sha256()
     _feed(digest, part)
-    return np.frombuffer(digest.digest()[:4 * DIGITS], np.uint32).astype(np.int64) >> 1
+    return np.frombuffer(digest.digest()[:4 * DIGITS], "<u4").astype(np.int64) >> 1
 
 
 def _feed(digest: Any, part: Any) -> None:
