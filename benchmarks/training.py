@@ -39,6 +39,7 @@ GPU = bool(tf.config.list_physical_devices("GPU"))
 IMAGES = 25_600 if GPU else 2_560
 REPEATS = 5
 LATENTS = 10
+DTYPES = ("float32", "mixed_bfloat16")      # in PyTorch, autocast to bfloat16 stands for the second
 KERNELS = "TF_ENABLE_ONEDNN_OPTS"
 PART = "BENCHMARK_PART"         # wide or narrow: which networks this process measures
 
@@ -77,8 +78,8 @@ def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), sam
     return lambda: train_steps(iterator, tf.constant(steps, tf.int64), totals)
 
 
-def pytorch(network, batch_size, steps):
-    """Return a plain PyTorch loop that trains the same network on a batch already in memory."""
+def pytorch(network, batch_size, steps, dtype):
+    """Return a plain PyTorch loop that trains the same network on a batch already in memory, in one of DTYPES."""
     nn = torch.nn
 
     def stack(sizes, activation):
@@ -107,8 +108,9 @@ def pytorch(network, batch_size, steps):
 
     def train():
         for _ in range(steps):
-            mean, log_variance = encoder(x).chunk(2, 1)
-            logits = decoder(mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean))
+            with torch.autocast(device, torch.bfloat16, enabled=dtype != "float32"):
+                mean, log_variance = (part.float() for part in encoder(x).chunk(2, 1))
+                logits = decoder(mean + torch.exp(0.5 * log_variance) * torch.randn_like(mean)).float()
             reconstruction = nn.functional.binary_cross_entropy_with_logits(logits, x, reduction="sum")
             kl = 0.5 * (mean**2 + log_variance.exp() - log_variance - 1).sum()
             optimizer.zero_grad()
@@ -138,7 +140,10 @@ def multiplications(network):
 
 
 def compare_networks():
-    """Compare the images/s of train.py's loop, rendering included, with PyTorch on a batch already in memory."""
+    """Compare the images/s of train.py's loop, rendering included, with PyTorch on a batch already in memory.
+
+    Both are measured in float32 and in bfloat16; the ratios are of ours to each of PyTorch's.
+    """
     compared = cases(("mlp_dsprites", True), ("conv_locatello", False))
     if not compared:
         return
@@ -150,14 +155,18 @@ def compare_networks():
     for network, jit_compile in compared:
         for batch_size in (64, 256):
             steps = IMAGES // batch_size
-            chunks = [ours(dataset, network, batch_size, steps, jit_compile)]
+            chunks = {dtype: ours(dataset, network, batch_size, steps, choose_compiled(jit_compile, dtype), dtype=dtype)
+                      for dtype in DTYPES}
             if torch:
-                chunks.append(pytorch(network, batch_size, steps))
-            rates = [steps * batch_size / taken for taken in medians(*chunks)]
-            share = 2 * multiplications(network) * rates[0] / machine
-            line = f"{network} batch {batch_size}: {rates[0]:.0f} images/s, {share:.0%} of the matrix products' rate"
-            print(line + (f", {rates[0] / rates[1]:.2f} times PyTorch {torch.__version__} ({rates[1]:.0f})"
-                          if torch else "; PyTorch is not installed"), flush=True)
+                chunks |= {f"PyTorch {torch.__version__} in {dtype}": pytorch(network, batch_size, steps, dtype)
+                           for dtype in DTYPES}
+            rates = dict(zip(chunks, (steps * batch_size / taken for taken in medians(*chunks.values())), strict=True))
+            share = 2 * multiplications(network) * rates["float32"] / machine
+            print(f"{network} batch {batch_size}: {rates['float32']:.0f} images/s, {share:.0%} of the matrix products' "
+                  "rate" + ("" if torch else "; PyTorch is not installed"))
+            for dtype, other in itertools.product(DTYPES, [name for name in rates if name not in DTYPES]):
+                print(f"  {dtype}: {rates[dtype]:.0f} images/s, {rates[dtype] / rates[other]:.2f} times {other} "
+                      f"({rates[other]:.0f})", flush=True)
 
 
 def precision():
@@ -166,16 +175,20 @@ def precision():
     for network, batch_size in cases(("mlp_dsprites", 64), ("mlp_dsprites", 256), ("mlp_dsprites", 2048),
                                      ("conv_locatello", 64), ("conv_locatello", 256)):
         compiled = network == "mlp_dsprites"
-        updates = compiled if GPU else compiled and "updates"
         steps = max(IMAGES // batch_size, 2)
-        chunks = [ours(dataset, network, batch_size, steps, jit_compile, same_batch=True, dtype=dtype)
-                  for dtype, jit_compile in (("float32", compiled), ("mixed_bfloat16", updates))]
+        chunks = [ours(dataset, network, batch_size, steps, choose_compiled(compiled, dtype), same_batch=True,
+                       dtype=dtype) for dtype in DTYPES]
         if GPU:
             chunks.append(in_tf32(ours(dataset, network, batch_size, steps, compiled, same_batch=True)))
         base, half, *rounded = medians(*chunks)
         print(f"{network} batch {batch_size}: bfloat16 {base / half:.2f} times as fast as float32 "
               f"({steps * batch_size / half:.0f} and {steps * batch_size / base:.0f} images/s)" + "".join(
                   f", TF32 {base / taken:.2f} times" for taken in rounded), flush=True)
+
+
+def choose_compiled(compiled, dtype):
+    """Return what --jit_compile=auto compiles in a format of numbers, where it compiles float32 or does not."""
+    return "updates" if compiled and dtype == "mixed_bfloat16" and not GPU else compiled
 
 
 def in_tf32(chunk):
@@ -248,18 +261,21 @@ def _keras_fit(dataset, network, steps, steps_per_execution):
     return lambda: fitted.fit(every, steps_per_epoch=steps, epochs=1, verbose=0)
 
 
-def replicas_of(count=20, steps=200):
+def replicas_of(count=20, steps=320):
     """Compare replicas trained as one program with models trained one after another in one process."""
-    for name, network, number, done, compiled in cases(     # by XLA, as --jit_compile=auto does it
-            ("synthetic_linear", "mlp_synthetic", count, steps, False),
-            ("synthetic_linear", "mlp_synthetic", count, steps, True),
-            ("synthetic_linear", "linear", count, steps, False), ("dsprites", "conv_locatello", 3, 10, False)):
+    for name, network, number, done, ways in cases(
+            ("synthetic_linear", "mlp_synthetic", count, steps, (False, True)),
+            ("synthetic_linear", "linear", count, steps, (False, True)),
+            ("dsprites", "conv_locatello", 3, 10, (False,))):
         dataset = data.load(name)
-        together = ours(dataset, network, 64, done, compiled, seeds=range(number))
-        alone = ours(dataset, network, 64, done)
-        one, single = medians(together, alone)
-        print(f"{number} replicas of {network}{', XLA' * compiled}: {one / single:.1f} times the time of one run, "
-              f"{number * single / one:.1f} times as fast as {number} runs in a graph loop", flush=True)
+        programs = {(models, compiled): ours(dataset, network, 64, done, compiled, seeds=range(models))
+                    for models in (1, number) for compiled in ways}
+        times = dict(zip(programs, medians(*programs.values()), strict=True))
+        for compiled in ways:
+            one, together = times[1, compiled], times[number, compiled]
+            print(f"{number} replicas of {network}{' with XLA' * compiled}: {together / one:.1f} times the time of one "
+                  "run" + f", {together / times[1, False]:.1f} times that of one without XLA" * compiled
+                  + f"; {number * one / together:.1f} times as fast as one after another", flush=True)
 
 
 def processes(count=20, steps=2_000):

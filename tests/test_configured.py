@@ -192,7 +192,7 @@ def test_what_is_said_at_the_end_of_training():
 
 
 @pytest.mark.parametrize(("dataset", "flags", "compiled"), [
-    ("other.npz", (), False), ("other.npz", ("--jit_compile=true",), True), ("dsprites", WIDE, True),
+    ("other.npz", ("--steps=100",), False), ("other.npz", ("--jit_compile=true",), True), ("dsprites", WIDE, True),
     ("dsprites", (*WIDE, "--precision=mixed_bfloat16"), "updates"),
     ("dsprites", (*WIDE, "--jacobian_penalty=orthogonality", "--jacobian_weight=1"), "updates"),
     ("dsprites", (*WIDE, "--jit_compile=false"), False)])
@@ -201,12 +201,17 @@ def test_xla_compiles_wide_dense_networks(folder, dataset, flags, compiled):
 
 
 @pytest.mark.parametrize(("count", "flags", "compiled"), [
-    (10, (), True), (9, (), False), (10, ("--jit_compile=false",), False), (2, ("--jit_compile=true",), True),
-    (10, ("--network=linear",), False), (10, ("--network=mlp_mixture",), False),
-    (10, ("--jacobian_penalty=l1", "--jacobian_weight=1"), False), (10, ("--precision=mixed_bfloat16",), False)])
-def test_xla_compiles_many_replicas_of_narrow_networks(folder, count, flags, compiled):
-    config, loaded = configure("--network=mlp_synthetic", *flags, dataset="circles")
+    (10, (), True), (9, (), False), (1, ("--steps=10000",), True), (1, ("--steps=9999",), False),
+    (10, ("--jit_compile=false",), False), (2, ("--jit_compile=true",), True), (10, ("--network=linear",), True),
+    (10, ("--network=mlp_mixture",), False), (10, ("--precision=mixed_bfloat16",), False),
+    (10, ("--jacobian_penalty=l1", "--jacobian_weight=1"), False)])
+def test_xla_compiles_narrow_networks_that_make_many_steps(folder, count, flags, compiled):
+    config, loaded = configure("--network=mlp_synthetic", "--steps=1000", *flags, dataset="circles")
     assert fitting.choose_compiled(config, loaded, count) == compiled
+
+
+def test_xla_compiles_no_narrow_networks_on_images(folder):
+    assert not fitting.choose_compiled(*configure("--network=mlp_synthetic", "--steps=20000", dataset="dsprites"))
 
 
 @pytest.mark.parametrize(("network", "count", "compiled"), [

@@ -88,6 +88,20 @@ def test_xla_need_not_compile_replicas_anew_for_each_batch():
     assert functions and not [name for name in functions if "backward" in name], functions
 
 
+@pytest.mark.parametrize(("network", "shape", "loops"), [("mlp_synthetic", (3,), 1),
+                                                         ("conv_locatello", (16, 16, 1), 0)])
+def test_xla_loops_over_steps_without_convolutions_alone(network, shape, loops):
+    """In a loop of XLA on a CPU, convolutions take fifty times as long."""
+    program = replicas.Single(build("vae", network, shape, "gaussian", {}), keras.optimizers.SGD(1e-4), 0)
+    iterator = iter(batches.make_batches(dataset(shape), 4, [0], 0, 4))
+    steps, names = train_step.make_train_steps(program, iterator.element_spec, jit_compile=True)
+    given = iterator, tf.constant(4, tf.int64), {name: tf.zeros(1) for name in names}
+    library = steps.get_concrete_function(*given).graph.as_graph_def().library.function
+    compiled = [each for each in library if each.attr["_XlaMustCompile"].b]
+    assert compiled and sum("While" in node.op for each in compiled for node in each.node_def) == loops
+    assert int(steps(*given)[0]) == 4
+
+
 @pytest.mark.parametrize("case", [("vae", "conv_locatello", (16, 16, 1), "bernoulli", {}),
                                   ("vae", "linear", (6,), "gaussian_learned", {})], ids=["conv", "learned variance"])
 def test_convolutions_and_scalar_weights_replicate_too(case):

@@ -43,6 +43,16 @@ def test_same_seed_same_numbers_other_seed_other_numbers(jit_compile):
     assert not np.array_equal(one[1][0], other[1][0])
 
 
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_it_makes_no_difference_how_many_calls_share_the_steps(jit_compile):
+    """XLA makes several steps at a time, of which a row, and so a call, may end after any."""
+    whole, parts = (fit(small(), 60, jit_compile=jit_compile, log_every=every, checkpoint_every=60)
+                    for every in (60, 7))
+    assert_equal(whole[1], parts[1])
+    lengths = np.diff([0, *(row["step"] for row in parts[0])])
+    np.testing.assert_allclose(lengths @ [row["loss"] for row in parts[0]] / 60, whole[0][-1]["loss"], rtol=1e-6)
+
+
 def test_updates_that_xla_compiles_are_the_same_updates():
     plain, compiled = (fit(small(), 12, jit_compile=jit_compile, clip_gradients=1.0)[1] for jit_compile in
                        (False, "updates"))
@@ -81,6 +91,18 @@ def test_stops_at_a_loss_that_is_not_finite_and_keeps_what_was_good(tmp_path):
         huge = data.from_arrays("huge", np.full((40, 3), 1e30, np.float32))       # squares to infinity
         training.fit(small(), huge, keras.optimizers.Adam(1e-2), steps=40, batch_size=16, run_dir=run)
     assert {path: path.read_bytes() for path in run.rglob("*.npz")} == before
+
+
+@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("step", [7, 15, 16, 17, 20])
+def test_training_ends_with_the_very_step_whose_loss_is_not_finite(jit_compile, step):
+    """Of the steps that XLA makes together, those after it are left out."""
+    rows = dataset((3,)).images_at(np.arange(40)).copy()
+    rows[data.batches.draw_indices(40, 2, 0, step - 1)] = 1e30       # squares to infinity
+    model = small()
+    with pytest.raises(training.NonFiniteError, match=f"step {step}: a loss"):
+        training.fit(model, data.from_arrays("huge", rows), keras.optimizers.SGD(1e-4), steps=40, batch_size=2,
+                     jit_compile=jit_compile)
 
 
 def test_history_survives_as_written(tmp_path):

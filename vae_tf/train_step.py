@@ -1,15 +1,19 @@
 """The training step of a program, repeated as often as asked inside one graph."""
 
 import contextlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import tensorflow as tf
 
 from vae_tf import graphs, jacobians, models
 from vae_tf.replicas import Program, Terms
 from vae_tf.typing import Tensor
 
+# Steps in one call of what XLA has compiled: at most so many, and batches of so many bytes together.
+TOGETHER, TOGETHER_BYTES = 16, 2**20
 Compiled = bool | Literal["updates"]         # what of a step XLA compiles: all, nothing, or the optimizers' updates
 
 
@@ -42,17 +46,19 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
                 for name, term in strategy.run(train_step, args=batch).items()}
 
     # The gradient of a convolutional decoder's Jacobian takes less time column by column.
-    convolutional = any(len(variable.shape) == 4 for variable in program.models[0].variables)
-    columns = jacobians.one_column_at_a_time if convolutional else contextlib.nullcontext
+    sizes = {len(variable.shape) for variable in program.models[0].variables}
+    columns = jacobians.one_column_at_a_time if 4 in sizes else contextlib.nullcontext
     compiled = update
     if jit_compile is True:
         # XLA draws other noise from a seed, so it does not draw any. It is given a graph that was made without it:
         # otherwise `tf.vectorized_map` would make a function of its own, whose gradient XLA would compile at each step.
-        plain = graphs.trace(update, program.models)
         step_spec, x_spec, *u_spec = batch_spec
-        noise_spec = tf.TensorSpec((x_spec.shape[0], program.models[0].noise_size))
+        specs = [step_spec, tf.TensorSpec((x_spec.shape[0], program.models[0].noise_size)), x_spec, *u_spec]
+        plain = graphs.trace(update, program.models)
         with columns():
-            plain.get_concrete_function(step_spec, noise_spec, x_spec, *u_spec)
+            names = list(plain.get_concrete_function(*specs).structured_outputs)
+        if max(sizes, default=0) < 3:       # convolutions are many times slower in a loop of XLA
+            return _make_compiled_steps(program, plain, specs), names
         compiled = tf.function(lambda *given: plain(*given), autograph=False, jit_compile=True)
     one_step = graphs.trace(everywhere if tf.distribute.has_strategy() else train_step, program.models)
     with columns():
@@ -69,3 +75,49 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
         return done, terms, totals
 
     return train_steps, names
+
+
+def _make_compiled_steps(program: Program, update: Callable[..., Terms], specs: Sequence[tf.TensorSpec]
+                         ) -> Callable[..., Any]:
+    """Return train_steps of `make_train_steps`, of which XLA compiles a loop over several steps.
+
+    A call of what XLA has compiled takes longer than a step of a small network, and within the loop XLA updates weights
+    in place. The number of steps is an argument of the loop, so that it is the same program for any number.
+
+    Args:
+        program: see `make_train_steps`.
+        update: the graph of a step, update(step, noise, x[, u]).
+        specs: those of its arguments.
+    """
+    step_bytes = sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)
+    most = int(np.clip(TOGETHER_BYTES // step_bytes, 1, TOGETHER))
+
+    @tf.function(jit_compile=True)
+    def make_several(count: Tensor, given: Sequence[Tensor], totals: Terms, counting: Tensor
+                     ) -> tuple[Tensor, Terms, Terms]:
+        done, terms = tf.constant(0), {name: tf.zeros_like(total) for name, total in totals.items()}
+        while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"]) | ~counting):
+            terms = update(*[each[done] for each in given])
+            totals = {name: totals[name] + terms[name] for name in totals}
+            done += 1
+        return done, terms, totals
+
+    @tf.function(reduce_retracing=True)
+    def train_steps(iterator: Any, count: Tensor, totals: Terms, counting: Tensor | bool = True
+                    ) -> tuple[Tensor, Terms, Terms]:
+        done, terms = tf.constant(0, tf.int64), {name: tf.zeros_like(total) for name, total in totals.items()}
+        counting = tf.broadcast_to(counting, tf.shape(terms["loss"]))
+        while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"]) | ~counting):
+            number = tf.cast(tf.minimum(count - done, most), tf.int32)
+            with tf.device("CPU:0"):        # where batches are, of types that arrays on a GPU cannot have
+                arrays = [tf.TensorArray(spec.dtype, most, element_shape=spec.shape) for spec in specs]
+                for i in tf.range(number):
+                    step, x, *u = next(iterator)
+                    given = (step, program.draw_noise(step, x), x, *u)
+                    arrays = [array.write(i, each) for array, each in zip(arrays, given, strict=True)]
+                stacks = [array.stack() for array in arrays]
+            made, terms, totals = make_several(number, stacks, totals, counting)
+            done += tf.cast(made, tf.int64)
+        return done, terms, totals
+
+    return train_steps

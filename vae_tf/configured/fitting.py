@@ -1,6 +1,7 @@
 """Train the model of a configuration."""
 
 import contextlib
+import math
 import pathlib
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ from vae_tf.models import Autoencoder
 from vae_tf.train_step import Compiled
 from vae_tf.typing import Tensor
 
-MANY = 10       # replicas of a narrow network, from which on XLA trains them faster on a CPU
+# Steps of a narrow network, of all replicas together, from which on they repay the time that XLA takes to compile them.
+REPAYING = 10_000
+SHORT = 100     # numbers in an example that a narrow network takes little time to multiply with weights
 
 
 def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset: data.Dataset,
@@ -68,15 +71,16 @@ def choose_compiled(config: Configuration, dataset: data.Dataset, count: int = 1
         return config.jit_compile == "true"
     network = networks.NETWORKS[config.network]
     on_gpu = bool(tf.config.list_physical_devices("GPU"))
-    # Steps of narrow networks are so short that a GPU waits for the next operation rather than computes.
-    faster_narrow = (count >= MANY or on_gpu) and network.narrow and not network.linear
-    if not faster_narrow and not (count == 1 and network.faster_compiled and dataset.is_image):
-        return False
+    is_wide = count == 1 and network.faster_compiled and dataset.is_image
+    # Steps of narrow networks are so short that a GPU waits for the next operation rather than computes, and that calls
+    # of operations take more of a CPU's time than arithmetic, unless examples are long.
+    is_narrow = network.narrow and (not network.linear if on_gpu else
+                                    math.prod(dataset.shape) <= SHORT and config.steps * count >= REPAYING)
     # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32; with a penalty on the Jacobian it is faster
     # for some networks and slower for others.
     if (config.precision != "float32" or config.jacobian_penalty != "none") and not on_gpu:
-        return "updates" if count == 1 else False
-    return True
+        return "updates" if is_wide else False
+    return is_wide or is_narrow
 
 
 def _make_callbacks(config: Configuration, run_dir: pathlib.Path | None,
