@@ -91,6 +91,7 @@ def _make_compiled_steps(program: Program, update: Callable[..., Terms], specs: 
     """
     step_bytes = sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)
     most = int(np.clip(TOGETHER_BYTES // step_bytes, 1, TOGETHER))
+    draw_noise = tf.autograph.experimental.do_not_convert(program.draw_noise)
 
     @tf.function(jit_compile=True)
     def make_several(count: Tensor, given: Sequence[Tensor], totals: Terms, counting: Tensor
@@ -113,7 +114,7 @@ def _make_compiled_steps(program: Program, update: Callable[..., Terms], specs: 
                 arrays = [tf.TensorArray(spec.dtype, most, element_shape=spec.shape) for spec in specs]
                 for i in tf.range(number):
                     step, x, *u = next(iterator)
-                    given = (step, program.draw_noise(step, x), x, *u)
+                    given = (step, draw_noise(step, x), x, *u)
                     arrays = [array.write(i, each) for array, each in zip(arrays, given, strict=True)]
                 stacks = [array.stack() for array in arrays]
             made, terms, totals = make_several(number, stacks, totals, counting)
