@@ -204,7 +204,8 @@ def in_tf32(chunk):
 def xla():
     """Measure what --jit_compile=auto rests on: the time of a step without XLA over that with XLA."""
     for name, network, steps in cases(("dsprites", "mlp_dsprites", 20), ("dsprites", "conv_locatello", 20),
-                                      ("dsprites", "mlp_mnist", 100), ("synthetic_linear", "mlp_synthetic", 1_000),
+                                      ("dsprites", "mlp_mnist", 100), ("linear_mixture_digits", "mlp_mixture", 100),
+                                      ("synthetic_linear", "mlp_synthetic", 1_000),
                                       ("synthetic_linear", "linear", 1_000), ("synthetic_linear", "mlp_tcl", 1_000)):
         dataset = data.load(name)
         plain, compiled = medians(*(ours(dataset, network, 64, steps, jit) for jit in (False, True)))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from commands import parse, run_evaluate, run_train
 
-from vae_tf import cli, configured, data, devices, export, runs, training
+from vae_tf import cli, configured, data, devices, export, models, runs, training
 from vae_tf.cli import training_request
 from vae_tf.configuration import Settings
 from vae_tf.configured import fitting
@@ -203,15 +203,27 @@ def test_xla_compiles_wide_dense_networks(folder, dataset, flags, compiled):
 @pytest.mark.parametrize(("count", "flags", "compiled"), [
     (10, (), True), (9, (), False), (1, ("--steps=10000",), True), (1, ("--steps=9999",), False),
     (10, ("--jit_compile=false",), False), (2, ("--jit_compile=true",), True), (10, ("--network=linear",), True),
-    (10, ("--network=mlp_mixture",), False), (10, ("--precision=mixed_bfloat16",), False),
+    (10, ("--network=mlp_mixture",), True), (10, ("--precision=mixed_bfloat16",), False),
     (10, ("--jacobian_penalty=l1", "--jacobian_weight=1"), False)])
-def test_xla_compiles_narrow_networks_that_make_many_steps(folder, count, flags, compiled):
+def test_xla_compiles_dense_networks_that_make_many_steps_on_vectors(folder, count, flags, compiled):
     config, loaded = configure("--network=mlp_synthetic", "--steps=1000", *flags, dataset="circles")
     assert fitting.choose_compiled(config, loaded, count) == compiled
 
 
-def test_xla_compiles_no_narrow_networks_on_images(folder):
-    assert not fitting.choose_compiled(*configure("--network=mlp_synthetic", "--steps=20000", dataset="dsprites"))
+@pytest.mark.parametrize(("network", "dataset", "compiled"), [
+    ("mlp_synthetic", "dsprites", False), ("conv_locatello", "dsprites", False),
+    ("linear", "linear_mixture_digits", False), ("mlp_mixture", "linear_mixture_digits", True)])
+def test_xla_compiles_what_it_makes_faster_on_a_cpu(folder, network, dataset, compiled):
+    config, loaded = configure(f"--network={network}", "--steps=20000", dataset=dataset)
+    assert fitting.choose_compiled(config, loaded) == compiled
+
+
+def test_xla_compiles_no_model_of_an_extension_on_vectors_unless_asked(folder, monkeypatch):
+    config, loaded = configure("--network=mlp_synthetic", "--steps=20000", dataset="circles")
+    monkeypatch.setitem(models.MODELS, "mine", type("Mine", (models.IVAE,), {}))
+    mine = dataclasses.replace(config, model="mine")
+    assert fitting.choose_compiled(config, loaded) and not fitting.choose_compiled(mine, loaded)
+    assert fitting.choose_compiled(dataclasses.replace(mine, jit_compile="true"), loaded)
 
 
 @pytest.mark.parametrize(("network", "count", "compiled"), [

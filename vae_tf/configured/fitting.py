@@ -18,9 +18,9 @@ from vae_tf.models import Autoencoder
 from vae_tf.train_step import Compiled
 from vae_tf.typing import Tensor
 
-# Steps of a narrow network, of all replicas together, from which on they repay the time that XLA takes to compile them.
-REPAYING = 10_000
-SHORT = 100     # numbers in an example that a narrow network takes little time to multiply with weights
+# Steps of a dense network on vectors, of all replicas together, from which on they repay the time that XLA takes to
+# compile them; and the length of vectors from which on it trains linear networks no faster.
+REPAYING, LONG = 10_000, 100
 
 
 def fit(configs: Sequence[Configuration], built: Sequence[Autoencoder], dataset: data.Dataset,
@@ -72,15 +72,18 @@ def choose_compiled(config: Configuration, dataset: data.Dataset, count: int = 1
     network = networks.NETWORKS[config.network]
     on_gpu = bool(tf.config.list_physical_devices("GPU"))
     is_wide = count == 1 and network.faster_compiled and dataset.is_image
-    # Steps of narrow networks are so short that a GPU waits for the next operation rather than computes, and that calls
-    # of operations take more of a CPU's time than arithmetic, unless examples are long.
-    is_narrow = network.narrow and (not network.linear if on_gpu else
-                                    math.prod(dataset.shape) <= SHORT and config.steps * count >= REPAYING)
+    if on_gpu:      # which waits for the next operation rather than computes, so short are the steps
+        is_faster = network.narrow and not network.linear
+    else:
+        is_faster = (isinstance(network, networks.Dense) and not dataset.is_image and config.steps * count >= REPAYING
+                     and not (network.linear and math.prod(dataset.shape) >= LONG)
+                     # Somebody else's model may have operations that XLA does not know.
+                     and models.MODELS[config.model].__module__.startswith(f"{models.__name__}."))
     # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32; with a penalty on the Jacobian it is faster
     # for some networks and slower for others.
     if (config.precision != "float32" or config.jacobian_penalty != "none") and not on_gpu:
         return "updates" if is_wide else False
-    return is_wide or is_narrow
+    return is_wide or is_faster
 
 
 def _make_callbacks(config: Configuration, run_dir: pathlib.Path | None,
