@@ -1,10 +1,10 @@
 """Measure how far from the fastest program that we know the training of 20 small networks is.
 
-    python benchmarks/by_hand.py      (two minutes on an idle machine)
+    python benchmarks/by_hand.py      (a minute on an idle machine)
 
 The program by hand trains the stacked weights of `mlp_synthetic` with nothing but products, tanh and Adam, on one batch
-and with the same noise at each step. XLA compiles its whole loop, or each step, which TensorFlow's loop then calls.
-`train.py` does the second, and draws batches and noise besides.
+and with the same noise at each step. XLA compiles its whole loop, or a single step, which a loop of TensorFlow calls.
+`train.py` has XLA compile a loop over some steps, and draws batches and noise besides.
 """
 
 import itertools
@@ -26,13 +26,13 @@ RATE, MOMENTUM, SECOND, EPSILON = 1e-4, 0.9, 0.999, 1e-7
 def make_by_hand(count, dataset, whole_loop):
     """Return a function that trains `count` networks by hand for STEPS steps."""
     hidden = networks.NETWORKS["mlp_synthetic"]
-    pixels, = dataset.shape
-    encoder = make_layers(count, [pixels, *hidden.encoder])
+    size, = dataset.shape
+    encoder = make_layers(count, [size, *hidden.encoder])
     heads = [make_layers(count, [hidden.encoder[-1], LATENTS])[0] for _ in range(2)]
-    decoder = make_layers(count, [LATENTS, *hidden.decoder, pixels])
+    decoder = make_layers(count, [LATENTS, *hidden.decoder, size])
     weights = [weight for layer in (*encoder, *heads, *decoder) for weight in layer]
     averages = [[tf.Variable(tf.zeros_like(weight)) for weight in weights] for _ in range(2)]
-    x = tf.reshape(tf.constant(dataset.images_at(np.arange(BATCH * count)), tf.float32), (count, BATCH, pixels))
+    x = tf.reshape(tf.constant(dataset.images_at(np.arange(BATCH * count)), tf.float32), (count, BATCH, size))
     noise = tf.random.stateless_normal((count, BATCH, LATENTS), (0, 0))
 
     def find_loss():

@@ -90,7 +90,7 @@ def test_xla_need_not_compile_replicas_anew_for_each_batch():
 
 @pytest.mark.parametrize(("network", "shape", "loops"), [("mlp_synthetic", (3,), 1),
                                                          ("conv_locatello", (16, 16, 1), 0)])
-def test_xla_loops_over_steps_without_convolutions_alone(network, shape, loops):
+def test_xla_loops_only_over_steps_without_convolutions(network, shape, loops):
     """In a loop of XLA on a CPU, convolutions take fifty times as long."""
     program = replicas.Single(build("vae", network, shape, "gaussian", {}), keras.optimizers.SGD(1e-4), 0)
     iterator = iter(batches.make_batches(dataset(shape), 4, [0], 0, 4))

@@ -96,8 +96,8 @@ def _define_run_flags(group: FlagGroups, known: Choices) -> None:
                    "Number format in which layers compute; weights and results stay float32.")
     group.add_enum("jit_compile", "auto", ("auto", "true", "false"),
                    "Whether XLA compiles the training step; auto compiles it where XLA is faster: for wide dense "
-                   "networks on images, and for dense networks on vectors that make 10,000 steps or more, those of "
-                   "replicas added up; on a GPU for narrow ones. On a CPU, in 16 bits or with a penalty on the "
+                   "networks on images, and for dense networks that train on vectors for 10,000 steps or more, those "
+                   "of replicas added up; on a GPU for narrow ones. On a CPU, in 16 bits or with a penalty on the "
                    "Jacobian, it compiles no more than the optimizer's update of a wide network on images.")
     group.add_integer("seed", 0, "Seed for the initial weights, the order of examples and the noise.",
                       lower_bound=0, upper_bound=2_000_000)
