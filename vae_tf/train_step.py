@@ -14,6 +14,7 @@ from vae_tf.typing import Tensor
 
 # Steps in one call of what XLA has compiled: at most so many, and batches of so many bytes together.
 TOGETHER, TOGETHER_BYTES = 16, 2**20
+Done = tuple[Tensor, Terms, Terms]           # what train_steps returns
 Compiled = bool | Literal["updates"]         # what of a step XLA compiles: all, nothing, or the optimizers' updates
 
 
@@ -65,16 +66,34 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
         names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)
-    def train_steps(iterator: Any, count: Tensor, totals: Terms, counting: Tensor | bool = True
-                    ) -> tuple[Tensor, Terms, Terms]:
-        done, terms = tf.constant(0, tf.int64), {name: tf.zeros_like(total) for name, total in totals.items()}
-        while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"]) | ~tf.convert_to_tensor(counting)):
-            terms = one_step(*next(iterator))
-            totals = {name: totals[name] + terms[name] for name in totals}
-            done += 1
-        return done, terms, totals
+    def train_steps(iterator: Any, count: Tensor, totals: Terms, counting: Tensor | bool = True) -> Done:
+        def make_step(_: Tensor) -> Terms:
+            return one_step(*next(iterator))
+
+        return _repeat(make_step, count, totals, counting)
 
     return train_steps, names
+
+
+def _repeat(make_step: Callable[[Tensor], Terms], count: Tensor, totals: Terms, counting: Tensor | bool) -> Done:
+    """Return (steps done, terms of the last, totals with the terms of all added); see `make_train_steps`.
+
+    Args:
+        make_step: make_step(number of the step, from 0) -> terms.
+        count, totals, counting: those of train_steps.
+    """
+    done, terms = tf.zeros_like(count), {name: tf.zeros_like(total) for name, total in totals.items()}
+    while _go_on(done, count, terms, counting):
+        terms = make_step(done)
+        totals = {name: totals[name] + terms[name] for name in totals}
+        done += 1
+    return done, terms, totals
+
+
+def _go_on(done: Tensor, count: Tensor, terms: Terms, counting: Tensor | bool) -> Tensor:
+    """Return whether there are steps left, and the last loss of every replica that counts was finite."""
+    finite = tf.math.is_finite(terms["loss"]) | ~tf.convert_to_tensor(counting)
+    return (done < count) & tf.reduce_all(finite)
 
 
 def _make_compiled_steps(program: Program, update: Callable[..., Terms], specs: Sequence[tf.TensorSpec]
@@ -94,21 +113,17 @@ def _make_compiled_steps(program: Program, update: Callable[..., Terms], specs: 
     draw_noise = tf.autograph.experimental.do_not_convert(program.draw_noise)
 
     @tf.function(jit_compile=True)
-    def make_several(count: Tensor, given: Sequence[Tensor], totals: Terms, counting: Tensor
-                     ) -> tuple[Tensor, Terms, Terms]:
-        done, terms = tf.constant(0), {name: tf.zeros_like(total) for name, total in totals.items()}
-        while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"]) | ~counting):
-            terms = update(*[each[done] for each in given])
-            totals = {name: totals[name] + terms[name] for name in totals}
-            done += 1
-        return done, terms, totals
+    def make_several(count: Tensor, given: Sequence[Tensor], totals: Terms, counting: Tensor) -> Done:
+        def make_step(i: Tensor) -> Terms:
+            return update(*[each[i] for each in given])
+
+        return _repeat(make_step, count, totals, counting)
 
     @tf.function(reduce_retracing=True)
-    def train_steps(iterator: Any, count: Tensor, totals: Terms, counting: Tensor | bool = True
-                    ) -> tuple[Tensor, Terms, Terms]:
+    def train_steps(iterator: Any, count: Tensor, totals: Terms, counting: Tensor | bool = True) -> Done:
         done, terms = tf.constant(0, tf.int64), {name: tf.zeros_like(total) for name, total in totals.items()}
         counting = tf.broadcast_to(counting, tf.shape(terms["loss"]))
-        while done < count and tf.reduce_all(tf.math.is_finite(terms["loss"]) | ~counting):
+        while _go_on(done, count, terms, counting):
             number = tf.cast(tf.minimum(count - done, most), tf.int32)
             with tf.device("CPU:0"):        # where batches are, of types that arrays on a GPU cannot have
                 arrays = [tf.TensorArray(spec.dtype, most, element_shape=spec.shape) for spec in specs]
