@@ -27,7 +27,7 @@ def reconstruction(likelihood: tfd.Distribution, x: AnyFloats) -> tf.Tensor:
 
 @arguments.check_arguments
 def kl(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
-    """Return KL(q(z|x) || p(z)) [B] in closed form, diagonal or full covariance (rolinek (4), S77; bonheme (5))."""
+    """Return KL(q(z|x) || p(z)) [B] in closed form, diagonal or full covariance (rolinek (4), S77; bonheme (10))."""
     check_pair(posterior, prior)
     try:
         return tfd.kl_divergence(posterior, prior)
@@ -38,7 +38,7 @@ def kl(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
 
 @arguments.check_arguments
 def kl_per_latent(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
-    """Return KL_j(q(z_j|x) || p(z_j)) [B, d] of diagonal normals; its sum over j is `kl` (bonheme (5))."""
+    """Return KL_j(q(z_j|x) || p(z_j)) [B, d] of diagonal normals; its sum over j is `kl` (bonheme (10))."""
     check_pair(posterior, prior)
     return tfd.kl_divergence(tfd.Normal(posterior.mean(), posterior.stddev()),
                              tfd.Normal(prior.mean(), prior.stddev()))
@@ -165,7 +165,7 @@ def mean_over_batch(values: Annotated[tf.Tensor, Tensors("B")]) -> tf.Tensor:
 
 @arguments.check_arguments
 def covariance(mean: Rows, variance: Rows | None = None) -> tf.Tensor:
-    """Return the covariance [d, d] over a batch of what has these means and variances (Kumar 2018, eq. 4).
+    """Return the covariance [d, d] over a batch of what has these means and variances, for Kumar 2018, eq. 6 and 7.
 
     It is E[mu mu^T] - E[mu] E[mu]^T + diag E[s^2], with means over the B examples of all devices.
 
@@ -183,7 +183,7 @@ def covariance(mean: Rows, variance: Rows | None = None) -> tf.Tensor:
 
 @arguments.check_arguments
 def distance_to_identity(matrix: Annotated[tf.Tensor, Tensors("d d")]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return (sum_{i != j} C_ij^2, sum_i (C_ii - 1)^2) of a matrix C [d, d] (Kumar 2018, eq. 5)."""
+    """Return (sum_{i != j} C_ij^2, sum_i (C_ii - 1)^2) of a matrix C [d, d] (Kumar 2018, eq. 6 and 7)."""
     diagonal = tf.linalg.diag_part(matrix)
     off_diagonal = tf.linalg.set_diag(matrix, tf.zeros_like(diagonal))
     return tf.reduce_sum(off_diagonal ** 2), tf.reduce_sum((diagonal - 1) ** 2)

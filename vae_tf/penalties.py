@@ -67,7 +67,8 @@ def measure_curvature(f: jacobians.Decoder, z: tf.Tensor, noise: tf.Tensor) -> t
 
     H_i is the Hessian of output i. Over directions v of entries -1 and 1 the variance is 2 sum_{j != k} H_jk^2, and so
     0 if H_i is diagonal; here it is that of two directions. v^T H_i v is a difference over steps of 0.1, as in the
-    paper's code, because networks of linear pieces have no second derivative.
+    paper's code, because networks of linear pieces have no second derivative. The paper's code takes one largest output
+    of the whole batch instead of one for each example.
 
     Args:
         f: the decoder, see vae_tf/jacobians.py.

@@ -8,7 +8,7 @@ from vae_tf.metrics.result import Result
 MEANING = {
     "elbo": "lower bound of log p(x), nats per example: -(reconstruction + kl), whatever beta was; higher is better",
     "reconstruction": "-log p(x|z), nats per example: how badly x comes back from z",
-    "kl": "nats per example that z carries about x (beyond u, for the iVAE)",
+    "kl": "nats per example, no less than what z tells about x (beyond u, for the iVAE)",
 }
 
 

@@ -187,9 +187,10 @@ def variance_norm_relation(gram: np.ndarray, stddevs: np.ndarray, active: np.nda
     """Return how nearly s_j^2 ||c_j||^2 is the same for all latents, per x (bhowal Theorem 1c; rolinek S5).
 
     The score is the mean over x of the standard deviation over j of log s_j^2 + log ||c_j||^2, in nats. It is 0 or
-    more, and 0 if s_j^2 = constant / ||c_j||^2 at every x. The slope is that of log s_j^2 against -log ||c_j||^2: 1 if
-    the relation holds, 0 if the norms are all equal, when there is nothing to relate. Latents that the decoder ignores
-    at x have no norm and are left out there.
+    more, and 0 if s_j^2 = constant / ||c_j||^2 at every x. An optimum has that where all s_j^2 are far below 1: with a
+    standard normal prior, its 1 / s_j^2 - 1 is proportional to ||c_j||^2. The slope is that of log s_j^2 against
+    -log ||c_j||^2: 1 if the relation holds, 0 if the norms are all equal, when there is nothing to relate. Latents that
+    the decoder ignores at x have no norm and are left out there.
 
     Args:
         gram: J^T J [N, d, d].

@@ -14,7 +14,8 @@ from vae_tf.typing import ArrayLike, Floats
 def push_forward_log_density(z: Latents, jacobian: Jacobian) -> Floats:
     """Return log p(f(z)) = log N(z; 0, I) - 1/2 log det J^T J [...] on the decoder's manifold, nats (allen (9), (12)).
 
-    J is not square: the paper's |J| means the product of the singular values.
+    It is the density if no two z have the same image. J is not square: the paper's |J| means the product of the
+    singular values.
 
     Args:
         z: [..., d].

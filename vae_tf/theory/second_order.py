@@ -87,7 +87,8 @@ def deterministic_elbo(log_likelihood: Annotated[Floats | float, InFloat64()],
                        prior_mean: PriorMean = 0.0, prior_variance: PriorVariance = 1.0) -> Floats:
     """Return log p(x|mu) + tr(H Sigma) / 2 - beta KL(N(mu, Sigma) || p(z)) [...], in nats (allen (5), (16), A.4).
 
-    This is exact for a linear decoder with Gaussian noise. Otherwise its error vanishes as Sigma^2 when Sigma does.
+    This is exact for a linear decoder with Gaussian noise. Otherwise its error vanishes as Sigma^2 when Sigma does, if
+    H is the exact Hessian, and as Sigma with the Gauss-Newton Hessian.
 
     Args:
         log_likelihood: log p(x|mu) [...].
