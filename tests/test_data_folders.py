@@ -155,6 +155,20 @@ def animate(folder):
     frames[0].save(folder / "3.gif", save_all=True, append_images=frames[1:])
 
 
+def write_planes(folder):
+    """Write a TIFF of 16 bits for each channel, whose channels follow each other in the file."""
+    pixels = np.full((3, 8, 8), 40_000, "<u2").tobytes()
+    entries = [(256, 3, 1, 8), (257, 3, 1, 8), (258, 3, 3, 8), (259, 3, 1, 1), (262, 3, 1, 2), (273, 4, 3, 14),
+               (277, 3, 1, 3), (278, 3, 1, 8), (279, 4, 3, 26), (284, 3, 1, 2)]     # tag, type, count, value or place
+    arrays = struct.pack("<3H3I3I", 16, 16, 16, *(170 + 128 * k for k in range(3)), 128, 128, 128)
+    head = struct.pack("<2sHI", b"II", 42, 8 + len(arrays)) + arrays
+    table = struct.pack("<H", len(entries)) + b"".join(struct.pack("<HHII", *entry) for entry in entries) + bytes(4)
+    content = head + table
+    assert len(content) <= 170
+    (folder / "1.tif").write_bytes(content.ljust(170, b"\0") + pixels)
+    (folder / "1.png").unlink()
+
+
 def cut(folder):
     content = (folder / "1.png").read_bytes()
     (folder / "1.png").write_bytes(content[:len(content) // 2])
@@ -178,6 +192,8 @@ BAD = {
     "duplicate rows": (table("file_name,v\n" + ROWS + "1.png,2\n"), "rows 2 and 4 are both of 1.png"),
     "16 bits": (lambda folder: Image.fromarray(np.zeros((8, 8), np.uint16)).save(folder / "1.png"),
                 "1.png is of the kind I;16; expected 8 bits"),
+    "16 bits in planes": (write_planes, "1.tif is of the kind RGB with 16 bits for each channel; expected 8 bits"),
+    "a link in a circle": (lambda folder: (folder / "3.png").symlink_to("3.png"), "3.png is not a readable image"),
     "an animation": (animate, "3.gif has 2 frames; expected a single image"),
     "a link that leaves": (link, "3.png is a link that leaves the folder"),
     "a linked folder": (lambda folder: (folder / "more").symlink_to(".."), "more is a link to a folder"),
@@ -201,6 +217,20 @@ def test_a_bad_folder_is_one_line(folder, kind):
     with pytest.raises(InputError, match=said) as error:
         data.load(str(folder))
     assert "\n" not in str(error.value) and str(folder) in str(error.value)
+
+
+def test_the_first_picture_of_a_camera_s_file_is_the_image(tmp_path):
+    """Cameras put a small copy of the picture into the same file."""
+    whole, preview = (Image.fromarray(np.full((size, size, 3), value, np.uint8)) for size, value in ((8, 200), (4, 9)))
+    whole.save(tmp_path / "0.jpg", format="MPO", save_all=True, append_images=[preview])
+    assert data.load(str(tmp_path)).images_at(np.arange(1)).ravel().tolist() == [200] * 192
+
+
+def test_pixels_of_five_and_six_bits_are_read(tmp_path):
+    """A BMP of 16 bits for each pixel has fewer than 8 for each channel."""
+    head = struct.pack("<IiiHHIIiiII4I", 56, 4, 4, 1, 16, 3, 32, 0, 0, 0, 0, 0xF800, 0x07E0, 0x001F, 0)
+    (tmp_path / "0.bmp").write_bytes(struct.pack("<2sIHHI", b"BM", 102, 0, 0, 70) + head + b"\xff\xff" * 16)
+    assert data.load(str(tmp_path)).images_at(np.arange(1)).ravel().tolist() == [255] * 48
 
 
 def test_a_missing_value_and_other_files_are_named(folder):

@@ -32,6 +32,12 @@ def test_a_function_gives_what_the_array_gives():
     assert x.shape == (4, 6, 5, 1) and u.shape == (4, 2) and int(x.numpy().sum()) == 4 * 255
 
 
+def test_images_of_more_bits_later_on_are_refused():
+    made = data.from_function("dots", lambda i: draw(i).astype(np.uint16 if len(i) == 1 else np.uint8), 30)
+    with pytest.raises(InputError, match=r"examples_at: expected uint8 of shape \(1, 6, 5, 1\); got uint16"):
+        made.images_at(np.array([3]))
+
+
 def test_a_run_recognises_a_function_by_its_examples_or_by_what_is_given():
     make = {"as it is": draw, "the same": lambda i: draw(i), "other": lambda i: 255 - draw(i)}
     known = {name: data.from_function("dots", function, 30).fingerprint for name, function in make.items()}

@@ -117,6 +117,13 @@ def write_table(path, /, encoding=None, **columns):
     parquet.write_table(table, path, **{"use_dictionary": False, "column_encoding": texts} if encoding else {})
 
 
+def write_bytes(path, kind):
+    """Write a table with a column of bytes, of a type of pyarrow's or of so many bytes each."""
+    pa = pytest.importorskip("pyarrow")
+    write_table(path, file_name=[f"{k}.png" for k in range(4)],
+                v=pa.array([b"aa"] * 4, pa.binary(kind) if isinstance(kind, int) else getattr(pa, kind)()))
+
+
 COLUMNS = {"shape": ["disc", "star", "disc", "star"], "x": [0.5, 1.5, 2.5, 3.5], "n": [3, 1, 1, 3], "u_a": [0, 1, 0, 1],
            "known": [True, False, False, True]}
 
@@ -140,6 +147,8 @@ def test_a_parquet_table_is_read_as_the_same_csv_is(folder, encoding):
     (lambda path: path.write_bytes(b"PAR1"), "metadata.parquet is not a readable table"),
     (lambda path: write_table(path, name=["0.png"]), "one of them file_name; got name"),
     (lambda path: write_table(path, file_name=["0.png"], v=[[1]]), "expected numbers or texts in column v; got list"),
+    (lambda path: write_bytes(path, "large_binary"), "expected numbers or texts in column v; got large_binary"),
+    (lambda path: write_bytes(path, 2), "expected numbers or texts in column v; got fixed_size_binary.2."),
     (lambda path: path.with_suffix(".csv").write_text("file_name\n"), "expected one table; got metadata.csv and")])
 def test_a_bad_parquet_table_is_one_line(folder, spoil, said):
     write_table(folder / "metadata.parquet", file_name=[f"{k}.png" for k in range(4)], **COLUMNS)

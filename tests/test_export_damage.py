@@ -184,9 +184,10 @@ def test_an_export_is_made_anew_where_the_newest_version_is_damaged(folder):
 
 
 def test_an_export_is_found_whatever_spaces_its_data_are_named_by(folder):
-    card = {**CARD, "recipe": {"dataset": "/a\u3000b\u00a0c.npz", "network": "\x1b"}}
+    name = "/a\u3000b\u00a0c\u200cd\u200de.npz"     # the last two join letters in Persian, in Hindi and in emoji
+    card = {**CARD, "recipe": {"dataset": name, "network": "\x1b"}}
     export.update_card(folder / "2", **card)
-    assert export.read_card(folder / "2")["recipe"] == {"dataset": "/a\u3000b\u00a0c.npz", "network": r"\x1b"}
+    assert export.read_card(folder / "2")["recipe"] == {"dataset": name, "network": r"\x1b"}
     card["recipe"]["network"] = r"\x1b"
     assert export.find_existing(folder, build(*CASE, seed=2), card) == folder / "2"
 

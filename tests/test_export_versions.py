@@ -70,6 +70,8 @@ def test_the_newest_version_is_the_highest_of_the_model_written_last(tmp_path):
     (tmp_path / "a" / "9" / "metrics.json").write_text("{}")           # evaluating an old version does not renew it
     assert export.find_newest(tmp_path) == tmp_path / "b" / "1"
     assert export.find_newest(tmp_path / "a") == tmp_path / "a" / "10"
+    shutil.copytree(tmp_path / "a" / "9", tmp_path / "a" / "backup" / "9")
+    assert export.find_newest(tmp_path / "a") == tmp_path / "a" / "10"      # a server ignores the copy, too
     card = export.load(tmp_path / "a" / "9").card
     assert card["metrics"] == {"mig": 0.5} and card["model"] == "vae"
 

@@ -123,6 +123,22 @@ def test_more_rows_than_a_request_may_have_become_several(served):
     np.testing.assert_allclose(images[-1], loaded.traverse(x[-1:], 1, values, u[-1:])["images"][0], rtol=1e-5)
 
 
+def test_no_request_is_a_small_rest(served):
+    """A last image that is dark would be refused if it were alone in its request."""
+    x = np.concatenate([np.full((2 * ROWS, *SHAPE), 200, np.uint8), np.zeros((1, *SHAPE), np.uint8)])
+    assert export.load(served[1]).encode(x, np.zeros((len(x), 2)))["mean"].shape == (len(x), LATENTS)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_not_finite_are_refused(tmp_path, value):
+    built = models.build("vae", SHAPE, network="linear", latents=LATENTS)
+    kernel = built.decoder.weights[0]
+    kernel.assign(tf.fill(kernel.shape, value))
+    with pytest.raises(InputError, match=f"model: expected finite weights; got NaN or infinity in {kernel.path}"):
+        export.save(tmp_path / "model", built, images(), card("vae", 0))
+    assert not (tmp_path / "model").exists()
+
+
 U, Z = np.zeros((20, 2)), np.zeros((2, LATENTS))
 BAD = {
     "no x": (lambda m: m.encode(None, U), "x: expected uint8 .* NoneType that is no array"),

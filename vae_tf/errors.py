@@ -31,12 +31,17 @@ class WorkerError(RuntimeError):
     """Another worker has ended or cannot be reached; the message names the step and the last good checkpoint."""
 
 
+JOINERS = "\N{ZERO WIDTH NON-JOINER}\N{ZERO WIDTH JOINER}"
+
+
 def make_printable(text: object) -> str:
     r"""Return the text with its control characters escaped, because a terminal would obey them; ESC becomes \x1b.
 
-    Spaces of all kinds stay: no terminal obeys them, and paths may have them.
+    Spaces of all kinds stay, and so do the two characters that join letters, or keep them apart, in Persian, in Hindi
+    and in emoji: no terminal obeys them, and paths may have them.
     """
     return "".join(character if character.isprintable() or unicodedata.category(character) == "Zs"
+                   or character in JOINERS
                    else character.encode("unicode_escape").decode() for character in str(text))
 
 

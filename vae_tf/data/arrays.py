@@ -143,13 +143,13 @@ def _leave_out_empty(path: str, arrays: Arrays) -> Arrays:
         return arrays
     missing = found.reshape(len(factors), -1)
     names = arrays.setdefault("factor_names", np.array([f"v{k + 1}" for k in range(missing.shape[1])]))
-    empty = missing.all(0)
+    empty, names = missing.all(0), npz.read_texts(names)
     for k in np.flatnonzero(missing.any(0)):
         what = ("is left out: it has no value (NaN throughout)" if empty[k] else
                 f"has no value (NaN) in {_list_rows(missing[:, k], _find_names(arrays, len(factors)))}, "
                 "which scores leave out"
                 + ("" if "u" in arrays else ", and it is no part of u"))
-        warnings.warn(f"dataset: {path}: factor {make_printable(names[k] if k < len(names) else k)} {what}",
+        warnings.warn(f"dataset: {path}: factor {make_printable(names[k]) if k < len(names) else k} {what}",
                       stacklevel=3)
     if empty.all():
         return {name: array for name, array in arrays.items() if name not in ("factors", "factor_names")}

@@ -48,7 +48,7 @@ def from_function(name: str, examples_at: Callable[[Integers], Array], size: int
     def checked_at(indices: Integers) -> Array:
         """Return the examples of indices, which are like those that were looked at."""
         x = np.asarray(examples_at(indices))
-        if x.shape != (len(indices), *shape) or x.dtype.kind != dtype.kind:
+        if x.shape != (len(indices), *shape) or (x.dtype != dtype if dtype == np.uint8 else x.dtype.kind != "f"):
             raise InputError(f"examples_at: expected {dtype} of shape {(len(indices), *shape)}; got {x.dtype} of shape "
                              f"{x.shape}")
         return x.astype(dtype, copy=False)

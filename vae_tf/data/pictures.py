@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import re
 import unicodedata
 import warnings
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ HELD, TURNS = 0x0112, {
     8: Image.Transpose.ROTATE_90}
 ON_ITS_SIDE = [TURNS[held] for held in (5, 6, 7, 8)]    # the turns by which height and width change places
 Source = Callable[[], BinaryIO]
+BITS_PER_SAMPLE = 258      # a tag of TIFF: the bits of each channel
 REMEDY = "python -m vae_tf.data pack FOLDER FILE.npz --resize=64 makes one size of all"
 
 
@@ -125,9 +127,9 @@ def _list_images(folder: pathlib.Path) -> list[pathlib.Path]:
     if others:
         warnings.warn(f"dataset: {folder}: {len(others):,} files that are no images are left out, {min(others)} first",
                       stacklevel=3)
-    root = folder.resolve()
+    root = pathlib.Path(os.path.realpath(folder))       # `Path.resolve` raises RuntimeError for links in a circle
     for path in found:
-        if not (folder / path).resolve().is_relative_to(root):
+        if not pathlib.Path(os.path.realpath(folder / path)).is_relative_to(root):
             raise InputError(f"dataset: {folder}: {path} is a link that leaves the folder; copy the file instead")
     return sorted(found)
 
@@ -142,8 +144,9 @@ def _read_head(where: str | os.PathLike, name: str, source: Source) -> tuple[tup
     try:
         with source() as file, _quietly(), Image.open(file, formats=FORMATS) as image:
             size, mode, frames = image.size, image.mode, getattr(image, "n_frames", 1)
+            frames = 1 if image.format == "MPO" else frames     # a camera's picture, and smaller ones of it
             size = size[::-1] if _find_turn(image) in ON_ITS_SIDE else size
-            if mode in MODES and any(";16" in str(tile[3]) for tile in image.tile):     # Pillow drops the lower 8 bits
+            if mode in MODES and _has_16_bits(image):       # of which Pillow drops the lower 8
                 mode += " with 16 bits for each channel"
             if mode in ("1", "L", *CLEAR) and "transparency" in image.info:
                 mode = CLEAR.get(mode, "LA")
@@ -170,6 +173,12 @@ def _read_pixels(where: str | os.PathLike, name: str, source: Source, mode: str,
             return np.asarray(pixels, np.uint8)
     except Exception as error:
         raise InputError(f"dataset: {where}: {name} is not a readable image ({_explain(error)})") from None
+
+
+def _has_16_bits(image: Image.Image) -> bool:
+    """Return whether an image has more than 8 bits for each channel, though Pillow's mode is one of 8 bits."""
+    channels = getattr(image, "tag_v2", {}).get(BITS_PER_SAMPLE, (8,))      # of a TIFF, whose tiles may not say it
+    return np.max(channels) > 8 or any(re.search(";16[BLN]", str(tile[3])) for tile in getattr(image, "tile", ()))
 
 
 def _find_turn(image: Image.Image) -> Image.Transpose | None:

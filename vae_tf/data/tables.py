@@ -136,7 +136,7 @@ def _read_parquet(path: pathlib.Path) -> tuple[list[str], list[list[str]], set[s
                 memory.check_fits("dataset", size, f"{path}: a table of {metadata.num_rows:,} rows",
                                   "leave out columns or rows")
             for field in schema:
-                if pa.types.is_nested(field.type) or pa.types.is_binary(field.type):
+                if pa.types.is_nested(field.type) or _is_bytes(pa, field.type):
                     raise InputError(f"dataset: {path}: expected numbers or texts in column {field.name}; got "
                                      f"{field.type}")
             table = file.read(use_threads=False)
@@ -178,6 +178,13 @@ def _is_text(pa: Any, kind: Any) -> bool:
     """Return whether a column of a type of pyarrow's holds texts, as classes of pandas' do, too."""
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def _is_bytes(pa: Any, kind: Any) -> bool:
+    """Return whether a column of a type of pyarrow's holds bytes, as pictures within the table."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return any(holds(kind) for holds in (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary,
+                                         pa.types.is_binary_view))
 
 
 def _read_number(cell: str) -> float:

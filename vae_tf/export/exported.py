@@ -32,8 +32,9 @@ class Exported:
 
     encode(x, u), encode_floats(x, u), encode_factors(x, factors), decode(z), reconstruct(x, u), sample(n, seed, u),
     traverse(x, latent, values, u), jacobian(z) and objective(x, seed, u) do what the signatures of the same names do;
-    u is for the iVAE alone. Rows beyond the limit of one request go into further requests, but `objective` takes all
-    rows as one batch, on which some of its terms depend. All methods raise InputError for inputs that do not fit.
+    u is for the iVAE alone. Rows of x, z, u and factors beyond the limit of one request go into further requests, but
+    `objective` takes all rows as one batch, on which some of its terms depend, and `sample` takes no more than the
+    limit. All methods raise InputError for inputs that do not fit.
     """
 
     @arguments.check_arguments
@@ -87,7 +88,8 @@ class Exported:
         rows = max((len(value) for key, value in tensors.items() if key in ("x", "z")), default=0)
         parts = [_run(name, function, {key: value[start:start + step] if key in BY_ROW else value
                                        for key, value in tensors.items()})
-                 for step in [self._count_rows(name, tensors)] for start in range(0, max(rows, 1), step)]
+                 for step in [_share_evenly(rows, self._count_rows(name, tensors))]
+                 for start in range(0, max(rows, 1), step)]
         return {key: np.concatenate([part[key] for part in parts]) if len(parts) > 1 else parts[0][key]
                 for key in parts[0]}
 
@@ -197,6 +199,14 @@ class Exported:
         return _run("objective", self._find_function("objective"),
                     {key: _convert(key, value, self._find_spec("objective", key, self._specs))
                      for key, value in inputs.items()})
+
+
+def _share_evenly(rows: int, most: int) -> int:
+    """Return how many rows go into each request, of which none has more than `most` and the last is no small rest.
+
+    A rest might be refused that the whole array is not: a few dark images, for example.
+    """
+    return -(-rows // -(-rows // most)) if rows else most
 
 
 def _run(name: str, function: Callable[..., Any], arrays: Mapping[str, Array]) -> Outputs:

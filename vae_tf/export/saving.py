@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from vae_tf import arguments, files
@@ -41,7 +42,8 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
             training image is as dark.
 
     Raises:
-        InputError: data that the model does not take, or a card that could not be read back. Nothing is written.
+        InputError: data that the model does not take, weights that are NaN or infinite, or a card that could not be
+            read back. Nothing is written.
         OSError: the folder cannot be written, or the disk is full. Nothing is left there.
     """
     folder = pathlib.Path(folder)
@@ -59,6 +61,9 @@ def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[s
                   "refuses_dark_batches": not accept_dark, "u": describe_scale(dataset) if model.u_size else None,
                   "weights_sha256": compute_checksum(model)}
     check_card(whole_card)
+    for variable in model.weights:
+        if not np.isfinite(np.asarray(variable, np.float64)).all():
+            raise InputError(f"model: expected finite weights; got NaN or infinity in {variable.path}")
     with make_folder(folder), files.write_folder_aside(folder) as aside:
         try:
             _write_saved_model(aside, functions, named)

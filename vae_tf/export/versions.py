@@ -105,6 +105,7 @@ def find_newest_here(root: PathLike) -> pathlib.Path:
     found = {path.parents[len(file.parents) - 1] for file in PARTS for pattern in (f"*/{file}", f"*/*/{file}")
              for path in root.glob(pattern)}
     found = {path for path in found if _is_version(path.name)}
+    found = {path for path in found if path.parent == root} or found       # those of exported/NAME, and no copies in it
     if not found:
         raise InputError(f"expected a folder that holds an exported model, such as exported/NAME; got {root}, "
                          f"which {'holds none' if root.exists() else 'does not exist'}; train one with "
