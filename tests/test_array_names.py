@@ -33,6 +33,15 @@ def test_a_variable_of_an_optimizer_without_a_name_is_not_numbered():
     assert names(case, keras.optimizers.Nadam()) == found and "optimizer/variable" in found
 
 
+def test_a_variable_without_a_name_is_none_of_the_first_stack_of_a_process():
+    """Keras calls the first stacks of replicas `variable`, too."""
+    keras.backend.clear_session()
+    programs = [replicas.Stacked([build(*CASES[1], seed) for seed in (0, 1)], keras.optimizers.Nadam(), [0, 1])
+                for _ in range(2)]
+    first, second = (set(program.collect_state()[0]) for program in programs)
+    assert first == second == {*names(CASES[1], keras.optimizers.Nadam())}
+
+
 def test_names_say_network_layer_and_weight():
     case = ("ivae", "conv_faces", (64, 64, 1), "gaussian_learned", {})
     found = names(case, keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.1, momentum=0.9)))

@@ -226,6 +226,14 @@ def test_xla_compiles_no_model_of_an_extension_on_vectors_unless_asked(folder, m
     assert fitting.choose_compiled(dataclasses.replace(mine, jit_compile="true"), loaded)
 
 
+def test_of_an_extension_s_model_on_images_xla_compiles_the_updates_alone(folder, monkeypatch):
+    config, loaded = configure(*WIDE, dataset="dsprites")
+    monkeypatch.setitem(models.MODELS, "mine", type("Mine", (models.IVAE,), {}))
+    assert fitting.choose_compiled(dataclasses.replace(config, model="mine"), loaded) == "updates"
+    monkeypatch.setattr(fitting.tf.config, "list_physical_devices", lambda kind: [kind])
+    assert fitting.choose_compiled(dataclasses.replace(config, model="mine"), loaded) is False
+
+
 @pytest.mark.parametrize(("network", "count", "compiled"), [
     ("mlp_synthetic", 1, True), ("mlp_synthetic", 2, True), ("linear", 1, False), ("mlp_mixture", 1, False)])
 def test_xla_compiles_narrow_networks_on_gpus(folder, monkeypatch, network, count, compiled):

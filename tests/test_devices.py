@@ -216,6 +216,17 @@ def test_settings_of_an_optimizer_that_devices_would_not_keep_are_refused(mirror
             rounding.train(case, 0, model=model, optimizer=optimizer)
 
 
+@pytest.mark.skipif(not hasattr(keras.optimizers, "MultiOptimizer"), reason="Keras has no MultiOptimizer")
+@pytest.mark.parametrize("make", [lambda part: keras.optimizers.OptimizerMap(keras.optimizers.SGD(1e-3), {".*": part}),
+                                  lambda part: lambda variable: part])
+def test_settings_of_an_optimizer_s_parts_are_refused_too(mirrored, make):
+    with mirrored.scope():
+        case = ("vae", "linear", (3,), "gaussian", {})
+        optimizer = keras.optimizers.MultiOptimizer(make(keras.optimizers.SGD(1e-3, clipnorm=1.0)))
+        with pytest.raises(InputError, match=r"^optimizer: expected none of Keras' clipnorm where several devices"):
+            rounding.train(case, 0, model=build(*case), optimizer=optimizer)
+
+
 def test_a_batch_that_cannot_be_shared_out_is_refused(mirrored):
     with mirrored.scope(), pytest.raises(InputError, match=r"batch_size: 2 devices .* multiple of 2, got 7"):
         training.fit(build("vae", "mlp_synthetic", (3,), "gaussian", {}), dataset((3,)), keras.optimizers.Adam(),

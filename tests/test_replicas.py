@@ -85,7 +85,9 @@ def test_constraints_which_replicas_would_drop_are_refused():
     ("SGD", {"clipnorm": 1.0}, "none of Keras' clipnorm, .*; clip_gradients clips the gradient of each"),
     ("Adam", {"global_clipnorm": 2.0}, "none of Keras' global_clipnorm, .* got 2; clip_gradients"),
     *((name, {}, f"one that treats every weight alone, .* got a {name}; train") for name in ("Adafactor", "Lamb")),
-    ("LossScaleOptimizer", {"inner_optimizer": keras.optimizers.SGD()}, "one that treats every weight alone")])
+    ("LossScaleOptimizer", {"inner_optimizer": keras.optimizers.SGD()}, "one that treats every weight alone"),
+    *([("MultiOptimizer", {"optimizer_map": lambda variable: keras.optimizers.SGD()}, "one that treats every weight")]
+      if hasattr(keras.optimizers, "MultiOptimizer") else [])])
 def test_optimizers_that_would_mix_replicas_are_refused(name, options, message):
     optimizer = getattr(keras.optimizers, name)(**options)
     with pytest.raises(InputError, match=f"^optimizer: expected {message}"):

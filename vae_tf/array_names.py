@@ -43,11 +43,11 @@ def name_optimizer_variables(name: str, optimizer: Optimizer, references: Mappin
     prefixes = sorted(((f"{variable.path.replace('/', '_')}_", reference) for reference, variable
                        in references.items()), key=lambda pair: -len(pair[0]))
     for variable in optimizer.variables:
-        candidates = [f"{name}/{reference}/{variable.name.removeprefix(prefix)}" for prefix, reference in prefixes
-                      if variable.name.startswith(prefix)]
+        nameless = re.fullmatch(r"variable(_\d+)?", variable.name)      # Keras numbers those that it has no name for
+        candidates = [] if nameless else [f"{name}/{reference}/{variable.name.removeprefix(prefix)}"
+                                          for prefix, reference in prefixes if variable.name.startswith(prefix)]
         free = [candidate for candidate in candidates if candidate not in named]
-        own = re.sub(r"^variable_\d+$", "variable", variable.name)       # Keras numbers those that it has no name for
-        _add(named, next(iter(free), f"{name}/{own}"), variable)
+        _add(named, next(iter(free), f"{name}/{'variable' if nameless else variable.name}"), variable)
     return named
 
 

@@ -6,6 +6,7 @@ batch are those of the whole, so the result does not depend on how many devices 
 
 import contextlib
 import functools
+import itertools
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -157,9 +158,11 @@ def check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return
     inner = getattr(optimizer, "inner_optimizer", optimizer)        # of a LossScaleOptimizer
-    for name in ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps", "ema_overwrite_frequency"):
-        got = getattr(inner, name, None)
-        if got and (name != "ema_overwrite_frequency" or inner.use_ema):
+    parts = (inner, *getattr(inner, "optimizers", ()))              # of a MultiOptimizer
+    for part, name in itertools.product(parts, ("clipnorm", "global_clipnorm", "clipvalue",
+                                                "gradient_accumulation_steps", "ema_overwrite_frequency")):
+        got = getattr(part, name, None)
+        if got and (name != "ema_overwrite_frequency" or part.use_ema):
             instead = "; clip_gradients of training.fit clips that of the whole batch" if "clip" in name else ""
             raise InputError(f"optimizer: expected none of Keras' {name} where several devices share a batch; got "
                              f"{got:g}{instead or '; train on one device'}")

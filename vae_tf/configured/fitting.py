@@ -72,17 +72,17 @@ def choose_compiled(config: Configuration, dataset: data.Dataset, count: int = 1
     network = networks.NETWORKS[config.network]
     on_gpu = bool(tf.config.list_physical_devices("GPU"))
     is_wide = count == 1 and network.faster_compiled and dataset.is_image
+    # Somebody else's model may have operations that XLA does not know.
+    is_ours = models.MODELS[config.model].__module__.startswith(f"{models.__name__}.")
     if on_gpu:      # which waits for the next operation rather than computes, so short are the steps
         is_faster = network.narrow and not network.linear
     else:
         is_faster = (isinstance(network, networks.Dense) and not dataset.is_image and config.steps * count >= REPAYING
-                     and not (network.linear and math.prod(dataset.shape) >= LONG)
-                     # Somebody else's model may have operations that XLA does not know.
-                     and models.MODELS[config.model].__module__.startswith(f"{models.__name__}."))
+                     and not (network.linear and math.prod(dataset.shape) >= LONG))
     # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32; with a penalty on the Jacobian it is faster
     # for some networks and slower for others.
-    if (config.precision != "float32" or config.jacobian_penalty != "none") and not on_gpu:
-        return "updates" if is_wide else False
+    if not is_ours or ((config.precision != "float32" or config.jacobian_penalty != "none") and not on_gpu):
+        return "updates" if is_wide and not on_gpu else False
     return is_wide or is_faster
 
 

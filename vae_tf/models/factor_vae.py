@@ -1,5 +1,6 @@
 """The FactorVAE, which weighs a discriminator's estimate of the total correlation."""
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,12 +73,13 @@ class FactorVAE(VAE):
         z = distributions.reparameterise(posterior, for_z)
         reconstruction = objectives.reconstruction(self.likelihood(z, training), x)
         kl = objectives.kl(posterior, self.prior(u))
-        total_correlation = widen(self.discriminator(z)[:, 0])
+        total_correlation = widen(self.discriminator(z, training=training)[:, 0])
         second = objectives.permute_columns(distributions.reparameterise(posterior, for_second), for_order)
+        discriminator = functools.partial(self.discriminator, training=training)
         beta = self.beta if beta is None else beta
         return {"loss": reconstruction + beta * kl + self.gamma * total_correlation, "reconstruction": reconstruction,
                 "kl": kl, "total_correlation": total_correlation,
-                "discriminator": objectives.discriminator_loss(self.discriminator, z, second)}
+                "discriminator": objectives.discriminator_loss(discriminator, z, second)}
 
     def updates(self, optimizer: Optimizer) -> tuple[Update, ...]:
         """Return the VAE's update, of `loss`, and the discriminator's, by an Adam of its own as in Kim, Mnih 2018."""

@@ -8,6 +8,7 @@ exactly where a run was stopped; `fit` is for short trainings, notebooks and Ker
 import contextlib
 import functools
 import numbers
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -69,8 +70,33 @@ class KerasLoops(KerasInputs):
             self.__dict__["_trained"] = {id(variable) for variable in self.trainable_variables}
             for update in self._updates:
                 devices.check_optimizer(update.optimizer)
-                update.optimizer.build(update.variables)
         self.compiled = True
+
+    def _build_optimizers(self) -> None:
+        """Make the variables of every update's optimizer, some of which are copies of the weights as they are now."""
+        with self.distribute_strategy.scope():
+            for update in self._updates:
+                if not update.optimizer.built:      # a LossScaleOptimizer would make its variables again
+                    update.optimizer.build(update.variables)
+                    devices.check_optimizer(update.optimizer)       # a MultiOptimizer may know its parts only now
+
+    @contextlib.contextmanager
+    def _average_each(self) -> Iterator[None]:
+        """Have Keras, while entered, put each optimizer's averages of weights into the variables that it updates.
+
+        By itself, Keras puts those of the model's optimizer into the model's variables, first into first.
+        """
+        attributes: dict[str, Any] = self.optimizer.__dict__
+
+        def finalise(_: Any) -> None:
+            for update in self._updates:
+                type(update.optimizer).finalize_variable_values(update.optimizer, update.variables)
+
+        attributes["finalize_variable_values"] = finalise
+        try:
+            yield
+        finally:
+            del attributes["finalize_variable_values"]
 
     def _list_terms(self) -> list[str]:
         """Return the names of the objective's terms, `loss` first."""
@@ -190,7 +216,8 @@ class KerasLoops(KerasInputs):
         else:
             self._check_shares("x", x, batch_size)
         self._note(given)
-        return super().fit(x, y, batch_size=batch_size, epochs=epochs, verbose=verbose, **options)
+        with self._average_each():
+            return super().fit(x, y, batch_size=batch_size, epochs=epochs, verbose=verbose, **options)
 
     def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
                  **options: Any) -> Any:
@@ -241,10 +268,13 @@ class KerasLoops(KerasInputs):
                              "training would ignore; call compile(optimizer) again")
         if not self._updates:
             raise InputError("trainable: expected some layers that can be trained; got a model that is all frozen")
+        self._build_optimizers()
 
     def save(self, *args: Any, **options: Any) -> None:
         """Write the model as keras.Model.save does; nothing is written if it has no configuration."""
         self.get_config()
+        if self.compiled:
+            self._build_optimizers()
         super().save(*args, **options)
 
     def get_compile_config(self) -> dict[str, Any] | None:
@@ -263,4 +293,5 @@ class KerasLoops(KerasInputs):
         if self.distribute_strategy.num_replicas_in_sync > 1:       # which XLA does not compile for
             config = {**config, "jit_compile": False}
         self.compile(**keras.saving.deserialize_keras_object(config))
+        self._build_optimizers()
         self.note_origin(counted=counted)       # what the optimizer will say as soon as its state is there

@@ -8,6 +8,10 @@ import tensorflow as tf
 from vae_tf import checks, distributions
 from vae_tf.errors import InputError
 
+# Layers that do in training something else than after it.
+OTHERWISE = (keras.layers.BatchNormalization, keras.layers.Dropout, keras.layers.AlphaDropout,
+             keras.layers.GaussianDropout, keras.layers.GaussianNoise, keras.layers.SpectralNormalization)
+
 
 def check_networks(kind: Any, encoder: Any, decoder: Any, likelihood: Any) -> None:
     """Raise InputError unless a model of a kind, a subclass of Autoencoder, can be made of these networks."""
@@ -88,3 +92,7 @@ def check_prior_network(prior_network: keras.Model, u_size: int, latents: int) -
         raise InputError(f"prior_network: expected a network from u [B, {u_size}] to {latents} "
                          f"log-variances, or to {latents} means and as many log-variances; got one whose "
                          f"inputs and outputs have the sizes {sizes}")
+    for layer in prior_network._flatten_layers():
+        if isinstance(layer, OTHERWISE):
+            raise InputError("prior_network: expected layers that do in training what they do after it; got a "
+                             f"{type(layer).__name__}")

@@ -249,6 +249,7 @@ def build_optimizers(updates: Sequence[Update]) -> None:
         known = {id(variable) for variable in update.optimizer._trainable_variables}
         if not update.optimizer.built:      # a LossScaleOptimizer would make its variables again
             update.optimizer.build(update.variables)
+            devices.check_optimizer(update.optimizer)       # a MultiOptimizer may know its parts only now
         elif any(id(variable) not in known for variable in update.variables):
             raise InputError("optimizer: expected one that has trained no other weights, whose state it holds; got "
                              f"{type(update.optimizer).__name__} that has; make one for each training")

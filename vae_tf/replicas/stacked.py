@@ -13,8 +13,8 @@ from vae_tf.models import Autoencoder
 from vae_tf.replicas.program import Program, Terms, Watch, build_optimizers
 from vae_tf.typing import Array, Tensor
 
-# Optimizers of Keras that look at a whole array of weights at once, or at all gradients.
-MIXING = {"Adafactor", "Lamb", "LossScaleOptimizer", "Muon"}
+# Optimizers of Keras that look at a whole array of weights at once, at all gradients, or at the names of weights.
+MIXING = {"Adafactor", "Lamb", "LossScaleOptimizer", "MultiOptimizer", "Muon"}
 
 
 class Stacked(Program):

@@ -50,6 +50,9 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
             the strategy, another process trains in `run_dir`, what is there is damaged, of another run or of another
             optimizer, or a callback sets a beta, an option or a penalty of the model.
     """
+    if any(isinstance(callback, keras.callbacks.SwapEMAWeights) for callback in callbacks):
+        raise InputError("callbacks: expected none that changes weights between steps; got a SwapEMAWeights; a model "
+                         "ends with its optimizer's averages without one")
     strategy = tf.distribute.get_strategy() if tf.distribute.has_strategy() else model.distribute_strategy
     with strategy.scope(), _hold([run_dir], strategy):
         program = replicas.Single(model, _take_into_scope(optimizer), seed)
