@@ -65,6 +65,22 @@ def test_what_was_computed_before_a_stop_is_not_computed_again(tmp_path, counted
     assert not path.exists()
 
 
+def test_a_short_evaluation_leaves_what_an_interrupted_long_one_has_kept(tmp_path, counted):
+    path = tmp_path / ".scores"
+    with pytest.raises(Stopped):
+        scores(path, progress=stop_after(20))
+    kept_before = len(path.read_bytes().split(b"\n"))
+    kept._used.clear()          # the next evaluation is in a process of its own
+    scores(path, examples=100)
+    evaluation.forget(path)
+    assert len(path.read_bytes().split(b"\n")) + 1 == kept_before      # the first line was empty
+    counted.clear()
+    whole = scores(path)
+    assert len(counted) < len(NAMES) * 22 - 15
+    evaluation.forget(path)
+    assert whole.results["mig"].score > 0.5 and not path.exists()
+
+
 def test_metrics_from_outside_are_computed_again_because_their_code_may_have_changed(tmp_path, counted, monkeypatch):
     monkeypatch.setattr(metrics.METRICS["irs"].function, "__module__", "mine")
     scores(tmp_path / ".scores")

@@ -92,6 +92,21 @@ def test_words_for_the_same_number_are_the_same_recipe():
     assert of[0] != recipes.read("rolinek2018/synthetic_linear_beta_vae", ("--beta=0.002",)).flags
 
 
+@pytest.mark.parametrize("text", ["2024_11_05", "007", "infinity", "nan", "1.5e", "-", "1e0001"])
+def test_a_name_that_python_would_take_for_a_number_stays_as_it_is(text):
+    name = "rolinek2018/synthetic_linear_beta_vae"
+    assert f"--dataset={text}" in recipes.list_arguments(name, (f"--dataset={text}",))
+
+
+def test_a_setting_that_is_turned_off_is_written_as_train_py_takes_it():
+    assert "--noaccept_dark" in recipes.list_arguments("rolinek2018/dsprites_ae", ("--noaccept_dark",))
+
+
+def test_weights_of_the_best_validation_are_those_of_another_run():
+    one, other = (recipes.read("rolinek2018/dsprites_ae", (f"--export_weights={which}",)) for which in ("last", "best"))
+    assert one.flags != other.flags and "export_weights" not in one.output
+
+
 def test_results_are_written_read_and_found_by_flags_and_length(tmp_path):
     for seed, steps in ((1, 100), (0, 100), (0, 50)):
         results.write(tmp_path, a_result(seed, steps))

@@ -20,7 +20,8 @@ def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(
     assert "Data, two: 0.50<br>Data, three: 0.80 | holds so far after shortened training |" in text
     text = written(places, [result(2, 0, 0.5, steps=5_000)])
     assert entries(text, "DtO")[0] == "**0.70**<br>paper 0.20 ± 0.05: neither<br>1 seed, 5,000 of 15,625 steps"
-    assert "DtO:<br>Data: one 0.70, then two 0.50, three 0.80 | does not hold after shortened training |" in text
+    assert ("DtO:<br>Data: one 0.70, then two 0.50, three 0.80; one seed each, and so no standard error | "
+            "does not hold after shortened training |") in text
     assert "Data, three: 0.80 | holds so far after shortened training |" in text
 
 
@@ -69,6 +70,7 @@ def test_an_order_names_the_means_that_seeds_could_turn_round(tmp_path):
     for more, named in ((near, True), (far, False), ([result(2, 0, 0.31)], False)):     # two errors are 0.283
         state, (line,) = Summary(read, [*found, *more]).check(read.checks[0])
         assert state == "holds" and line.endswith(said) == named and ("standard errors" in line) == named
+        assert line.endswith("; one seed of two, and so no standard error") == (len(more) == 1)
 
 
 def test_an_order_with_dead_models_says_so(tmp_path):

@@ -27,6 +27,20 @@ def test_a_figure_of_something_else_is_one_line(tmp_path, kind, y, said):
         figures.draw(Summary(read, found), tmp_path)
 
 
+def test_curves_are_drawn_through_the_rows_that_have_a_number(tmp_path):
+    """Rows of history between two validations have no validation_loss."""
+    more = '[[figures]]\nkind = "lines"\nx = "step"\ny = ["loss"]\n'
+    for name, better in (("step", "neither"), ("loss", "lower")):
+        more += f'[metrics.{name}]\nlabel = "{name}"\nbetter = "{better}"\nread = "history.{name}"\n'
+    read = table(tmp_path, [("one", 1, 0.5, "")], more)
+    steps = list(range(40))
+    losses = [abs(step - 12) if step % 4 == 0 else None for step in steps]
+    found = [{**result(1, 0, 0.5), "history": {"step": steps, "loss": losses}}]
+    figures.draw(Summary(read, found), tmp_path)
+    path, = tmp_path.rglob("*.svg")
+    assert ">12</text>" in path.read_text()        # where the curve is lowest, which no tick of the axis is
+
+
 def test_figures_draw_what_was_measured(tmp_path):
     read = table(tmp_path, CELLS)
     found = [result(beta, seed, 0.1 * beta + seed, score=beta) for beta in (1, 2) for seed in (0, 1)]

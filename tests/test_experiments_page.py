@@ -26,7 +26,8 @@ def test_numbers_stand_beside_the_papers_with_a_verdict(places):
     assert "Of 8 printed numbers, 6 are measured; 6 need no download, and of these 6 are." in text
     assert "[Somebody Table 1: A title](#somebody-table-1-a-title) | 8 | 6 | 1 | 2 | 0 | 3 | 2 of 2 |" in text
     assert "DtO:<br>Data, one: 0.22<br>Data, two: 0.50<br>Data, three: 0.80 | holds so far |" in text
-    assert "DtO:<br>Data: one 0.22, then two 0.50, three 0.80 | holds |" in text
+    assert ("DtO:<br>Data: one 0.22, then two 0.50, three 0.80; one seed of two, and so no standard error | holds |"
+            in text)
     assert "`python train.py --flagfile=flags/sikka2019/linear_mixture.flags --beta=4`" in text
     assert "| Data | one | 1 min a seed | `train.py it` |" in text
     assert "6 runs and experiments, 1.1 hours" in text and "a machine: 6" in text and "python 3" in text
@@ -164,7 +165,8 @@ def test_the_terminal_names_an_entry_that_results_lack_and_says_which_claims_hol
     made = tables.read(path)
     assert sum("no entry scores" in line for line in listing.list_numbers(made, found)) == 3
     assert summaries.list_claims(Summary(made, found)) == [
-        "does not hold: One is below the others. DtO: Data: one 0.70, then two 0.50, three 2.00",
+        "does not hold: One is below the others. DtO: Data: one 0.70, then two 0.50, three 2.00; one seed each, and so "
+        "no standard error",
         "does not hold: All are below 1. DtO: Data, one: 0.70; Data, two: 0.50; Data, three: 2.00"]
 
 

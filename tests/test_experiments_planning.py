@@ -12,6 +12,7 @@ from experiment_cases import CONFIG, QUICK, TABLE, a_result, table
 from vae_tf import runs
 from vae_tf.cli import training_request
 from vae_tf.errors import InputError
+from vae_tf.evaluation.computing import KILLED
 from vae_tf.experiments import finding, planning, progress, recipes, results, running, scheduling, tables, tasks
 from vae_tf.export import checksums
 
@@ -144,6 +145,27 @@ def test_an_unknown_metric_is_refused_before_anything_is_trained(tmp_path):
                            ('better = "lower"', 'better = "lower"\nevaluate = ["--nothing=1"]', "nothing")):
         with pytest.raises(InputError, match=said):
             planning.plan(table(tmp_path, TABLE.replace(old, new)), [], QUICK, 1, tasks.Places())
+
+
+def test_a_metric_that_lacked_memory_is_measured_again():
+    for key in ("mig", "mig --examples=5"):
+        for why, measured in ((str(KILLED.result), False), ("a posterior is needed", True)):
+            assert planning.is_measured(key, {key: {"skipped": why}}) == measured
+        assert planning.is_measured(key, {key: {"score": 0.5}}) and not planning.is_measured(key, {})
+
+
+def test_names_of_factors_may_have_spaces(tmp_path):
+    made = table(tmp_path, TABLE.replace('better = "lower"', 'better = "lower"\nevaluate = ["--factors=floor hue"]'))
+    assert planning.list_wanted(made.cells[0], [made]) == ((("--factors=floor hue",), ("dto",)),)
+
+
+def test_what_is_only_to_be_scored_is_not_trained(tmp_path):
+    places = tasks.Places(*(str(tmp_path / name) for name in ("runs", "exported", "results")))
+    task = tasks.Task("mine", places, seeds=(0, 1), score_only=True)
+    configs = {seed: dataclasses.replace(CONFIG, seed=seed) for seed in task.seeds}
+    with pytest.raises(InputError, match=r"^--score_only: expected whole exports .* got none of seed 0, 1$"):
+        running.train_missing(task, configs)
+    assert not (tmp_path / "runs").exists()
 
 
 def test_cells_of_one_length_alone_are_told_apart(tmp_path):

@@ -89,3 +89,12 @@ def test_tensors_inside_a_graph_are_refused():
 
     with pytest.raises(InputError, match="gram: expected an array of numbers; got SymbolicTensor of shape"):
         tf.function(metrics.dto, autograph=False)(tf.ones((4, 2, 2)))
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name not in UNSUPERVISED and name not in HEAVY])
+def test_whole_numbers_of_any_size_count_by_their_differences(name):
+    """As floats, the values of the first factor are all one."""
+    codes, factors = noisy(200)
+    factors = factors.astype(np.int64)
+    far = factors + np.array([2**62, *[0] * (factors.shape[1] - 1)])
+    assert called(name, codes, far).score == pytest.approx(called(name, codes, factors).score, rel=1e-12, nan_ok=True)

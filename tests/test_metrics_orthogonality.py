@@ -84,6 +84,11 @@ def test_a_latent_space_rotated_by_a_known_angle(degrees):
     np.testing.assert_allclose(variance_norm_relation(G, stddevs * [np.e, 1]).score, 1, rtol=1e-12)
 
 
+def test_a_single_example_has_no_standard_error():
+    G = np.array([[[2.0, 0.5], [0.5, 1.0]]])
+    assert np.isnan(dto(G).parts["standard_error"]) and dto(np.repeat(G, 2, 0)).parts["standard_error"] == 0
+
+
 def test_signs_and_order_of_latents_change_nothing():
     rng = np.random.default_rng(1)
     J = rng.standard_normal((20, 9, 4))

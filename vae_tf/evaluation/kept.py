@@ -27,6 +27,8 @@ LARGEST = 200_000_000   # bytes of a file that is read
 AROUND = "around"       # the draw of metrics that look around posterior means
 BOUNDED = "bounded"     # the part of a score that is within 0 and 1 where the score is not
 
+_used: dict[pathlib.Path, set[str]] = {}        # the keys of this process's evaluations, by file
+
 
 class Outcome(NamedTuple):
     """A metric on one draw of the codes: its Result or why there is none, warnings, seconds and number of rows."""
@@ -49,10 +51,11 @@ class Kept:
         self.key, self.found = key, {}      # type: ignore[var-annotated]
         self._held = contextlib.ExitStack()
         self._file = _open(path, self._held) if path else None
+        if path:
+            _used.setdefault(path.absolute(), set()).add(key)
         if self._file is not None:
             self._file.seek(0)
-            lines = self._file.read(min(LARGEST, os.fstat(self._file.fileno()).st_size)).split(b"\n")
-            self.found = {(name, draw): outcome for name, draw, outcome in _read(lines, key)}
+            self.found = {(name, draw): outcome for name, draw, outcome in _read(_read_lines(self._file), key)}
 
     def find(self, name: str, draw: str | int) -> Outcome | None:
         """Return the outcome of a metric on a draw, if there is one."""
@@ -72,10 +75,19 @@ class Kept:
 
 
 def forget(path: pathlib.Path) -> None:
-    """Delete the file once an evaluation is complete, unless another evaluation uses it."""
+    """Delete what a complete evaluation of this process has kept, unless another evaluation uses the file.
+
+    What others have kept that were interrupted stays. Where there is nothing of theirs, the file is deleted.
+    """
+    done = _used.pop(path.absolute(), set())
     with _lock(path) as held, contextlib.suppress(OSError):
         if held:
-            path.unlink(missing_ok=True)
+            with files.open_regular(path) as file:
+                left = [line for line in _read_lines(file) if _is_whole(line) and _parse(line)["key"] not in done]
+            if left:
+                files.write_bytes(path, b"\n".join(left))
+            else:
+                path.unlink()
 
 
 def make_key(*parts: Any) -> str:
@@ -107,16 +119,27 @@ def _open(path: pathlib.Path, held: contextlib.ExitStack) -> io.FileIO | None:
 
 def _read(lines: Iterable[bytes], key: str) -> Iterable[tuple[str, str | int, Outcome]]:
     """Give the outcomes of the lines that are whole and have this key."""
-    for line in lines:
-        checksum, _, text = line.partition(b" ")
-        if not text or checksum != _checksum(text):
-            continue
-        entry = json.loads(text)
+    for entry in map(_parse, filter(_is_whole, lines)):
         if entry["key"] == key:
             result = InputError(entry["refused"]) if "refused" in entry else metrics.Result(
                 entry["result"]["name"], entry["result"]["score"],
                 {name: _restore(part) for name, part in entry["result"]["parts"].items()}, entry["result"]["meaning"])
             yield entry["metric"], entry["draw"], Outcome(result, entry["warned"], entry["seconds"], entry["rows"])
+
+
+def _read_lines(file: Any) -> list[bytes]:
+    """Return the lines of an open file, of which no more than LARGEST bytes are read."""
+    return file.read(min(LARGEST, os.fstat(file.fileno()).st_size)).split(b"\n")
+
+
+def _is_whole(line: bytes) -> bool:
+    """Return whether a line is an outcome that was written to its end."""
+    checksum, _, text = line.partition(b" ")
+    return bool(text) and checksum == _checksum(text)
+
+
+def _parse(line: bytes) -> Any:
+    return json.loads(line.partition(b" ")[2])
 
 
 def _checksum(text: bytes) -> bytes:

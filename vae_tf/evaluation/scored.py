@@ -44,7 +44,7 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
         return "its metrics.json is damaged"
     wanted = min(count_examples(options.list_metrics_of_codes(), options.examples), len(dataset))
     wanted_around = min(options.around, wanted) if options.list_metrics_of_model() else 0
-    told = {*numbers["metrics"], *(name for name, why in numbers["skipped"].items() if not _may_change(name, why))}
+    told = {*numbers["metrics"], *(name for name, why in numbers["skipped"].items() if not may_change(name, why))}
     lacking = [name for name in options.names or () if name not in told]
     if not {*settings, "samples_per_value", "quick"} <= numbers.keys():
         return "its metrics.json is of an older version, which does not say all of what was scored"
@@ -79,7 +79,7 @@ def explain_missing(path: pathlib.Path, options: Options, dataset: Any, settings
     return None
 
 
-def _may_change(name: str, why: str) -> bool:
+def may_change(name: str, why: str) -> bool:
     """Return whether a metric that was left out for some reason may have a score when it is computed again.
 
     What failed for lack of memory may not fail again, nor a metric of an extension, whose code may have changed. What

@@ -110,8 +110,9 @@ def _share_x(axes: Sequence[Any]) -> None:
 def _draw_best(axis: Any, points: Iterable[Points], better: str) -> None:
     """Draw a dotted line where a curve is best, unless that is at one of its ends."""
     for point in points if better != "neither" else ():
-        for x, y in zip(point["x"], point["y"], strict=True):
-            if isinstance(y, list) and 0 < (at := y.index(max(y) if better == "higher" else min(y))) < len(y) - 1:
+        curves = map(_leave_out_gaps, point["x"], point["y"]) if isinstance(point["y"][0], list) else ()
+        for x, y in curves:
+            if y and 0 < (at := y.index(max(y) if better == "higher" else min(y))) < len(y) - 1:
                 axis.axvline(x[at], color="#555555", linestyle=":", linewidth=1.2)
                 high = better == "lower"            # the label stands where the curve is not
                 axis.annotate(f"{x[at]:.3g}", (x[at], int(high)), (3, -2 if high else 2), textcoords="offset points",
@@ -228,7 +229,7 @@ def _draw_lines(axis: Any, series: Series, looks: Looks) -> None:
         look = looks[label]
         if isinstance(points[0]["y"][0], list):
             for point in points:
-                for x, y in zip(point["x"], point["y"], strict=True):
+                for x, y in map(_leave_out_gaps, point["x"], point["y"]):
                     few = len(x) < 25
                     axis.plot(x, y, color=look["color"], marker=look["marker"] if few else "", ms=4, label=label)
             continue
@@ -242,6 +243,12 @@ def _draw_lines(axis: Any, series: Series, looks: Looks) -> None:
                           alpha=0.18, lw=0)
         for point in points:
             _draw_printed(axis, point["printed"], look)
+
+
+def _leave_out_gaps(x: Sequence[float | None], y: Sequence[float | None]) -> tuple[list[float], list[float]]:
+    """Return a curve without the points that lack a number, as rows of history between two validations do."""
+    whole = [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
+    return [a for a, _ in whole], [b for _, b in whole]
 
 
 def _draw_bars(axis: Any, series: Series, looks: Looks) -> None:

@@ -60,7 +60,7 @@ nothing, and are left out of the mean; what a dead model has none the less, such
 {FAILS}, or it {SO_FAR}, as far as cells are measured. Whether it does {NO_SCORE} if the models lack the score that it
 is about (fewer than half of the seeds have it), or cannot be compared. An order is judged by the means alone; models
 whose means are less than two standard errors of the difference apart are named, for other seeds may well put them the
-other way round.
+other way round. So are models of one seed, of which no standard error is known.
 """
 
 

@@ -12,7 +12,7 @@ import importlib.util
 import json
 import math
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import joblib
@@ -21,6 +21,7 @@ from absl import flags as absl_flags
 from vae_tf import cli, data, metrics, networks
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
+from vae_tf.evaluation.scored import may_change
 from vae_tf.experiments import finding, looks, recipes, results, tables
 from vae_tf.experiments.tasks import Places, Task, Wanted, covers, digest
 from vae_tf.experiments.values import are_equal_shares
@@ -95,7 +96,8 @@ def plan(table: tables.Table, found: Sequence[results.Result], asked: Asked, job
         name = f"{pathlib.Path(recipe).name}-{digest(config)[:8]}-{config.steps}"
         wanted = list_wanted(cell, [table, *tables.load_readable().values()])
         tasks += [Task(name, places, recipe, cell.flags, length, tuple(left[i:i + size]), config.steps,
-                       digest(config), wanted, narrow=narrow) for i in range(0, len(left), size)]
+                       digest(config), wanted, narrow=narrow, score_only=asked.score_only)
+                  for i in range(0, len(left), size)]
     problems = [_describe_problem(cells, reason) for reason, cells in not_run.items()]
     if not cells:
         problems.append(f"no cell of {table.name} has a budget {asked.budget}, so that none is run; --budget=full runs "
@@ -259,9 +261,9 @@ def list_wanted(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
     for each in among:
         for other in each.cells:
             if other.recipe and flags == recipes.read_flags_if_possible(other.recipe, other.flags):
-                for key in filter(None, (results.find_key(each.get_metric(other, name)) for name in each.metrics)):
-                    metric, *given = key.split(" ")
-                    wanted.setdefault(tuple(given), set()).add(metric)
+                for metric in (each.get_metric(other, name) for name in each.metrics):
+                    if key := results.find_key(metric):
+                        wanted.setdefault(tuple(metric.evaluate), set()).add(key.split(" ")[0])
     return tuple((given, tuple(sorted(names))) for given, names in sorted(wanted.items()))
 
 
@@ -296,4 +298,10 @@ def _find_fit(config: Configuration, wanted: Wanted, found: Sequence[results.Res
     keys = [" ".join([metric, *given]) for given, names in wanted for metric in names]
     return [result for result in found
             if covers(config, result.get("configuration"), longer=longer) and result["numerics"] == results.NUMERICS
-            and all(key in result["metrics"] for key in keys)]
+            and all(is_measured(key, result["metrics"]) for key in keys)]
+
+
+def is_measured(key: str, found: Mapping[str, Any]) -> bool:
+    """Return whether a result has a metric: its score, or a reason why there is none that would be the same again."""
+    entry = found.get(key)
+    return entry is not None and not ("skipped" in entry and may_change(key.split(" ")[0], entry["skipped"]))

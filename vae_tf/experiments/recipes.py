@@ -7,6 +7,7 @@ the same number.
 import dataclasses
 import functools
 import pathlib
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
@@ -19,6 +20,8 @@ from vae_tf.errors import InputError
 CHECKOUT = pathlib.Path(vae_tf.__file__).parents[1]
 
 Value = int | float | str
+# A number as flags write it; names such as 007, 2024_11_05 and infinity are texts.
+NUMBER = re.compile(r"[-+]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +60,7 @@ def read(name: str, extra: tuple[str, ...] = ()) -> Recipe:
     # An untrained model is no shorter run of a trained one: its length says what it is.
     epochs, seed = found.pop("epochs", None), found.pop("seed", None)
     steps = found.pop("steps", None) if found.get("steps") != 0 else None
-    output = {flag: found.pop(flag) for flag in SETTINGS if flag in found}
+    output = {flag: found.pop(flag) for flag in SETTINGS if flag in found and flag != "export_weights"}
     return Recipe(name, dict(sorted(found.items())), epochs, steps, output, seed or 0)
 
 
@@ -71,10 +74,9 @@ def _parse(where: str | pathlib.Path, text: str) -> tuple[str, Value]:
 
 def parse_value(value: str) -> Value:
     """Return the number that a text stands for, as int if it is whole; or the text itself if it is no number."""
-    try:
-        number = float(value)
-    except ValueError:
+    if not NUMBER.fullmatch(value):
         return value
+    number = float(value)
     return int(number) if number.is_integer() else number
 
 
@@ -96,7 +98,12 @@ def list_arguments(name: str, extra: tuple[str, ...] = (), length: str = "") -> 
     own = {"epochs": recipe.epochs, "steps": recipe.steps} if not length else {}
     own = {flag: value for flag, value in own.items() if value is not None}
     given = {**recipe.flags, **recipe.output, "seed": recipe.seed, **own}
-    return [f"--{flag}={value}" for flag, value in given.items()] + [length] * bool(length)
+    return [_write(flag, value) for flag, value in given.items()] + [length] * bool(length)
+
+
+def _write(flag: str, value: Value | None) -> str:
+    """Return a flag and its value as train.py takes them; --noaccept_dark takes none."""
+    return f"--{flag}" if value == "true" and flag.startswith("no") else f"--{flag}={value}"
 
 
 def write_command(name: str, extra: tuple[str, ...] = (), *, seed: int, length: str = "") -> str:

@@ -79,6 +79,9 @@ def train_missing(task: tasks.Task, configs: Mapping[int, Configuration]) -> boo
     """Train the runs that have no export; return False if the process was asked to stop."""
     cards = finding.find_exports(finding.list_export_roots(task.places))
     missing = {seed: config for seed, config in configs.items() if not finding.find_export(config, cards)}
+    if missing and task.score_only:
+        raise InputError("--score_only: expected whole exports of the models that there were, because nothing is "
+                         f"trained; got none of seed {', '.join(map(str, missing))}")
     for seed, config in missing.items():
         finding.bring(config, name_folder(task, seed), finding.list_run_roots(task.places))
     for seeds in group_seeds({seed: name_folder(task, seed) for seed in missing}):
@@ -157,12 +160,20 @@ def score(path: pathlib.Path, wanted: tasks.Wanted, there: Mapping[str, Any]) ->
     for given, names in wanted or (((), ()),):
         values = planning.read_evaluate_flags(given)
         dataset, settings, _ = evaluate.choose_test_part(model.card, cli.read_data_request(values))
-        left = [name for name in names if " ".join([name, *given]) not in there]
+        left = [name for name in names if not planning.is_measured(" ".join([name, *given]), there)]
+        if unknown := [name for name in left if name not in (*planning.ALWAYS, *looks.LOOKS, *metrics.METRICS)]:
+            raise InputError(f"worker: expected the metrics that the command has; got none named {unknown[0]}; a "
+                             "worker needs the same version and extensions")
         whole["metrics"].update({" ".join([name, *given]): round_numbers(looks.LOOKS[name](model, dataset))
                                  for name in left if name in looks.LOOKS})
         left = [name for name in left if name not in looks.LOOKS]
-        told = json.loads(measure_export(model, dataset, left, values))
-        entries = {name: told["metrics"].get(name) or {"skipped": told["skipped"].get(name, "it is not of this model")}
+        refused = "it is not of this model"
+        try:
+            told = json.loads(measure_export(model, dataset, left, values))
+        except InputError as error:     # flags ask for the active latents, and all are passive
+            refused, others = str(error), [flag for flag in given if not flag.startswith("--latents")]
+            told = json.loads(measure_export(model, dataset, [], planning.read_evaluate_flags(others)))
+        entries = {name: told["metrics"].get(name) or {"skipped": told["skipped"].get(name, refused)}
                    for name in left}
         whole["metrics"].update({" ".join([name, *given]): slim(entry) for name, entry in entries.items()})
         whole.setdefault("verdict", slim(told["verdict"] or {}))

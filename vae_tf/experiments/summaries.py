@@ -199,17 +199,20 @@ class Summary:
         close = [f"{one.column} and {other.column}" for (one, _), (other, _) in pairs
                  if are_close(self.get_number(one, check.metric), self.get_number(other, check.metric))]
         lack += f"; less than two standard errors apart: {'; '.join(close)}" if close else ""
+        single = [cell.column for cell in told if cell.recipe and len(self.get_number(cell, check.metric).values) == 1]
+        lack += ("" if not single else "; one seed each, and so no standard error" if len(single) == len(told) else
+                 f"; one seed of {', '.join(single)}, and so no standard error")
         return all(low < high for (_, low), (_, high) in pairs), complete, f"{row}: " + ", then ".join(
             ", ".join(f"{cell.column} {format_value(mean, decimals)}" for cell, mean in group) for group in groups
         ) + lack
 
 
 def are_close(one: Number, other: Number) -> bool:
-    """Return whether two means over several seeds each differ by less than two standard errors of the difference."""
+    """Return whether two means over several seeds each differ by no more than two standard errors of the difference."""
     if one.mean is None or other.mean is None or one.spread is None or other.spread is None:
         return False
     error = math.hypot(one.spread / math.sqrt(len(one.values)), other.spread / math.sqrt(len(other.values)))
-    return abs(one.mean - other.mean) < 2 * error
+    return abs(one.mean - other.mean) <= 2 * error
 
 
 def describe_length(summary: Summary, cell: tables.Cell) -> str:

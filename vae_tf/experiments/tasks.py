@@ -42,6 +42,7 @@ class Task:
     wanted: the metrics to measure.
     function: "module:function" of an experiment that trains nothing; the recipe is then empty.
     narrow: whether the networks are narrow, see networks.Maker.
+    score_only: whether runs that have no export are an error, instead of being trained.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Task:
     wanted: Wanted = ()
     function: str = ""
     narrow: bool = False
+    score_only: bool = False
 
     @property
     def label(self) -> str:

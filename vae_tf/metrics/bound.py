@@ -3,7 +3,7 @@
 import numpy as np
 
 from vae_tf.errors import InputError
-from vae_tf.metrics.result import Result
+from vae_tf.metrics.result import Result, estimate_error
 
 MEANING = {
     "elbo": "lower bound of log p(x), nats per example: -(reconstruction + kl), whatever beta was; higher is better",
@@ -29,5 +29,5 @@ def elbo_terms(terms: dict[str, np.ndarray]) -> dict[str, Result]:
     terms = {name: np.asarray(value, np.float64) for name, value in terms.items() if name in MEANING}
     if "kl" in terms:
         terms = {"elbo": -(terms["reconstruction"] + terms["kl"]), **terms}
-    return {name: Result(name, float(value.mean()), {"standard_error": value.std() / np.sqrt(len(value))}, meaning)
+    return {name: Result(name, float(value.mean()), {"standard_error": estimate_error(value)}, meaning)
             for name, meaning in MEANING.items() if name in terms for value in [terms[name]]}

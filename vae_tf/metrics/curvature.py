@@ -7,7 +7,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
 from vae_tf.metrics.expansion import Expansion, posterior_covariance
 from vae_tf.metrics.registry import ANY_MODEL, NOT_OF_ONE_LATENT, register
-from vae_tf.metrics.result import Result
+from vae_tf.metrics.result import Result, estimate_error
 from vae_tf.theory.checks import check_positive_definite
 
 
@@ -116,4 +116,4 @@ def _check_matrices(name: str, array: np.ndarray) -> np.ndarray:
 
 def _make_result(name: str, each: np.ndarray, meaning: str) -> Result:
     return Result(name, float(each.mean()),
-                  {"per_example": each, "standard_error": each.std() / np.sqrt(len(each))}, meaning)
+                  {"per_example": each, "standard_error": estimate_error(each)}, meaning)

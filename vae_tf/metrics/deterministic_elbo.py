@@ -1,6 +1,5 @@
 """Compare the ELBO expanded to second order around the posterior mean with the ELBO by Monte Carlo."""
 
-import math
 
 import numpy as np
 
@@ -8,7 +7,7 @@ from vae_tf import theory, threads
 from vae_tf.metrics.context import Context
 from vae_tf.metrics.expansion import Expansion, posterior_covariance
 from vae_tf.metrics.registry import ANY_MODEL, register
-from vae_tf.metrics.result import Result
+from vae_tf.metrics.result import Result, estimate_error
 
 DRAWS = 32              # number of draws of z per example, for the Monte Carlo ELBO
 
@@ -43,6 +42,6 @@ def deterministic_elbo_gap(expansion: Expansion, context: Context) -> Result:
     gap = expanded - sampled
     return Result("deterministic_elbo_gap", float(gap.mean()),
                   {"deterministic": expanded.mean(), "monte_carlo": sampled.mean(), "hessian": (exact - sampled).mean(),
-                   "per_example": gap, "standard_error": gap.std() / math.sqrt(len(gap))},
+                   "per_example": gap, "standard_error": estimate_error(gap)},
                   f"nats: the ELBO expanded to second order, {expanded.mean():.2f}, less that of {DRAWS} draws of z, "
                   f"{sampled.mean():.2f}; {(exact - sampled).mean():.3g} with the decoder's own curvature")

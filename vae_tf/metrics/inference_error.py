@@ -1,6 +1,5 @@
 """Measure how far q(z|x) is from the model's true posterior, or from that of data where it is known (sikka)."""
 
-import math
 
 import numpy as np
 
@@ -9,7 +8,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
 from vae_tf.metrics.expansion import Expansion, is_linear, posterior_covariance, take_linear_decoder
 from vae_tf.metrics.registry import ANY_MODEL, register
-from vae_tf.metrics.result import Result
+from vae_tf.metrics.result import Result, estimate_error
 
 WEIGHTS = 256           # number of draws of z per example, for log p(x)
 
@@ -118,5 +117,5 @@ def _decode(context: Context, z: np.ndarray) -> np.ndarray:
 
 def _make_result(name: str, error: np.ndarray, parts: dict, meaning: str) -> Result:
     return Result(name, float(error.mean()),
-                  {**parts, "per_example": error, "standard_error": error.std() / math.sqrt(len(error))},
+                  {**parts, "per_example": error, "standard_error": estimate_error(error)},
                   f"nats: {meaning}")

@@ -16,7 +16,7 @@ import scipy
 from vae_tf import activity, arguments, checks, threads
 from vae_tf.errors import InputError
 from vae_tf.metrics.registry import NOT_OF_ONE_LATENT, register
-from vae_tf.metrics.result import Result
+from vae_tf.metrics.result import Result, estimate_error
 
 # Decoders compute in float32. Rounding the entries of J moves c_i . c_j by at most eps ||c_i|| ||c_j||: columns with
 # a smaller cosine are orthogonal, as far as J can tell.
@@ -269,8 +269,8 @@ def _check_booleans(name: str, value: np.ndarray, size: int) -> np.ndarray:
 def _make_result(name: str, per_example: np.ndarray, active: np.ndarray, meaning: str) -> Result:
     finite = per_example[np.isfinite(per_example)]
     return Result(name, float(finite.mean()),
-                  {"per_example": per_example, "active": active,
-                   "standard_error": finite.std() / np.sqrt(len(finite))}, meaning)
+                  {"per_example": per_example, "active": active, "standard_error": estimate_error(finite)},
+                  meaning)
 
 
 def _check_two_columns(gram: np.ndarray, narrow: np.ndarray) -> None:

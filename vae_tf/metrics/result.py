@@ -12,6 +12,7 @@ from vae_tf import kinds as factor_kinds
 from vae_tf.arguments import LARGEST, Bins, to_array
 from vae_tf.errors import InputError
 
+EXACT = 2**53           # the size up to which float64 tells all whole numbers apart
 SMALLEST = 1e-60        # the fourth power of a number of this size stays within the range of float64
 
 
@@ -79,7 +80,26 @@ def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> 
     if len(beyond):
         raise InputError(f"{name}: expected values from {SMALLEST:g} to {LARGEST:g} in size, for their squares to be "
                          f"numbers; got at most {largest[beyond[0]]:g} in column {beyond[0]}; use other units")
-    return array if keep_integers and np.issubdtype(array.dtype, np.integer) else array.astype(np.float64)
+    if not (keep_integers and np.issubdtype(array.dtype, np.integer)):
+        return array.astype(np.float64)
+    return _bring_near_zero(array) if size.max() > EXACT else array
+
+
+def _bring_near_zero(array: np.ndarray) -> np.ndarray:
+    """Return integers whose columns begin at 0 where floats would not tell their values apart, and could if they did.
+
+    No metric of factors depends on where their values begin.
+    """
+    array = array.copy()
+    for column, low, high in zip(array.T, array.min(0).tolist(), array.max(0).tolist(), strict=True):
+        if max(abs(low), abs(high)) > EXACT >= high - low:
+            column -= np.array(low, array.dtype)
+    return array
+
+
+def estimate_error(values: np.ndarray) -> float:
+    """Return the standard error of the mean of values [N]; NaN for fewer than two, which have none."""
+    return float(np.std(values) / np.sqrt(len(values))) if len(values) > 1 else np.nan
 
 
 def discretise(column: np.ndarray, bins: Bins = 20, binning: str = "equal_width") -> np.ndarray:
