@@ -119,9 +119,10 @@ def test_results_are_written_read_and_found_by_flags_and_length(tmp_path):
     assert results.read_all(tmp_path / "nothing") == []
 
 
-def test_results_of_several_data_are_not_mixed(tmp_path, capsys):
-    def of(data, seed):
-        return a_result(seed, configuration={**a_result()["configuration"], "data_fingerprint": data})
+@pytest.mark.parametrize("name", ["data_fingerprint", "optimizer", "keras"])
+def test_results_of_several_data_or_settings_are_not_mixed(tmp_path, capsys, name):
+    def of(value, seed):
+        return a_result(seed, configuration={**a_result()["configuration"], name: value})
 
     found = [of("old", 0), of("old", 1), of("new", 2)]
     assert results.find_by_length(found, a_result()["flags"]) == [found[:2]]
@@ -129,7 +130,7 @@ def test_results_of_several_data_are_not_mixed(tmp_path, capsys):
         results.write(tmp_path, each)
     assert len(results.read_all(tmp_path)) == 3
     said = capsys.readouterr().err
-    assert "has results of different data. Tables show those of fingerprint old" in said and "seed2-" in said
+    assert f"has results that differ in {name}. Tables show those of which there are most" in said and "seed2-" in said
 
 
 def test_a_second_file_of_a_run_is_no_further_seed(tmp_path, capsys):

@@ -263,7 +263,7 @@ def list_wanted(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
             if other.recipe and flags == recipes.read_flags_if_possible(other.recipe, other.flags):
                 for metric in (each.get_metric(other, name) for name in each.metrics):
                     if key := results.find_key(metric):
-                        wanted.setdefault(tuple(metric.evaluate), set()).add(key.split(" ")[0])
+                        wanted.setdefault(tuple(sorted(metric.evaluate)), set()).add(key.split(" ")[0])
     return tuple((given, tuple(sorted(names))) for given, names in sorted(wanted.items()))
 
 

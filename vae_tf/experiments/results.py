@@ -97,13 +97,15 @@ def read_all(folder: str | pathlib.Path) -> list[Result]:
             print(f"warning: {error}", file=sys.stderr)
     found = list(_drop_copies(pathlib.Path(folder), read).values())
     for runs in _group(found, lambda run: json.dumps([run.get("flags"), run["numerics"]], sort_keys=True)).values():
-        if "flags" not in runs[0] or len({_get_fingerprint(run) for run in runs}) == 1:
+        if "flags" not in runs[0] or len({_describe_settings(run) for run in runs}) == 1:
             continue
-        shown = _get_fingerprint(find_by_length(runs, runs[0]["flags"], numerics=runs[0]["numerics"])[0][0])
-        other = next(run for run in runs if _get_fingerprint(run) != shown)
-        print(f"warning: {folder}: {runs[0]['recipe']} has results of different data. Tables show those of fingerprint "
-              f"{shown[:8] or 'unknown'}, of which there are most. Delete the results of data that are out of date; "
-              f"{name_file(other)} is of others.", file=sys.stderr)
+        shown = _describe_settings(find_by_length(runs, runs[0]["flags"], numerics=runs[0]["numerics"])[0][0])
+        other = next(run for run in runs if _describe_settings(run) != shown)
+        one, two = (json.loads(settings) for settings in (shown, _describe_settings(other)))
+        differ = ", ".join(sorted(name for name in {*one, *two} if one.get(name) != two.get(name)))
+        print(f"warning: {folder}: {runs[0]['recipe']} has results that differ in {differ}. Tables show those of which "
+              f"there are most. Delete the results that are out of date; {name_file(other)} is not shown.",
+              file=sys.stderr)
     return found
 
 
@@ -133,6 +135,13 @@ def _get_fingerprint(result: Result) -> str:
     return str(result.get("configuration", {}).get("data_fingerprint") or "")
 
 
+def _describe_settings(result: Result) -> str:
+    """Return as JSON what the runs of a cell must share: their configuration, but for seed, length and data's name."""
+    left_out = {"seed", "steps", *(["dataset"] if _get_fingerprint(result) else [])}
+    return json.dumps({name: value for name, value in result.get("configuration", {}).items() if name not in left_out},
+                      sort_keys=True)
+
+
 def _read(path: pathlib.Path) -> Result:
     """Return a result; raises InputError if the file holds none."""
     remedy = "it is passed over"
@@ -153,14 +162,14 @@ def find_by_length(found: Iterable[Result], flags: Mapping[str, Any], *, numeric
                    ) -> list[list[Result]]:
     """Return the results of a recipe's flags: a list for each length of training, longest first, ordered by seed.
 
-    All of a list are of the same data. Of several data with a training of that length, it is those with the most
-    results.
+    All of a list are of the same data and settings. Of several with a training of that length, it is those with the
+    most results.
     """
     same = [result for result in found if result.get("flags") == flags and result["numerics"] == numerics]
     by_length = []
     for steps in sorted({result["steps"] for result in same}, reverse=True):
-        by_data = _group((result for result in same if result["steps"] == steps), _get_fingerprint)
-        most = max(by_data.values(), key=len)
+        by_settings = _group((result for result in same if result["steps"] == steps), _describe_settings)
+        most = max(by_settings.values(), key=len)
         by_length.append(sorted(most, key=lambda result: result["seed"]))
     return by_length
 
