@@ -147,6 +147,7 @@ BAD = {
     "x of int64": (lambda m: m.encode(X.astype(int), U), "x: expected uint8 .*got int64"),
     "x of one example": (lambda m: m.encode(X[0], U), r"x: .*got uint8 of shape \(4, 4, 1\)"),
     "x of channels first": (lambda m: m.encode(X.transpose(0, 3, 1, 2), U), r"x: .*got uint8 of shape \(20, 1, 4, 4\)"),
+    "masked z": (lambda m: m.decode(np.ma.masked_less(Z, 1)), "z: expected an array without masked values"),
     "x of no rows": (lambda m: m.encode(X[:0], U[:0]), "x: expected at least one row; got none"),
     "dark x": (lambda m: m.encode(X * 0, U), "x: .*got none above 1, .* encode_floats takes"),
     "dark x decoded again": (lambda m: m.reconstruct(X // 128, U), "x: .*got none above 1"),

@@ -1,6 +1,7 @@
 """Which examples are held out, what is said of it, and how data are told apart."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 import pytest
@@ -98,6 +99,13 @@ def test_conditions_keep_every_digit(given, written):
 def test_conditions_that_hold_nothing_out_are_refused(how, said):
     with pytest.raises(InputError, match=f"^split: .*{said}"):
         data.load("dsprites").split(how, "train")
+
+
+def test_a_number_beyond_float32_is_above_all_of_its_values():
+    made = data.from_arrays("mine", np.zeros((4, 2), np.float32), np.float32([[1], [2], [3], [np.nan]]),
+                            [data.Factor("v1", None, "continuous")])
+    with warnings.catch_warnings(action="error"), pytest.raises(InputError, match=r"none of 4 meet v1>1e\+?39"):
+        made.split("hold_out:v1>1e39", "train")
 
 
 def test_without_factors_there_are_no_conditions():

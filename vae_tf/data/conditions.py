@@ -73,8 +73,9 @@ def find_matches(conditions: Sequence[Condition], names: Sequence[str], values: 
     columns = [(np.asarray(values)[:, names.index(name)], comparison, number)
                for name, comparison, number in conditions]
     # An example that lacks the value meets no condition on it, not even !=.
-    matches = np.all([COMPARISONS[comparison](column, number) & ~np.isnan(column)
-                      for column, comparison, number in columns], axis=0)
+    with np.errstate(over="ignore"):        # numbers beyond those of float32, such as 1e39, are infinite there
+        matches = np.all([COMPARISONS[comparison](column, number) & ~np.isnan(column)
+                          for column, comparison, number in columns], axis=0)
     if matches.all() or not matches.any():
         spans = {name: (np.nanmin(column), np.nanmax(column)) for (name, *_), (column, *_) in
                  zip(conditions, columns, strict=True) if not np.isnan(column).all()}

@@ -221,6 +221,8 @@ def _convert(name: str, value: Any, spec: tf.TensorSpec) -> Array:
     """Return a value in the shape and dtype of a TensorSpec, or raise an InputError."""
     dtype, hint = spec.dtype.as_numpy_dtype, ""
     array = _make_array(value)
+    if np.ma.is_masked(value):
+        raise InputError(f"{name}: expected an array without masked values; got some that are masked")
     if spec.dtype == tf.uint8:
         fits = array.dtype == np.uint8
         hint = "; floats in [0, 1] go to encode_floats" if array.dtype.kind == "f" else ""
