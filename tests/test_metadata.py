@@ -144,9 +144,12 @@ def test_a_release_is_one_command(tmp_path):
         shutil.copy(ROOT / name, tmp_path / "clone" / name)
     git("add", ".")
     git("commit", "-qm", "all")
+    git("switch", "-qC", "work")
     name = {f"GIT_{who}_{what}": "a" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     run = [tmp_path / "clone/.ci/release"]
     assert subprocess.run([*run, "2"], capture_output=True).returncode == 2
+    assert b"expected the branch main" in subprocess.run([*run, "9.8.7"], capture_output=True).stderr
+    git("switch", "-qC", "main")
     subprocess.run([*run, "9.8.7"], env={**os.environ, **name}, check=True, capture_output=True)
     assert git("tag", folder=tmp_path / "origin").split() == ["v9.8.7"]
     released = git("show", "v9.8.7:CHANGELOG.md", folder=tmp_path / "origin")
