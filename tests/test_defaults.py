@@ -56,6 +56,12 @@ def test_train_says_it(tmp_path):
                   f"--run_root={tmp_path}", f"--export_root={tmp_path / 'exported'}")
 
 
+def test_data_that_do_not_vary_get_no_advice_of_other_settings():
+    still = data.from_arrays("still", np.ones((40, 3), np.float32))
+    assert said(still, "--model=vae", "--network=mlp_synthetic", "--likelihood_variance=0.5") == (
+        "posterior collapse is certain, because the data do not vary")
+
+
 def test_other_networks_are_warned_of_where_ignoring_z_is_a_local_optimum():
     curved = data.load("synthetic_nonlinear").split("random", "train", 0)
     message = said(curved, "--model=beta_vae", "--likelihood_variance=0.5")
@@ -112,9 +118,10 @@ def test_own_vectors_of_any_scale_get_a_variance_that_suits_them(scale):
     assert configured(mine, "--model=vae").likelihood_variance == pytest.approx(0.02 * x.var(0).mean(), rel=0.01)
 
 
-def test_dense_networks_on_wide_images_get_smaller_steps():
+def test_dense_networks_on_wide_data_get_smaller_steps():
     assert defaults.choose_learning_rate("mlp_mnist", (128, 128, 3)) == pytest.approx(1e-3 / 12, rel=0.01)
-    for network, shape in (("conv_locatello", (256, 256, 3)), ("mlp_dsprites", (64, 64, 1)), ("linear", (10_000,))):
+    assert defaults.choose_learning_rate("linear", (20_000,)) == pytest.approx(2e-4, rel=0.03)
+    for network, shape in (("conv_locatello", (256, 256, 3)), ("mlp_dsprites", (64, 64, 1)), ("linear", (4_096,))):
         assert defaults.choose_learning_rate(network, shape) == 1e-3
 
 

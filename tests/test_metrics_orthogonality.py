@@ -239,7 +239,7 @@ def test_variances_of_a_full_covariance_are_its_diagonal():
 @pytest.mark.parametrize("metric", [dto, hadamard_gap, column_cosine])
 def test_standard_errors_are_those_of_means_over_examples(metric):
     parts = metric(gram(np.random.default_rng(12).standard_normal((50, 9, 4)))).parts
-    assert parts["standard_error"] == pytest.approx(parts["per_example"].std() / np.sqrt(50), rel=1e-12)
+    assert parts["standard_error"] == pytest.approx(parts["per_example"].std(ddof=1) / np.sqrt(50), rel=1e-12)
 
 
 def test_dto_of_a_comparison_is_over_all_latents_and_the_other_distances_over_the_active_ones():

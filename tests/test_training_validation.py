@@ -207,6 +207,14 @@ def test_a_validation_drops_nothing_out():
         model.evaluate(held_out, batch_size=8, verbose=0, return_dict=True)["loss"], rel=1e-5), expected
 
 
+def test_data_in_float64_are_validated_as_they_are_trained_on():
+    whole = data.from_arrays("mine", np.random.default_rng(0).standard_normal((40, 3)))
+    history = training.fit(build("vae", "linear", (3,), "gaussian", {}), whole.take(np.arange(24)),
+                           keras.optimizers.SGD(1e-3), steps=1, batch_size=8, log_every=1,
+                           validation=whole.take(np.arange(24, 40)), validate_every=1)
+    assert np.isfinite(history[0]["validation_loss"])
+
+
 def test_a_loss_that_stays_the_same_is_no_improvement():
     whole = dataset((3,))
     history = training.fit(build("vae", "linear", (3,), "gaussian", {}), whole.take(np.arange(24)),

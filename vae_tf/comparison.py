@@ -14,6 +14,7 @@ import numpy as np
 import scipy
 
 from vae_tf import activity, checks, evaluation, metrics, verdicts
+from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import InputError, make_printable
 from vae_tf.metrics import orthogonality
 
@@ -122,7 +123,7 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
     """
     checks.check_whole("examples", examples, 1)
     checks.check_whole("seed", seed, 0)
-    indices = np.random.default_rng(seed).permutation(len(dataset))[:max(examples, VERDICT_EXAMPLES)]
+    indices = draw_to_score(len(dataset), max(examples, VERDICT_EXAMPLES), seed)
     found: dict[str, Measured] = {}
     grams = {}
     for done, (name, model) in enumerate(models.items(), 1):

@@ -23,7 +23,7 @@ WIDEST = 64 * 64
 
 def choose_learning_rate(network: str, shape: Sequence[int]) -> float:
     """Return the learning rate that suits a network on examples of a shape, for datasets without one of their own."""
-    wide = len(shape) == 3 and not networks.NETWORKS[network].images_only
+    wide = not networks.NETWORKS[network].images_only       # and so with dense layers on all entries
     return float(f"{LEARNING_RATE * min(1, WIDEST / math.prod(shape)):.2g}") if wide else LEARNING_RATE
 
 
@@ -62,6 +62,8 @@ def _describe_likely_collapse(kind: type[models.Autoencoder], beta: float, varia
     level = beta * variance
     if spread[0] > level:
         return ""
+    if not spread[0]:
+        return "posterior collapse is certain, because the data do not vary"
     return (f"posterior collapse is likely {_describe_settings(kind, beta, variance)}: beta times the variance, "
             f"{level:.3g}, is above the largest eigenvalue of the data's covariance, {spread[0]:.3g}, so that ignoring "
             f"every latent is a local optimum. {_name_remedy(kind, beta, variance, spread[0])} would leave that state")

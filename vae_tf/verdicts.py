@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import activity, metrics
+from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import NonFiniteError
 
 EXAMPLES = 500          # number of examples by which a freshly trained model is judged
@@ -88,7 +89,7 @@ def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
     """
     from tensorflow_probability import distributions as tfd  # imports TensorFlow, which scoring codes does not need
 
-    indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
+    indices = draw_to_score(len(dataset), EXAMPLES, seed)
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.u_size else None
     posterior, prior = model.posterior(x / np.float32(255) if dataset.is_image else x, u), model.prior(u)
     mean = posterior.mean().numpy()

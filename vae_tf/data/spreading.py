@@ -11,6 +11,15 @@ def spread_evenly(size: int, most: int) -> Integers:
     return np.unique(np.linspace(0, size - 1, min(size, most)).astype(np.int64))
 
 
+def draw_to_score(size: int, most: int, seed: int) -> Integers:
+    """Return up to `most` of `size` examples at random, in another order than that of any epoch of training.
+
+    NumPy draws the same from [seed, 0], which is what the order of the first epoch is drawn from, as from seed alone.
+    So a model that trains for less than an epoch would be scored on the examples that it has seen.
+    """
+    return np.random.default_rng([seed, 0, 0, 1]).permutation(size)[:most]
+
+
 def sample_evenly(dataset: Dataset) -> Floats:
     """Return up to 2,000 images or 10,000 vectors, spread evenly over a dataset: float64 [N, n], images in [0, 1]."""
     most = 2_000 if dataset.is_image else 10_000

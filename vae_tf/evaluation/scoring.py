@@ -16,6 +16,7 @@ import numpy as np
 from vae_tf import activity, arguments, checks, export, metrics, threads, verdicts
 from vae_tf import kinds as factor_kinds
 from vae_tf.data import Dataset
+from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import Codes, check_codes, check_factors, select_factors
 from vae_tf.evaluation.computing import Progress, compute
@@ -91,7 +92,7 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
     if asked.list_metrics_of_model():
         check_memory(dataset, model.card.get("latents", 0), asked.around)
     wanted = count_examples(asked.list_metrics_of_codes(), asked.examples)
-    indices = np.random.default_rng(asked.seed).permutation(len(dataset))[:wanted]
+    indices = draw_to_score(len(dataset), wanted, asked.seed)
     if look is not None:
         look(select_factors(_encode(model, dataset, indices[:BATCH], asked.seed)[0], asked.factors))
     codes, terms = _encode(model, dataset, indices, asked.seed)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import InputError
 from vae_tf.typing import Floats
 
@@ -43,7 +44,7 @@ def show_histograms(model: Any, dataset: Any, seed: int = 0) -> dict[str, Any]:
     Raises:
         InputError: the model has no diagonal posterior.
     """
-    indices = np.random.default_rng(seed).permutation(len(dataset))[:EXAMPLES]
+    indices = draw_to_score(len(dataset), EXAMPLES, seed)
     encoded = [model.encode(dataset.images_at(i), u=model.u_at(dataset, i))
                for i in np.array_split(indices, math.ceil(len(indices) / 500))]
     codes = {name: np.concatenate([part[name] for part in encoded]) for name in encoded[0]}

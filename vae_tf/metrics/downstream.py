@@ -28,9 +28,9 @@ def downstream_logistic(codes: np.ndarray, factors: np.ndarray, sizes: Sequence[
 
     The test accuracy is averaged over factors (Locatello 2019, section 5.4), for each number of labels. The score is
     the average at the largest number of labels, in [0, 1]. It is 1 if every factor can be read off perfectly; chance
-    is 1/classes. The regularisation is sklearn's default, not chosen by cross-validation as in the paper, so the scale
-    of the codes counts. A number of labels beyond the training rows is cut to the training rows. If all labels are of
-    one class, that class is predicted. A constant factor is left out, with a warning.
+    is the share of the commonest class. The regularisation is sklearn's default, not chosen by cross-validation as in
+    the paper, so the scale of the codes counts. A number of labels beyond the training rows is cut to the training
+    rows. If all labels are of one class, that class is predicted. A constant factor is left out, with a warning.
 
     Args:
         codes: [N, d].

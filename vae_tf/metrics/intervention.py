@@ -28,9 +28,9 @@ def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count
 
     A batch's feature is the mean over pairs, alike in one factor, of |z - z'| [d]; the score is the test accuracy of
     logistic regression from feature to which factor that was. The value that the two share is drawn anew for each
-    pair. The score is in [0, 1]. It is 1 if the factor can always be told; chance is 1/K. A rotated code can reach 1
-    too. So can a code that misses a factor, because that factor is told by elimination. The regression is regularised,
-    so the scale of the codes counts. The two rows of a pair are distinct.
+    pair. The score is in [0, 1]. It is 1 if the factor can always be told; chance is 1/K, and more with few rows. A
+    rotated code can reach 1 too. So can a code that misses a factor, because that factor is told by elimination. The
+    regression is regularised, so the scale of the codes counts. The two rows of a pair are distinct.
 
     Args:
         sampler: what rows are drawn from.
@@ -91,7 +91,7 @@ def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Cou
     if N < 2:
         raise InputError(f"codes: expected at least 2 rows for a variance; got {N}")
     variance = _encode(sampler, rng.permutation(N)[:TRAIN]).var(0, ddof=1)
-    active = np.flatnonzero(activity.has_a_vote(variance, threshold))
+    active = np.flatnonzero(activity.has_a_vote(variance, threshold) & (variance > 0))
     factor, rows = draw_fixed_factor(sampler.factors, train + test, batch_size, rng)
     votes, right = np.zeros((len(variance), K), int), np.zeros(train + test, bool)
     if len(active):

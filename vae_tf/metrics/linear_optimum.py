@@ -25,12 +25,13 @@ def linear_optimum_of_model(expansion: Expansion, context: Context) -> Result:
         InputError: the network is not linear, or the optimum of the model is not known in closed form.
     """
     from vae_tf import models  # imports TensorFlow, which scoring codes does not need
+    from vae_tf.data.spreading import draw_to_score
 
     (F, noise_variance), card = take_linear_decoder(expansion, context), context.model.card
     known = models.find_declared(card).linear_theory
     if known is None or known.optimum is None:
         raise InputError(f"the optimum of a linear {card['model']} is not known in closed form")
-    rows = np.random.default_rng(context.seed).permutation(len(context.dataset))[:EXAMPLES]
+    rows = draw_to_score(len(context.dataset), EXAMPLES, context.seed)
     x, posterior = encode(context.model, context.dataset, rows)
     bias = context.model.decode(np.zeros((1, F.shape[1])))["mean"].reshape(-1).astype(np.float64)
     return linear_optimum(x, F, bias, posterior["mean"], np.asarray(covariance_of(posterior)), beta=card["beta"],

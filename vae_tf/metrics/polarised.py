@@ -83,7 +83,8 @@ def draw_samples(mean: np.ndarray, stddev: np.ndarray, prior_mean: activity.Prio
                  prior_stddev: activity.Widths = 1.0, *, seed: Seed = 0) -> tuple[np.ndarray, np.ndarray]:
     """Draw one z ~ q(z|x) and one from the prior per example, both [N, d], with independent noise."""
     m, s, a, b = activity.check_arrays(mean, stddev, prior_mean, prior_stddev)
-    noise = np.random.default_rng(seed).standard_normal((2, *m.shape))
+    # Of the seed alone it could be the numbers that a user has made the means of.
+    noise = np.random.default_rng([seed, 0, 0, 2]).standard_normal((2, *m.shape))
     return m + s * noise[0], a + b * noise[1]
 
 

@@ -16,7 +16,7 @@ from vae_tf.errors import InputError
 from vae_tf.metrics.information import gaps
 from vae_tf.metrics.mixtures import HALF_LOG_2PI, draw_owners, entropies, log_joint_mixture, log_marginals
 from vae_tf.metrics.registry import ANY_MODEL, register
-from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
+from vae_tf.metrics.result import Result, check_arrays, estimate_error, find_classes, find_varying
 from vae_tf.typing import ArrayLike
 
 SAMPLES = 10_000
@@ -257,6 +257,6 @@ def elbo_decomposition(means: np.ndarray, stddevs: np.ndarray, samples: Count = 
     per_example = np.array([np.bincount(owner, term, len(means)) for term in terms])[:, drawn > 0] / drawn[drawn > 0]
     return Result("elbo_decomposition", float(values.sum()),
                   {"mutual_information": values[0], "total_correlation": values[1], "dimension_wise_kl": values[2],
-                   "standard_errors": per_example.std(1) / np.sqrt(per_example.shape[1])},
+                   "standard_errors": np.array([estimate_error(each) for each in per_example])},
                   "KL in nats = mutual information {:.3g} + total correlation {:.3g} + dimension-wise KL {:.3g}"
                   .format(*values))

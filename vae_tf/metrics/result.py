@@ -99,7 +99,7 @@ def _bring_near_zero(array: np.ndarray) -> np.ndarray:
 
 def estimate_error(values: np.ndarray) -> float:
     """Return the standard error of the mean of values [N]; NaN for fewer than two, which have none."""
-    return float(np.std(values) / np.sqrt(len(values))) if len(values) > 1 else np.nan
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan
 
 
 def discretise(column: np.ndarray, bins: Bins = 20, binning: str = "equal_width") -> np.ndarray:

@@ -71,7 +71,7 @@ def dispersed_log_likelihood(family: Annotated[str, Choice(("gaussian", "gamma",
         raise InputError(f"x: expected multiples of {scaled:g} from 0 to 1, of which the mean of {draws} draws of a "
                          f"Bernoulli is one; got {impossible.flat[0]:g}")
     ways = scipy.special.gammaln(draws + 1) - scipy.special.gammaln(ones + 1) - scipy.special.gammaln(draws - ones + 1)
-    return ways + ones * np.log(mean) + (draws - ones) * np.log1p(-mean)
+    return ways + scipy.special.xlogy(ones, mean) + scipy.special.xlog1py(draws - ones, -mean)
 
 
 @arguments.check

@@ -71,9 +71,10 @@ def check_symmetric(name: str, value: ArrayLike, sizes: str = "[n, n]") -> tuple
 def check_full_rank(jacobian: ArrayLike, name: str = "jacobian") -> Floats:
     """Return a Jacobian [..., n, d] in float64, or raise InputError unless its columns are linearly independent."""
     J = np.asarray(jacobian, np.float64)
-    if J.ndim < 2 or (np.linalg.matrix_rank(J) < J.shape[-1]).any():
+    rank = np.linalg.matrix_rank(J, rtol=find_relative_rounding(jacobian)) if J.ndim > 1 and J.size else np.array(0)
+    if J.ndim < 2 or (rank < J.shape[-1]).any():
         raise InputError(f"{name}: expected full column rank [..., n, d]; got shape {J.shape} and rank "
-                         f"{np.min(np.linalg.matrix_rank(J))}: leave passive latents out")
+                         f"{np.min(rank)}: leave passive latents out")
     return J
 
 

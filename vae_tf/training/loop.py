@@ -48,7 +48,7 @@ class Schedule:
         watch_every: steps from one call of `watch` to the next.
         images_every: steps from one picture of reconstructions and traversals in the TensorBoard logs to the next; 0
             for none. It changes no number of a run, and needs images.
-        validation: examples that are not trained on, of which 5,000 at most are used; None validates nothing. The
+        validation: examples that are not trained on, of which the first 5,000 are used; None validates nothing. The
             objective's terms over them join the rows of history as validation_loss and so on, and the weights with the
             lowest validation_loss are kept in checkpoints.
         validate_every: steps from one validation to the next.

@@ -129,6 +129,7 @@ def _make_measure(program: replicas.Program, dataset: data.Dataset, batch_size: 
     columns = [dataset.images_at(indices)]
     if program.models[0].u_size and dataset.u_at:
         columns.append(dataset.u_at(indices))
+    columns = [column if column.dtype == np.uint8 else column.astype(np.float32) for column in columns]    # as batches
     stacked = [tf.constant(column.reshape(count, size, *column.shape[1:])) for column in columns]
     replicas_in_all = len(program.models)
 
