@@ -3,6 +3,7 @@
 import csv
 import itertools
 import re
+import shutil
 
 import absl.flags
 import numpy as np
@@ -179,6 +180,10 @@ def check_bad_input(folder):
     before = sorted(folder.rglob("*"))
     with pytest.raises(InputError, match="--compare: expected a pattern that exported models fit; got 'exported/x"):
         run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/x*")
+    (folder / "exported/a[1]/1/assets.extra").mkdir(parents=True)
+    (folder / "exported/a[1]/1" / export.CARD).write_text("{}")
+    assert cli.find_exports(["exported/a[1]"]) == ["exported/a[1]"]     # a name as it is, and not a pattern
+    shutil.rmtree(folder / "exported/a[1]")
     with pytest.raises(InputError, match="--compare: expected a folder that holds an exported model"):
         run(evaluate.main, cli.define_evaluate_flags, "--compare=none")
     with pytest.raises(InputError, match=r"^--group_by: expected names of export, model, .*; got 'colour'$"):

@@ -75,6 +75,12 @@ def test_idle_flags_in_a_flagfile_are_ignored(tmp_path):
         cli.configure(parse(cli.define_train_flags, recipe, "--model=vae", "--tc_estimator=stratified"), loaded)
 
 
+def test_a_metric_may_be_asked_for_by_its_other_name():
+    asked = cli.read_scoring_request(parse(cli.define_evaluate_flags, "--compare=exported/a",
+                                           "--geometry=ima_contrast"))
+    assert asked.geometry == ("hadamard_gap",)
+
+
 def test_codes_of_a_flagfile_give_way_to_models_that_are_compared(tmp_path):
     (tmp_path / "mine.flags").write_text("--codes=a.npz\n--quick\n")
     argv = (f"--flagfile={tmp_path / 'mine.flags'}", "--compare=b", "--dataset=circles", "--metrics=dto")

@@ -16,6 +16,7 @@ from vae_tf.errors import InputError
 from vae_tf.report.compared import groups as grouping
 from vae_tf.report.compared import page, tables
 from vae_tf.report.compared.traversed import Pictured
+from vae_tf.report.theme import draw_svg
 
 HOSTILE = "</td><script>alert(1)</script> $a_b$ & 5% | \\x \udcff"
 ALIVE = verdicts.Verdict(np.array([2.0, 3.0]), np.array([True, True]))
@@ -205,6 +206,11 @@ class TestFigures:
         np.testing.assert_allclose(bars.get_segments()[1][:, 1], [0.18, 0.22])
         assert [text.get_text() for text in figure.legends[0].get_texts()] == ["vae", "ae"]
         assert len(dto.containers) == 2 and [tick.get_text() for tick in mig.get_xticklabels()] == ["1", "4", "16"]
+
+    def test_the_axis_of_many_settings_has_plain_numbers(self):
+        betas = [0.5, 1, 2, 3, 4, 5, 6, 8, 16]
+        drawn = draw_svg("sweep", report.plot_sweep, {"mig": {"vae": (betas, betas, [0.1] * 9)}}, "beta")
+        assert "mathdefault" not in drawn and ">10</text>" in drawn
 
     def test_rank_correlations_are_scipys_and_leave_out_what_cannot_be_told(self):
         from scipy.stats import spearmanr

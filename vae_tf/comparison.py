@@ -132,7 +132,10 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
         if fitted and not {"stddev", "scale_tril"} & {*posterior}:
             raise InputError(f"export: {name} is an autoencoder, which has no posterior to fit local decoders to; "
                              "compare Jacobians instead")
-        verdict, active = judge(posterior)
+        try:
+            verdict, active = judge(posterior)
+        except InputError as error:
+            raise InputError(f"{name}: its posterior cannot be compared: {error}") from None
         found[name] = Measured(verdict, int(active.sum()), {}, _say_left_out(verdict, active))
         if found[name].left_out is None:
             around = metrics.Context(posterior["mean"][:examples], decoder=model.decoder, seed=seed,
@@ -144,7 +147,8 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
                 grams[name] = around.value("local_decoders").gram if fitted else gram
             else:
                 found[name] = found[name]._replace(left_out="The decoder moves x along fewer than two of its active "
-                                                            "latents: there are no two columns to compare.")
+                                                            "latents, or its Jacobian is not finite: there are no two "
+                                                            "columns to compare.")
         if progress:
             progress(done, len(models))
     for name, result in (metrics.od_score(grams) if grams else {}).items():

@@ -36,7 +36,7 @@ def find_exports(given: Sequence[str]) -> list[str]:
     """
     names = []
     for name in given:
-        pattern = glob.has_magic(name)
+        pattern = glob.has_magic(name) and not pathlib.Path(name).exists()
         found = [path for path in sorted(glob.glob(name)) if (pathlib.Path(path) / export.CARD).is_file()
                  or any(pathlib.Path(path).glob(f"*/{export.CARD}"))] if pattern else [name]
         if not found:

@@ -78,8 +78,9 @@ def read_scoring_request(flags: FlagValues) -> ScoringRequest:
     if flags.compare:       # models are compared by scores of all latents and factors, whatever a flagfile says
         options = dataclasses.replace(options, latents="all", factors=None, samples_per_value=None,
                                       passive_kl=metrics.PASSIVE_KL)
+    geometry = tuple(map(metrics.find_name, _expand(flags.geometry, "geometry")))
     return ScoringRequest(flags.export, tuple(flags.compare or ()), flags.codes, flags.trust_export,
-                          read_data_request(flags), options, tuple(_expand(flags.geometry, "geometry")), flags.verbose,
+                          read_data_request(flags), options, geometry, flags.verbose,
                           _list_named(flags), tuple(flags.group_by or ()), pathlib.Path(flags.comparison_dir),
                           flags.animate)
 

@@ -61,7 +61,8 @@ def main(flags: FlagValues) -> None:
             print(f"  history    {runs.list_first_to_last(run_dirs, '/history.csv')}, "
                   f"or: tensorboard --logdir={shlex.quote(settings.run_root)}")
         print(f"Next, see what it {'learned' if config.steps else 'is'}:\n"
-              f"  {console.name_command('evaluate')} --export={shlex.quote(path.as_posix())}")
+              f"  {console.name_command('evaluate')} --export={shlex.quote(path.as_posix())}"
+              + (f" --data_dir={shlex.quote(flags.data_dir)}" if flags.data_dir else ""))
     devices.meet(strategy)          # if workers left while the first one exports, TensorFlow would report a crash
     console.end_by_request()        # which came with the last steps
 

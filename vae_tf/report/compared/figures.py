@@ -58,6 +58,9 @@ def plot_sweep(panels: Mapping[str, Mapping[str, tuple[ArrayLike, ArrayLike, Arr
         at = np.unique(np.concatenate([np.asarray(x, float) for x, _, _ in series.values()]))
         if at.min() > 0 and at.max() >= 8 * at.min():
             axis.set_xscale("log")
+            # As plain numbers: powers of ten take mathematical type, which names of models must not be taken for.
+            axis.xaxis.set_major_formatter("{x:g}")
+            axis.xaxis.set_minor_formatter(lambda value, _: "")
         if len(at) <= 8:
             axis.set_xticks(at, [f"{value:g}" for value in at])
             axis.minorticks_off()

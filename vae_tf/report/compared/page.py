@@ -116,6 +116,8 @@ def _draw_sweep(groups: Groups, scores: Sequence[str]) -> list[Figure]:
         shown = {label: tuple(np.array(line, float).T) for label, line in lines.items() if line}
         if shown and len(panels) < MOST_PANELS:
             panels[name] = shown
+    if not panels:
+        return []
     return [Figure("sweep", f"What {setting} changes", f"A point is the mean of a group, and a bar its standard "
                   f"deviation {groups.spread}.", f"{', '.join(panels)} over {setting}, a line each for "
                   f"{', '.join(series)}; the table above has the numbers.",
