@@ -52,6 +52,7 @@ def loss_split(decoder: Callable, x: np.ndarray, means: np.ndarray, stddevs: np.
     moved_by = local_decoder.compile_for(local_decoder.response, decoder, d, 2 * pairs)
     size = max(1, local_decoder.ENTRIES // (x.shape[1] * 2 * pairs))
 
+    @np.errstate(over="ignore", invalid="ignore")       # what is not finite is refused in the end
     def split(start: int) -> Sequence[tuple[float, ...]]:
         """Return the parts of each example of a batch."""
         batch = slice(start, min(start + size, len(means)))
