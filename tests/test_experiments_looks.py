@@ -8,7 +8,7 @@ import pytest
 
 from vae_tf import data, export, models
 from vae_tf.errors import InputError
-from vae_tf.experiments import looks
+from vae_tf.experiments import looks, running
 
 
 def test_looks_of_an_export_are_those_of_its_model(tmp_path):
@@ -48,3 +48,17 @@ def test_histograms_are_of_the_latents_with_most_and_least_kl():
     # A value near an edge may fall on either side of it: edges are rounded to four digits.
     assert np.abs(counts - inside).sum() <= 6 and max(inside) > 100
     assert set(found["passive"]["samples"]) == {"posterior", "prior", "posterior mean"}
+
+
+def test_a_dead_model_has_its_elbo_where_flags_ask_for_the_active_latents(tmp_path):
+    """It has none, and once kept a whole table from having results."""
+    model = models.build("vae", (2,), network="linear", latents=2, likelihood="gaussian")
+    model.encoder.set_weights([np.zeros_like(weight) for weight in model.encoder.get_weights()])
+    model.export(tmp_path / "dead", data=data.load("circles"))
+    path, = (tmp_path / "dead").glob("[0-9]*")
+    found = running.score(path, ((("--latents=active", "--quick"), ("elbo", "total_correlation")),), {})
+    why = found["metrics"]["total_correlation --latents=active --quick"]["skipped"]
+    assert why.endswith("every latent is passive") and found["verdict"]["state"] == "dead"
+    assert np.isfinite(found["metrics"]["elbo --latents=active --quick"]["score"])
+    with pytest.raises(InputError, match=r"^worker: expected the metrics that the command has; got none named nothing"):
+        running.score(path, (((), ("nothing",)),), {})

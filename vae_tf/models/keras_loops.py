@@ -96,7 +96,7 @@ class KerasLoops(KerasInputs):
         try:
             yield
         finally:
-            del attributes["finalize_variable_values"]
+            attributes.pop("finalize_variable_values", None)       # `fit` may be within another one, of a callback
 
     def _list_terms(self) -> list[str]:
         """Return the names of the objective's terms, `loss` first."""
