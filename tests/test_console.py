@@ -47,6 +47,18 @@ def test_what_cannot_be_printed_is_dropped(tmp_path, redirection, locale):
     assert (tmp_path / "done").read_text() == "worked"
 
 
+def test_an_error_amid_a_line_that_is_rewritten_has_a_line_of_its_own():
+    program = ("import sys\nfrom vae_tf import console\nconsole.start()\n"
+               "for line in ('\\rstep 1\\033[K', '\\rstep 2\\033[K', 'a warning\\n', 'another\\n', '\\rstep 3\\033[K',\n"
+               "             '\\r\\033[K', 'cleared\\n', '\\rstep 4\\033[K', '\\n', 'ended\\n', '\\rstep 5\\033[K'):\n"
+               "    print(line, end='', file=sys.stderr, flush=True)\n"
+               "console.fail('torn')\n")
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True)
+    assert done.returncode == 2
+    assert done.stderr == (b"\rstep 1\033[K\rstep 2\033[K\na warning\nanother\n\rstep 3\033[K\r\033[Kcleared\n"
+                           b"\rstep 4\033[K\nended\n\rstep 5\033[K\n-c: error: torn\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_program_tidies_up_and_ends_by_the_signal(number):
     done = subprocess.run([sys.executable, "-c", STOPPED, str(int(number))], cwd=ROOT, capture_output=True, text=True,

@@ -130,7 +130,9 @@ def test_a_line_of_progress_fits_into_the_terminal(monkeypatch, columns, shown):
         with open(theirs, "w", closefd=False) as terminal:
             monkeypatch.setattr("sys.stderr", terminal)
             console.Progress(300).show([row])
-        assert os.read(ours, 1_000).decode() == f"\r{shown}\x1b[K"
+            assert os.read(ours, 1_000).decode() == f"\r{shown}\x1b[K"
+            report.Progress()(3, 1_000)
+        assert os.read(ours, 1_000).decode() == f"\r{'  scoring: 3 of 1,000'[:columns and columns - 1 or None]}\x1b[K"
     finally:
         os.close(ours)
         os.close(theirs)

@@ -18,13 +18,23 @@ from vae_tf.errors import InputError
 
 
 class _Stream(io.FileIO):
-    """A file descriptor that drops what it cannot write: a closed pipe or a full disk must not cost a run."""
+    """A file descriptor that drops what it cannot write: a closed pipe or a full disk must not cost a run.
+
+    What is written while a line is being rewritten, such as an error amid a training, begins a line of its own.
+    """
+
+    rewritten = False       # whether the cursor is at the end of a line that the next text may rewrite
 
     def write(self, text: Any) -> int:
+        written = bytes(text)
+        starts_new = self.rewritten and not written.startswith((b"\r", b"\n"))
+        self.rewritten = written.startswith(b"\r") and not written.endswith((b"\n", b"\r\033[K"))
         try:
-            return super().write(text) or len(text)
+            if starts_new:
+                super().write(b"\n")
+            return super().write(written) or len(written)
         except OSError:
-            return len(text)
+            return len(written)
 
 
 def start() -> None:

@@ -3,7 +3,7 @@
 import sys
 import time
 
-from vae_tf.console import format_clock
+from vae_tf.console import format_clock, join_parts
 
 EVERY = 10      # seconds between two lines where there is no terminal
 
@@ -28,9 +28,9 @@ class Progress:
         self.part = (done, total)
         since, elapsed = done - self.first[0], now - self.first[1]
         left = f", {format_clock((total - done) * elapsed / since)} left" if since > 0 else ""
-        line = f"scoring: {done:,} of {total:,}{left}"
+        line = join_parts("", f"{'  ' * self.live}scoring: {done:,} of {total:,}", [left], "", self.live)
         if self.live:
-            print(f"\r  {line}\033[K", end="\r\033[K" if done == total else "", file=sys.stderr, flush=True)
+            print(f"\r{line}\033[K", end="\r\033[K" if done == total else "", file=sys.stderr, flush=True)
         elif now - self.shown >= EVERY:
             print(line, file=sys.stderr, flush=True)
             self.shown = now
