@@ -48,14 +48,13 @@ def test_what_cannot_be_printed_is_dropped(tmp_path, redirection, locale):
 
 
 def test_an_error_amid_a_line_that_is_rewritten_has_a_line_of_its_own():
-    program = ("import sys\nfrom vae_tf import console\nconsole.start()\n"
-               "for line in ('\\rstep 1\\033[K', '\\rstep 2\\033[K', 'a warning\\n', 'another\\n', '\\rstep 3\\033[K',\n"
-               "             '\\r\\033[K', 'cleared\\n', '\\rstep 4\\033[K', '\\n', 'ended\\n', '\\rstep 5\\033[K'):\n"
-               "    print(line, end='', file=sys.stderr, flush=True)\n"
-               "console.fail('torn')\n")
+    printed = ["\rstep 1\033[K", "\rstep 2\033[K", "a warning\n", "another\n", "\rstep 3\033[K", "\r\033[K", "clear\n",
+               "\rstep 4\033[K", "\n", "ended\n", "\rstep 5\033[K"]
+    program = (f"import sys\nfrom vae_tf import console\nconsole.start()\nfor line in {printed}:\n"
+               "    print(line, end='', file=sys.stderr, flush=True)\nconsole.fail('torn')\n")
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True)
     assert done.returncode == 2
-    assert done.stderr == (b"\rstep 1\033[K\rstep 2\033[K\na warning\nanother\n\rstep 3\033[K\r\033[Kcleared\n"
+    assert done.stderr == (b"\rstep 1\033[K\rstep 2\033[K\na warning\nanother\n\rstep 3\033[K\r\033[Kclear\n"
                            b"\rstep 4\033[K\nended\n\rstep 5\033[K\n-c: error: torn\n")
 
 

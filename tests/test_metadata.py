@@ -95,7 +95,7 @@ def parse(path):
 
 WORKFLOWS = {path.stem: parse(path) for path in sorted((ROOT / ".github/workflows").glob("*.yml"))}
 STEPS = [(name, step) for name, workflow in WORKFLOWS.items() for job in workflow["jobs"].values()
-         for step in job["steps"]]
+         for step in job.get("steps", [])]
 
 
 def test_workflows_install_and_run_what_there_is():
@@ -127,7 +127,14 @@ def test_workflows_may_read_alone_and_pin_their_actions():
         assert workflow["permissions"] == {"contents": "read"}, name
         for job, settings in workflow["jobs"].items():
             assert settings.get("permissions") == ({"id-token": "write"} if job == "publish" else None)
-            assert "timeout-minutes" in settings
+            assert "timeout-minutes" in settings or settings["uses"].startswith("./")
+
+
+def test_a_tag_is_published_after_its_tests():
+    jobs = WORKFLOWS["build"]["jobs"]
+    assert jobs["tests"]["uses"] == "./.github/workflows/tests.yml" and "workflow_call" in WORKFLOWS["tests"]["on"]
+    assert jobs["publish"]["needs"] == ["build", "tests"]
+    assert jobs["publish"]["if"] == jobs["tests"]["if"] == "startsWith(github.ref, 'refs/tags/')"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the script needs a POSIX shell")

@@ -174,8 +174,15 @@ def test_devices_share_batches():
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision_trains(precision):
     model = compiled(("vae", "mlp_synthetic", (3,), "gaussian", {"dtype": precision}))
+    scaled = precision == "mixed_float16"
+    assert isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer) == scaled
     history = model.fit(dataset((3,)), batch_size=8, epochs=3, verbose=0).history
     assert history["loss"][-1] < history["loss"][0]
+    optimizer = model.optimizer
+    model.compile(optimizer)
+    assert model.optimizer is optimizer         # which is not scaled twice
+    model.compile("sgd", auto_scale_loss=False)
+    assert type(model.optimizer) is keras.optimizers.SGD
 
 
 def test_steps_whose_gradients_overflow_count(tmp_path):

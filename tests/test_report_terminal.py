@@ -132,7 +132,8 @@ def test_a_line_of_progress_fits_into_the_terminal(monkeypatch, columns, shown):
             console.Progress(300).show([row])
             assert os.read(ours, 1_000).decode() == f"\r{shown}\x1b[K"
             report.Progress()(3, 1_000)
-        assert os.read(ours, 1_000).decode() == f"\r{'  scoring: 3 of 1,000'[:columns and columns - 1 or None]}\x1b[K"
+        scoring = "  scoring: 3 of 1,000"
+        assert os.read(ours, 1_000).decode() == f"\r{scoring[:columns - 1] if columns else scoring}\x1b[K"
     finally:
         os.close(ours)
         os.close(theirs)

@@ -15,6 +15,7 @@ from cases import build, dataset
 from vae_tf import data, runs, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
+from vae_tf.training import loop
 
 CASE = ("ivae", "mlp_synthetic", (3,), "gaussian", {})
 STEPS, EVERY, KILLS = 1200, 20, 3
@@ -145,16 +146,29 @@ def test_keras_callbacks_are_called_row_by_row(tmp_path):
     rows: list = []
     model = build(*CASE)
     optimizer = keras.optimizers.Adam(1e-2)
+    stopping = keras.callbacks.EarlyStopping("loss", patience=3, min_delta=10.0)
     history = training.fit(
         model, dataset(CASE[2]), optimizer, steps=1000, batch_size=8, log_every=10, run_dir=tmp_path / "run",
         callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: rows.append((epoch, dict(logs)))),
                    keras.callbacks.LearningRateScheduler(lambda epoch, rate: 0.0 if epoch >= 2 else rate),
                    keras.callbacks.ModelCheckpoint(tmp_path / "{epoch}.weights.h5", save_weights_only=True),
-                   keras.callbacks.EarlyStopping("loss", patience=3, min_delta=10.0)])
+                   stopping])
     assert [epoch for epoch, _ in rows] == list(range(len(history)))
+    assert stopping.params == {"epochs": 100, "steps": None, "verbose": 0}
     assert history[-1]["step"] == 40 == newest(tmp_path / "run")       # stopped early, and wrote a checkpoint
     assert rows[0][1] == history[0] and isinstance(history[0]["step"], int)
     assert sorted(path.name for path in tmp_path.glob("*.h5")) == [f"{i}.weights.h5" for i in range(1, 5)]
+
+
+@pytest.mark.parametrize("lengths", [(7, 3, 0), (10, 10, 4), (100, 30, 7), (41, 50, 0)])
+def test_rows_are_counted_as_they_end(lengths):
+    log_every, checkpoint_every, watch_every = lengths
+    schedule = loop.Schedule(steps=41, batch_size=8, log_every=log_every, checkpoint_every=checkpoint_every,
+                             watch=(lambda *_: {}) if watch_every else None, watch_every=watch_every or 1)
+    ends = [0]
+    while ends[-1] < 41:
+        ends.append(schedule.find_row_end(ends[-1]))
+    assert schedule.count_rows() == len(ends) - 1
 
 
 @pytest.mark.parametrize("compiled", [False, True])

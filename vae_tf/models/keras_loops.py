@@ -31,12 +31,13 @@ class KerasLoops(KerasInputs):
         """Compile as Keras does, without a loss and metrics: the model's own objective and its terms take their place.
 
         Args:
-            optimizer: a Keras optimizer, or its name.
+            optimizer: a Keras optimizer, or its name. If a network computes in float16, it is put into a
+                LossScaleOptimizer, unless auto_scale_loss is False.
             refused: what Keras takes for a loss, and for metrics.
             seed: the seed for the noise, and for the order of examples where `fit` is given a data.Dataset.
             jit_compile: whether XLA compiles the steps. Keras would do so by default, which makes convolutional
                 networks slower on processors. XLA draws other noise from the seed.
-            options: run_eagerly and steps_per_execution of keras.Model.compile.
+            options: run_eagerly, steps_per_execution and auto_scale_loss of keras.Model.compile.
 
         Raises:
             InputError: a loss or metrics, a number that is no seed, XLA or an optimizer that several devices cannot
@@ -53,11 +54,14 @@ class KerasLoops(KerasInputs):
         if jit_compile is True and self.distribute_strategy.num_replicas_in_sync > 1:
             raise InputError("jit_compile: expected False where several devices share a batch, because XLA compiles "
                              "for one; got True")
-        if isinstance(optimizer, keras.optimizers.Optimizer):
-            with self.distribute_strategy.scope():
-                devices.check_optimizer(optimizer)
         with self.distribute_strategy.scope():
+            if isinstance(optimizer, keras.optimizers.Optimizer):
+                devices.check_optimizer(optimizer)
             names = self._list_terms()
+            if options.get("auto_scale_loss", True) and self._computes_in_float16():
+                optimizer = keras.optimizers.get(optimizer)
+                if not isinstance(optimizer, keras.optimizers.LossScaleOptimizer):
+                    optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
         self.__dict__["_seed"] = checks.check_whole("seed", seed, 0, 2**31 - 1)
         self.note_origin(**self.describe_origin())
         super().compile(optimizer=optimizer, jit_compile=jit_compile, **options)
@@ -71,6 +75,10 @@ class KerasLoops(KerasInputs):
             for update in self._updates:
                 devices.check_optimizer(update.optimizer)
         self.compiled = True
+
+    def _computes_in_float16(self) -> bool:
+        """Return whether a layer computes in float16; Keras looks at the policy of the model, which has float32."""
+        return any(layer.compute_dtype == "float16" for layer in self._flatten_layers())
 
     def _build_optimizers(self) -> None:
         """Make the variables of every update's optimizer, some of which are copies of the weights as they are now."""

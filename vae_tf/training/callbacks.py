@@ -24,14 +24,16 @@ def register_callback(make: MakeCallback) -> MakeCallback:
 
 
 @contextlib.contextmanager
-def tell_callbacks(callbacks: Sequence[keras.callbacks.Callback], model: keras.Model,
-                   optimizer: Any) -> Iterator[keras.callbacks.CallbackList]:
+def tell_callbacks(callbacks: Sequence[keras.callbacks.Callback], model: keras.Model, optimizer: Any,
+                   epochs: int) -> Iterator[keras.callbacks.CallbackList]:
     """Begin training for some callbacks; while entered, model.optimizer is the optimizer.
 
-    Whatever the caller's `compile` has set is as before in the end.
+    Whatever the caller's `compile` has set is as before in the end. `epochs` is the number of rows of a whole run, in
+    the params of callbacks; their `steps` is None, because rows may differ in length.
     """
     callbacks = list(callbacks)
-    told = keras.callbacks.CallbackList(callbacks, add_history=False, add_progbar=False, model=model)
+    told = keras.callbacks.CallbackList(callbacks, add_history=False, add_progbar=False, model=model,
+                                        verbose=0, epochs=epochs, steps=None)
     model.stop_training = False
     attributes = vars(model)        # bypasses Keras, which would track an attribute as a part of the model
     compiled = {name: attributes[name] for name in ("optimizer",) if name in attributes}

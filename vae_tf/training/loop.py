@@ -48,9 +48,9 @@ class Schedule:
         watch_every: steps from one call of `watch` to the next.
         images_every: steps from one picture of reconstructions and traversals in the TensorBoard logs to the next; 0
             for none. It changes no number of a run, and needs images.
-        validation: examples that are not trained on, of which the first 5,000 are used; None validates nothing. The
-            objective's terms over them join the rows of history as validation_loss and so on, and the weights with the
-            lowest validation_loss are kept in checkpoints.
+        validation: examples that are not trained on, of which 5,000 are drawn if there are more; None validates
+            nothing. The objective's terms over them join the rows of history as validation_loss and so on, and the
+            weights with the lowest validation_loss are kept in checkpoints.
         validate_every: steps from one validation to the next.
         early_stopping: how many validations without improvement end training; 0 for any number. Each of several
             replicas stops on its own: it gets no more rows, and the others go on.
@@ -104,9 +104,16 @@ class Schedule:
 
         Rows end at multiples, so that they and checkpoints do not depend on where a run was resumed.
         """
-        lengths = (self.log_every, self.checkpoint_every, *([self.watch_every] if self.watch else []),
-                   *([self.validate_every] if self.validation is not None else []))
-        return min(self.steps, *((step // every + 1) * every for every in lengths))
+        return min(self.steps, *((step // every + 1) * every for every in self._list_row_lengths()))
+
+    def count_rows(self) -> int:
+        """Return the number of rows of a whole run."""
+        ends = [np.arange(every, self.steps, every) for every in self._list_row_lengths()]
+        return len(np.unique(np.concatenate(ends))) + 1
+
+    def _list_row_lengths(self) -> list[int]:
+        return [self.log_every, self.checkpoint_every, *([self.watch_every] if self.watch else []),
+                *([self.validate_every] if self.validation is not None else [])]
 
     def count_until_images(self, step: int) -> int:
         """Return the number of steps from `step` to the next picture, or to the end where there is none."""
@@ -174,7 +181,7 @@ class Loop:
     def run(self, callbacks: Sequence[keras.callbacks.Callback] = ()) -> list[list[dict[str, Any]]]:
         """Train to the end of the schedule, or until the process is asked to stop; returns the histories."""
         model = self.program.models[0]
-        with tell_callbacks(callbacks, model, self.program.optimizer) as told:
+        with tell_callbacks(callbacks, model, self.program.optimizer, self.schedule.count_rows()) as told:
             with StopRequest() as stop, Writers(self.written) as write:
                 stopping, pace = self._have_all_stopped(), 1
                 self._end_stopped_row(write, told)

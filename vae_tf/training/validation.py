@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from vae_tf import data, graphs, models, replicas
+from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Tensor
 
@@ -48,7 +49,7 @@ class Validation:
 
     Args:
         program: what is trained.
-        dataset: the examples of the validation part, of which the first 5,000 at most are used.
+        dataset: the examples of the validation part, of which 5,000 are drawn if there are more.
         batch_size: the largest number of examples of a batch.
         early_stopping: how many validations without improvement stop a replica; 0 for any number.
         histories: the rows of each replica before the step from which training goes on.
@@ -120,12 +121,14 @@ def _make_measure(program: replicas.Program, dataset: data.Dataset, batch_size: 
                   ) -> Callable[[], Mapping[str, Tensor]]:
     """Return a function that gives the means of the objective's terms over the validation part, {name: [S]}.
 
-    All batches are of one size, see `choose_size`, because terms such as a total correlation depend on it.
+    All batches are of one size, see `choose_size`, because terms such as a total correlation depend on it. Where
+    there are more examples than are used, some are drawn, because the first may all have the same factors.
     """
     examples = min(len(dataset), MOST_EXAMPLES)
     size = choose_size(examples, batch_size)
     count = examples // size
-    indices = np.arange(count * size)
+    order = np.arange(len(dataset)) if len(dataset) == examples else draw_to_score(len(dataset), examples, 0)
+    indices = order[:count * size]
     columns = [dataset.images_at(indices)]
     if program.models[0].u_size and dataset.u_at:
         columns.append(dataset.u_at(indices))
