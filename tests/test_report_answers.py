@@ -46,6 +46,17 @@ def test_a_model_is_described_and_judged_against_chance():
     assert noise.verdict == "no" and noise.short.startswith("No better than chance: MIG 0.0")
 
 
+@pytest.mark.parametrize(("verdict", "said"), [
+    (None, "The posterior is not finite, so this cannot be told."),
+    (verdicts.Verdict(np.full(3, 1e-3), np.zeros(3, bool), dependence=2.0),
+     "No latent carries information alone, only all together, so single columns say nothing."),
+    (verdicts.Verdict(np.full(3, 1e-3), np.zeros(3, bool)), "Fewer than two latents carry information."),
+    (verdicts.Verdict(np.full(3, 1.0), np.ones(3, bool)), "It was not measured (--geometry).")])
+def test_why_columns_cannot_be_compared_is_said(verdict, said):
+    found = answers_of(facts_of(scored_codes()._replace(verdict=verdict)))["Orthogonal"]
+    assert (found.verdict, found.short) == ("unknown", said)
+
+
 @pytest.mark.parametrize(("beta", "advised"), [(4.0, False), (1.0, True)])
 def test_who_has_a_beta_above_1_is_not_told_to_try_one(beta, advised):
     recipe = {**CARD["recipe"], "beta": None}       # no flag gave it

@@ -140,11 +140,7 @@ def answer_orthogonal(facts: Facts) -> Answer:
     """Say whether the decoder's columns are orthogonal, against turned latents and against what is usual."""
     question, columns = "Is the decoder orthogonal?", facts.columns
     if columns is None:
-        alone = facts.scored.verdict is not None and facts.scored.verdict.count < 2
-        why = ("Fewer than two latents carry information." if alone else "It was not measured (--geometry)."
-               if facts.scored.gram is None else "The decoder moves x along fewer than two of the latents that carry "
-               "information, or its Jacobian is not finite: there are no two columns to compare.")
-        return Answer("Orthogonal", question, "unknown", why)
+        return Answer("Orthogonal", question, "unknown", _explain_no_columns(facts))
     if reason := facts.scored.explain_no_meaning("column_cosine"):
         return Answer("Orthogonal", question, "unknown", f"The angles of the columns have no meaning: {reason}.")
     chance, measured = float(np.mean(columns.chance)), columns.measured
@@ -161,6 +157,20 @@ def answer_orthogonal(facts: Facts) -> Answer:
         usual = find_usual(facts, "dto")
         more += f" The distance to orthogonality (DtO) is {dto.score:.3g}. {compare_with_usual(dto.score, usual)}"
     return Answer("Orthogonal", question, verdict, short, more)
+
+
+def _explain_no_columns(facts: Facts) -> str:
+    verdict = facts.scored.verdict
+    if verdict is None:
+        return "The posterior is not finite, so this cannot be told."
+    if not verdict.count and verdict.state == "alive":
+        return "No latent carries information alone, only all together, so single columns say nothing."
+    if verdict.count < 2:
+        return "Fewer than two latents carry information."
+    if facts.scored.gram is None:
+        return "It was not measured (--geometry)."
+    return ("The decoder moves x along fewer than two of the latents that carry information, or its Jacobian is not "
+            "finite: there are no two columns to compare.")
 
 
 def answer_theory(facts: Facts) -> Answer:
