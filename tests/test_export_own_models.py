@@ -90,7 +90,7 @@ def decode_by_silu(z):
 
 
 def decode_in_loop(z):
-    return keras.layers.Dense(3)(keras.layers.GRU(4)(keras.layers.RepeatVector(2)(z)))
+    return keras.layers.Dense(3)(keras.layers.SimpleRNN(4)(keras.layers.RepeatVector(2)(z)))
 
 
 def decode_in_branches(z):

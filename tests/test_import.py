@@ -83,8 +83,6 @@ def test_a_program_says_nothing_of_its_imports_and_of_tensorflow_s_advice_to_its
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="TensorFlow has the kernels of oneDNN on x86 alone")
 @pytest.mark.parametrize(("flags", "given", "told"), [
     (["--dataset=dsprites"], None, "1 True"), (["--dataset=dsprites"], "0", "0 False"),
-    (["--dataset=synthetic_linear"], None, "None"),
-    (["--dataset=synthetic_linear", "--network=mlp_dsprites"], None, "1 True"),
     (["--dataset=dsprites", "--network=mlp_tcl"], None, "None")])
 def test_training_takes_the_kernels_of_onednn_unless_networks_are_narrow(monkeypatch, flags, given, told):
     monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
