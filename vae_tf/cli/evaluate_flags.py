@@ -51,10 +51,10 @@ def _define_evaluation_flags(group: FlagGroups) -> None:
                    "minutes; the word all stands for all of them. With a model, names of --geometry and --theory "
                    "may stand here, too.")
     group.add_integer("examples", 10_000, "Number of examples, drawn from the test part, from which a metric is "
-                      "estimated. Metrics that learn from examples, and those that intervene, get half as many again.",
-                      lower_bound=2)
-    group.add_boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, and half as "
-                      "many again for metrics that learn or intervene, and no interval for the slow metrics.")
+                      "estimated. Metrics that learn from examples, and beta_vae_score, factor_vae_score and irs, get "
+                      "half as many again.", lower_bound=2)
+    group.add_boolean("quick", False, f"Take a first look: at most {QUICK_EXAMPLES:,} examples, or half as "
+                      "many again where --examples says so, and no interval for the slow metrics.")
     group.add_boolean("verbose", False, "Print all scores with what they mean, and not the summary alone. Metrics that "
                       "are asked for by name are printed anyway.")
     group.add_boolean("animate", False, "Write traversals.gif and traversals.webp beside a model of images, too: what "

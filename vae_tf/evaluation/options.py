@@ -15,7 +15,7 @@ class Options:
     names: names of metrics.METRICS; those that lack what they need are skipped. None takes all metrics of codes,
         factors and the posterior but those that take minutes.
     examples: the largest number of examples that a metric is estimated from. Half as many again are drawn for metrics
-        that learn from some and are tested on others, and for those that intervene.
+        that learn from some and are tested on others, and for those that need a sampler.
     around: the largest number of examples around which metrics of the decoder and comparisons with theory examine a
         model.
     seed: the seed for splits, draws and noise.

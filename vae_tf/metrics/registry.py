@@ -83,7 +83,7 @@ class Metric:
 
     @property
     def takes_all_rows(self) -> bool:
-        """Whether the metric gets half as many examples again, because it is tested on new rows, or intervenes."""
+        """Whether the metric gets half as many examples again, because it is tested on new rows, or has a sampler."""
         return self.learns or "sampler" in self.needs
 
     def list_needs(self) -> set[str]:
