@@ -6,8 +6,10 @@ import re
 import shutil
 
 import absl.flags
+import exports
 import numpy as np
 import pytest
+from cases import build, dataset
 from pages import check
 
 from vae_tf import cli, comparison, export, verdicts
@@ -174,6 +176,14 @@ def test_models_of_other_data_are_compared_on_the_same_examples(tmp_path, monkey
     assert [row["examples"] for row in rows] == ["40", "40"]        # the test part that one of them did not see
     with pytest.raises(InputError, match=r"^--compare: exported/a: dataset: the model takes examples of shape \(6,\)"):
         run(evaluate.main, cli.define_evaluate_flags, "--compare=exported/a,exported/b", "--dataset=circles", *scored)
+
+
+def test_a_posterior_that_is_not_finite_is_one_line_that_names_the_model(tmp_path):
+    model, data = build(*exports.SMALLEST), dataset(exports.SMALLEST[2])
+    model.encoder.weights[-1].assign(np.full(model.encoder.weights[-1].shape, 1e3))     # the log-variances
+    loaded = export.load(export.save(tmp_path / "wide", model, data, exports.card(exports.SMALLEST)))
+    with pytest.raises(InputError, match=r"^wide: encode: stddev came out NaN, infinite, or 0"):
+        comparison.measure({"wide": loaded}, data)
 
 
 def check_bad_input(folder):

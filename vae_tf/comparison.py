@@ -128,14 +128,14 @@ def measure(models: Mapping[str, Any], dataset: Any, *, examples: int = 200, see
     grams = {}
     for done, (name, model) in enumerate(models.items(), 1):
         evaluation.check_dataset(model, dataset)
-        posterior = model.encode(dataset.images_at(indices), u=model.u_at(dataset, indices))
+        try:
+            posterior = model.encode(dataset.images_at(indices), u=model.u_at(dataset, indices))
+            verdict, active = judge(posterior)
+        except InputError as error:
+            raise InputError(f"{name}: {error}") from None
         if fitted and not {"stddev", "scale_tril"} & {*posterior}:
             raise InputError(f"export: {name} is an autoencoder, which has no posterior to fit local decoders to; "
                              "compare Jacobians instead")
-        try:
-            verdict, active = judge(posterior)
-        except InputError as error:
-            raise InputError(f"{name}: its posterior cannot be compared: {error}") from None
         found[name] = Measured(verdict, int(active.sum()), {}, _say_left_out(verdict, active))
         if found[name].left_out is None:
             around = metrics.Context(posterior["mean"][:examples], decoder=model.decoder, seed=seed,

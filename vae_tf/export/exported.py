@@ -256,11 +256,11 @@ def _describe(value: Any) -> str:
 
 
 def _explain(error: Exception) -> str:
-    """Return TensorFlow's message as one line, without the node, the trace, and the brackets around each part."""
+    """Return TensorFlow's message as one line, without the node, the trace, brackets and backslashes."""
     text = getattr(error, "message", None) or str(error)
     found = re.search(r"assertion failed: \[(.*)\]", text)
     lines = text.strip().splitlines() or [type(error).__name__]
-    reason = found[1].replace("] [; ", "; ").replace("] [", " ") if found else lines[0]
+    reason = re.sub(r"\\(['\"])", r"\1", found[1]).replace("] [; ", "; ").replace("] [", " ") if found else lines[0]
     return make_printable(reason)
 
 

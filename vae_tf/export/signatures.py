@@ -36,7 +36,7 @@ def _make_signature(name: str, function: Any, limits: Mapping[str, int]) -> Any:
         floats = [part for key in specs if inputs[key].dtype.is_floating
                   for part in (f"{key} up to", tf.reduce_max(abs(inputs[key])))]
         return {key: require(value, is_usable(key, value), f"{key} came out NaN, infinite, or 0 where it must be "
-                             "positive; the model's weights cannot be used, or the inputs are too large:", *floats)
+                             "positive; the weights cannot be used, or the inputs are too large:", *floats)
                 for key, value in outputs.items()}
 
     # This is no concrete function: `save` would trace again, in a context of its own, all functions that it calls.

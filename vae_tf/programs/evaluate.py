@@ -222,8 +222,11 @@ def score_missing(loaded: Mapping[str, export.Exported], parts: Mapping[str, hel
         model, (dataset, settings, _) = loaded[name], parts[name]
         print(f"Scoring {done} of {len(missing)}: {model.path}, because {why}", flush=True)
         with files.keep_in_use(model.path):
-            scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
-                                         **vars(options))
+            try:
+                scored = evaluation.evaluate(model, dataset, progress=report.Progress(),
+                                             keep=model.path / evaluation.FILE, **vars(options))
+            except InputError as error:
+                raise InputError(f"--compare: {name}: {error}") from None
             replaced = write_numbers(scored, model, settings, options)
             evaluation.forget(model.path / evaluation.FILE)
         if replaced:
