@@ -169,6 +169,7 @@ def test_rows_are_counted_as_they_end(lengths):
     while ends[-1] < 41:
         ends.append(schedule.find_row_end(ends[-1]))
     assert schedule.count_rows() == len(ends) - 1
+    assert loop.Schedule(steps=2**31 - 1, batch_size=8, log_every=1).count_rows() == 2**31 - 1     # and in no time
 
 
 @pytest.mark.parametrize("compiled", [False, True])

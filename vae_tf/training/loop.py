@@ -108,8 +108,10 @@ class Schedule:
 
     def count_rows(self) -> int:
         """Return the number of rows of a whole run."""
-        ends = [np.arange(every, self.steps, every) for every in self._list_row_lengths()]
-        return len(np.unique(np.concatenate(ends))) + 1
+        lengths, before_last = self._list_row_lengths(), max(self.steps - 1, 0)
+        # Rows of several lengths may end at the same step, which counts once.
+        return 1 + sum((-1)**(size + 1) * (before_last // math.lcm(*some)) for size in range(1, len(lengths) + 1)
+                       for some in itertools.combinations(lengths, size))
 
     def _list_row_lengths(self) -> list[int]:
         return [self.log_every, self.checkpoint_every, *([self.watch_every] if self.watch else []),
