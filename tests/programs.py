@@ -39,6 +39,15 @@ def start(name, *argv, folder, largest=None, environment=None):
     return process, out, error
 
 
+def was_ended_by(process, number):
+    """Whether a program ended by a signal.
+
+    Before Python 3.13 a process that is forked has no exit handlers, by which a program ends by the signal itself. It
+    then ends with the code that a shell gives such a program.
+    """
+    return process.exitcode in (-number, 128 + number)
+
+
 def _run(name, argv, folder, largest, environment, out, error):
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)    # a shell may have told the tests to ignore Ctrl-C
