@@ -63,7 +63,7 @@ def arrays(path):
 
 def test_a_long_row_does_not_keep_a_run_from_stopping(tmp_path):
     argv = (*SMALL, "--steps=100000000", "--log_every=100000000", "--checkpoint_every=100000000",
-            "--polarised_every=0")
+            "--polarised_every=0", "--jit_compile=false")        # XLA would compile for seconds
     process, out, error = programs.start("train.py", *argv, folder=tmp_path)
     run = tmp_path / "runs" / "vae_synthetic_linear"
     wait_for(lambda: (run / "tensorboard").exists(), process)
