@@ -15,7 +15,7 @@ from cases import build, dataset
 from vae_tf import data, runs, training
 from vae_tf.data import batches
 from vae_tf.errors import InputError
-from vae_tf.training import loop
+from vae_tf.training import schedule
 
 CASE = ("ivae", "mlp_synthetic", (3,), "gaussian", {})
 STEPS, EVERY, KILLS = 1200, 20, 3
@@ -163,13 +163,13 @@ def test_keras_callbacks_are_called_row_by_row(tmp_path):
 @pytest.mark.parametrize("lengths", [(7, 3, 0), (10, 10, 4), (100, 30, 7), (41, 50, 0)])
 def test_rows_are_counted_as_they_end(lengths):
     log_every, checkpoint_every, watch_every = lengths
-    schedule = loop.Schedule(steps=41, batch_size=8, log_every=log_every, checkpoint_every=checkpoint_every,
-                             watch=(lambda *_: {}) if watch_every else None, watch_every=watch_every or 1)
+    run = schedule.Schedule(steps=41, batch_size=8, log_every=log_every, checkpoint_every=checkpoint_every,
+                            watch=(lambda *_: {}) if watch_every else None, watch_every=watch_every or 1)
     ends = [0]
     while ends[-1] < 41:
-        ends.append(schedule.find_row_end(ends[-1]))
-    assert schedule.count_rows() == len(ends) - 1
-    assert loop.Schedule(steps=2**31 - 1, batch_size=8, log_every=1).count_rows() == 2**31 - 1     # and in no time
+        ends.append(run.find_row_end(ends[-1]))
+    assert run.count_rows() == len(ends) - 1
+    assert schedule.Schedule(steps=2**31 - 1, batch_size=8, log_every=1).count_rows() == 2**31 - 1     # and in no time
 
 
 @pytest.mark.parametrize("compiled", [False, True])

@@ -9,7 +9,7 @@ from trainings import assert_equal, fit, small, terms
 from vae_tf import data, distributions, models, runs, training
 from vae_tf.errors import InputError
 from vae_tf.replicas import Single
-from vae_tf.training import loop
+from vae_tf.training import loop, schedule
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
@@ -211,7 +211,7 @@ def test_a_callback_that_sets_what_the_graph_does_not_see_is_told_so():
     """Changes stay, and the error names beta before options, and the penalty last."""
     model = small(name="dip_vae_i")
     loops = loop.Loop(Single(model, keras.optimizers.Adam(), 0), dataset((3,)), tf.distribute.get_strategy(), [None],
-                      loop.Schedule(steps=20, batch_size=8))
+                      schedule.Schedule(steps=20, batch_size=8))
     for change, message in (
             (lambda: model.penalise_jacobian("l1", 2.0), "jacobian_penalty: expected None as .*; got Penalty.*one"),
             (lambda: setattr(model, "lambda_od", 3), "lambda_od: expected 10.0 as .*; got 3, .* takes another one"),

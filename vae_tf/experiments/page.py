@@ -54,13 +54,14 @@ row were trained in full, the row shows these trainings. Otherwise it shows the 
 most seeds, or the longest of several such shares. If they have no common share, each model is shown at its longest
 training. Below the table is the longest training of each model that has a longer one.
 
-A *dead* model says nothing about x (posterior collapse), and a nearly dead one less than log 2 nats. Its scores mean
-nothing, and are left out of the mean; what a dead model has none the less, such as its KL, stands with the word "dead".
-*Not run* is just that. What the papers claim in words stands under "Claims", with the measured numbers: it {HOLDS}, it
-{FAILS}, or it {SO_FAR}, as far as cells are measured. Whether it does {NO_SCORE} if the models lack the score that it
-is about (fewer than half of the seeds have it), or cannot be compared. An order is judged by the means alone; models
-whose means are less than two standard errors of the difference apart are named, for other seeds may well put them the
-other way round. So are models of one seed, of which no standard error is known.
+The latents of a *dead* model carry no information about x (posterior collapse), and those of a nearly dead one less
+than log 2 nats together; [metrics.md](metrics.md#what-stands-before-the-scores-the-verdict) has the rule. Scores of
+such a model mean nothing, and are left out of the mean; what it has none the less, such as its KL, stands with the word
+"dead". *Not run* is just that. What the papers claim in words stands under "Claims", with the measured numbers: it
+{HOLDS}, it {FAILS}, or it {SO_FAR}, as far as cells are measured. Whether it does {NO_SCORE} if the models lack the
+score that it is about (fewer than half of the seeds have it), or cannot be compared. An order is judged by the means
+alone; models whose means are less than two standard errors of the difference apart are named, for other seeds may well
+put them the other way round. So are models of one seed, of which no standard error is known.
 """
 
 

@@ -7,6 +7,7 @@
     failures        errors that end a run: losses that are not finite, data that cannot be read
     callbacks       Keras callbacks, told of a loop that Keras does not run
     validation      the objective on examples that training does not see, and the best weights
+    schedule        how long a program trains, and after how many steps what happens
     loop            steps, rows, checkpoints, requests to stop
     fitting         fit and fit_replicas
 

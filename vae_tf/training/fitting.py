@@ -12,7 +12,8 @@ from vae_tf import arguments, data, devices, replicas, runs
 from vae_tf.arguments import PathLike
 from vae_tf.errors import InputError
 from vae_tf.models import Autoencoder
-from vae_tf.training.loop import Loop, Schedule
+from vae_tf.training.loop import Loop
+from vae_tf.training.schedule import Schedule
 
 History = list[dict[str, Any]]
 
@@ -36,7 +37,7 @@ def fit(model: Autoencoder, dataset: data.Dataset, optimizer: keras.optimizers.O
         config: the run's configuration as JSON has it, which goes into config.json of that folder; None for none.
         callbacks: Keras callbacks. Row i of the history is what they call epoch i, the row is its logs;
             model.stop_training ends the run, and model.optimizer is the optimizer while it lasts.
-        options: the fields of loop.Schedule.
+        options: the fields of schedule.Schedule.
 
     Returns:
         The history: a list of dicts, each with step, examples_per_second and the mean terms since the last.
@@ -78,7 +79,7 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
         seeds: S seeds for the order of examples and for the noise.
         run_dirs: the folder of each model's run; None keeps nothing.
         configs: the configuration of each run, as `fit` has it; None for none.
-        options: the fields of loop.Schedule.
+        options: the fields of schedule.Schedule.
 
     Returns:
         A list of histories, each as `fit` returns it.
