@@ -80,6 +80,16 @@ def test_a_full_covariance_is_narrow_by_its_marginals():
     assert activity.is_narrow(L).tolist() == [True, False]        # 0.025 and 0.82
 
 
+def test_a_prior_that_all_examples_share_depends_on_no_u():
+    mean, stddev = np.random.default_rng(0).standard_normal((9, 2)), np.full((9, 2), 0.5)
+    prior = np.array([0.0, 1.0]), np.array([1.0, 2.0])
+    shared, spread = (verdicts.judge(mean, stddev, *(np.broadcast_to(each, shape) for each in prior))
+                      for shape in ((2,), (9, 2)))
+    np.testing.assert_array_equal(shared.kl, spread.kl)
+    assert not shared.given_u and not spread.given_u
+    assert verdicts.judge(mean, stddev, mean, stddev).given_u
+
+
 @pytest.mark.parametrize("d", [2, 4, 10, 64])
 def test_a_full_covariance_carries_more_than_its_marginals_say(d):
     """One direction of variance 0.01 carries 2.3 nats, however it is turned; the marginals say 0.5 to 0.7."""

@@ -40,7 +40,8 @@ def changed(change, codes, factors):
         scale = 2.0 ** np.array([5, -12, 0, -9])
         return [(codes * scale, scale, factors)]
     if change == "warping":
-        return [(warped, unit, factors) for warped in (np.exp(3 * codes), 0.05 * np.arctan(codes))]
+        half = np.where([True, True, False, False], np.exp(3 * codes), codes)
+        return [(warped, unit, factors) for warped in (half, 0.05 * np.arctan(codes))]
     names = np.array([7, -3, 40, 0, 12])
     return [(codes, unit, names[factors])]
 

@@ -73,6 +73,29 @@ def test_1_is_not_called_perfect_of_a_score_that_cannot_reach_it(kind, end):
     assert answers_of(report.Facts(scored))["Disentangled"].short.endswith(end)
 
 
+def test_perfect_codes_are_never_said_to_be_bad():
+    """SAP of perfect codes of balanced classes is far below 1, and of rare ones it may be below its chance level."""
+    drawn = np.random.default_rng(0).random((1_000, 3))
+    for factors in ((5 * drawn).astype(int), (drawn < 0.05).astype(int)):
+        scored = evaluation.score(evaluation.Codes(2.0 * factors - 1, factors), ["sap"])
+        found = answers_of(report.Facts(scored))["Disentangled"]
+        assert scored.results["sap"].score < 0.5
+        assert found.verdict == "unknown" and found.short.startswith("This cannot be told by SAP alone: SAP 0."), found
+
+
+def test_a_score_whose_interval_includes_chance_leaves_the_question_open():
+    scored = scored_codes()
+    scored = scored._replace(interval={**scored.interval, "mig": (-0.1, 0.9)})
+    found = answers_of(report.Facts(scored))["Disentangled"]
+    assert found.verdict == "unknown" and found.short.startswith("Perhaps, but it may be chance: MIG 0.")
+
+
+def test_codes_that_may_be_rounding_are_not_called_entangled():
+    factors = np.random.default_rng(0).integers(0, 5, (N, 2))
+    found = answers_of(report.Facts(evaluation.score(evaluation.Codes(factors + 1e6, factors), ["mig"])))
+    assert found["Disentangled"].verdict == "unknown" and "may be rounding" in found["Disentangled"].short
+
+
 def test_a_score_that_may_exceed_1_is_judged_by_its_part_that_may_not():
     """Of classes, the disentanglement score of a weak code is far above what its bounded part is."""
     rng = np.random.default_rng(0)

@@ -77,7 +77,7 @@ def judge(mean: np.ndarray, stddev: np.ndarray | None = None, prior_mean: np.nda
         return Verdict(None, activity.is_alive(np.asarray(mean, np.float64)))
     prior: Any = (0.0, 1.0) if prior_mean is None else (prior_mean, prior_stddev)
     kl = activity.kl_per_latent(mean, stddev, *prior).mean(0)
-    return Verdict(kl, activity.is_informative(kl), any(np.ptp(np.atleast_1d(array), axis=0).any() for array in prior),
+    return Verdict(kl, activity.is_informative(kl), any(np.ptp(np.atleast_2d(array), axis=0).any() for array in prior),
                    0.0 if dependence is None else float(np.mean(dependence)))
 
 

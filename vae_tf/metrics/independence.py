@@ -84,8 +84,8 @@ def wasserstein_correlation(codes: np.ndarray) -> Result:
                   "squared units of z; 0: latents are uncorrelated; grows with their scale")
 
 
-@register(needs=("codes",), range=(0, math.log(20)), unchanged_by=("permutation", "scale", "relabelling"),
-          nearly_unchanged_by=("sign",),
+@register(needs=("codes",), range=(0, math.log(20)), unchanged_by=("permutation", "relabelling"),
+          nearly_unchanged_by=("sign", "scale"),
           meaning="mean mutual information of two latents in nats, from histograms")
 def mutual_information(codes: np.ndarray, bins: Bins = 20) -> Result:
     """Mean mutual information in nats of two latents, from histograms.

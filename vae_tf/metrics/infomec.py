@@ -17,7 +17,7 @@ ACTIVE_RANGE = 1 / 20   # of the widest latent's range, below which a latent is 
 
 
 @register(needs=("codes", "factors"), cost="minutes", range=(0, 1), unchanged_by=(),
-          nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
+          nearly_unchanged_by=("permutation", "sign", "relabelling"),
           meaning="whether each latent is about one factor alone, by the nearest neighbours' mutual information")
 def infomec(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
             seed: Seed = 0) -> Result:

@@ -42,8 +42,8 @@ def gaps(table: np.ndarray) -> np.ndarray:
     return top[-1] - top[0] if len(table) > 1 else table[0]
 
 
-@register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "scale", "relabelling"),
-          nearly_unchanged_by=("sign",), by_factor=True,
+@register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "relabelling"),
+          nearly_unchanged_by=("sign", "scale"), by_factor=True,
           meaning="whether each factor is known to one latent alone, by mutual information")
 def mig(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, binning: str = "equal_width",
         kinds: tuple[str, ...] | str | None = None) -> Result:
@@ -124,8 +124,8 @@ def mig_sup(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, binning: st
                   f"Var(mu_j) > {activity.VARYING_MEANS:g} is one factor")
 
 
-@register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "scale", "relabelling"),
-          nearly_unchanged_by=("sign",), meaning="whether each latent knows one factor at most, however little")
+@register(needs=("codes", "factors"), range=(0, 1), unchanged_by=("permutation", "relabelling"),
+          nearly_unchanged_by=("sign", "scale"), meaning="whether each latent knows one factor at most, however little")
 def modularity(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20,
                kinds: tuple[str, ...] | str | None = None) -> Result:
     """Modularity: is each latent informative about one factor at most? (Ridgeway, Mozer 2018)

@@ -59,7 +59,8 @@ def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count
                   f"1: the factor held fixed is told every time; chance is 1 in {len(np.unique(factor))}")
 
 
-@register(needs=("sampler",), active="has_a_vote", range=(0, 1), unchanged_by=("permutation", "sign", "relabelling"),
+@register(needs=("sampler",), active="has_a_vote", range=(0, 1), unchanged_by=("sign", "relabelling"),
+          nearly_unchanged_by=("permutation",),
           meaning="how often the latent that varies least tells the factor that 64 rows share")
 def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count = TRAIN, test: Count = TEST,
                      threshold: NotNegative = activity.PRUNED_STDDEV, seed: Seed = 0) -> Result:
@@ -69,9 +70,10 @@ def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Cou
     in all if there are fewer), votes for the batch's factor; the score is the test accuracy of the majority vote, in
     [0, 1]. It is 1 if each factor, when it is fixed, stills a latent of its own; chance is 1/K. Latents whose standard
     deviation in those examples is below `threshold` have no vote, because a latent that never varies would win every
-    argmin. The threshold is absolute, so the scale of the codes counts. With no latent left the score is 0, with a
-    warning. disentanglement_lib, where the usual 0.05 comes from, holds the standard deviation against it. For the rule
-    that the variance be at least 0.05, pass `threshold=0.05**0.5`.
+    argmin. Of latents that are equally still in a batch, as those of few values may be, the first has the vote, so that
+    their order counts. The threshold is absolute, so the scale of the codes counts. With no latent left the score is 0,
+    with a warning. disentanglement_lib, where the usual 0.05 comes from, holds the standard deviation against it. For
+    the rule that the variance be at least 0.05, pass `threshold=0.05**0.5`.
 
     Args:
         sampler: what rows are drawn from.

@@ -15,6 +15,7 @@ from vae_tf import kinds as factor_kinds
 from vae_tf.errors import InputError
 from vae_tf.metrics.context import Context
 from vae_tf.metrics.result import Result
+from vae_tf.metrics.splitting import FEWEST_ROWS
 
 Measure = Callable[[Context], Result]
 FILLED = {"f": np.nan, "i": -1}         # what parts hold for a factor that has no score, by the kind of their numbers
@@ -63,12 +64,13 @@ def measure(name: str, function: Measure, by_factor: bool, context: Context, mis
 
 def _measure_by_factor(name: str, function: Measure, context: Context, missing: np.ndarray) -> Result:
     used = (~missing).sum(0)
-    why = InputError(f"factors: {name} expects examples that have a value of a factor; got none")
+    why = few = InputError(f"factors: {name} expects at least {FEWEST_ROWS} examples that have a value of a factor; "
+                           "got fewer")
     found: list[Result | None] = []
     for k in range(len(used)):
         try:
-            if not used[k]:
-                raise why
+            if used[k] < FEWEST_ROWS:
+                raise few
             found.append(function(context.take(np.flatnonzero(~missing[:, k]), [k])))
         except InputError as error:
             why = error
@@ -79,11 +81,12 @@ def _measure_by_factor(name: str, function: Measure, context: Context, missing: 
     if not scored:
         raise why
     meanings = {result.meaning for result in scored}
+    counts = [count for count, result in zip(used, found, strict=True) if result is not None]
     parts = {part: _join([None if result is None else np.asarray(result.parts[part]) for result in found])
              for part in scored[0].parts}
     return Result(scored[0].name, float(np.mean([result.score for result in scored])), {**parts, "used": used},
-                  f"{meanings.pop() if len(meanings) == 1 else scored[0].name} (each factor of its own {used.min():,} "
-                  f"to {used.max():,} of {len(missing):,} examples)")
+                  f"{meanings.pop() if len(meanings) == 1 else scored[0].name} (each factor of its own {min(counts):,} "
+                  f"to {max(counts):,} of {len(missing):,} examples)")
 
 
 def _join(parts: Sequence[np.ndarray | None]) -> Any:

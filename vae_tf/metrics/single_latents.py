@@ -17,8 +17,8 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 SVM_COST = 0.01         # of sap, as in disentanglement_lib
 
 
-@register(needs=("codes", "factors"), learns=True, range=(0, math.inf), unchanged_by=("permutation", "scale"),
-          nearly_unchanged_by=("sign",), by_factor=True,
+@register(needs=("codes", "factors"), learns=True, range=(0, math.inf), unchanged_by=("permutation",),
+          nearly_unchanged_by=("sign", "scale"), by_factor=True,
           meaning="the gap in how well the two best latents, each alone, predict a factor from its nearest neighbours")
 def disentanglement_score(codes: np.ndarray, factors: np.ndarray, kinds: tuple[str, ...] | str | None = None,
                           neighbours: Count = 5, seed: Seed = 0) -> Result:

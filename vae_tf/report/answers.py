@@ -97,7 +97,8 @@ def answer_disentangled(facts: Facts) -> Answer:
     if not names:
         return Answer("Disentangled", question, "unknown", f"None of {', '.join(HEADLINES)} was measured.")
     if why := scored.explain_no_meaning(names[0]):
-        return Answer("Disentangled", question, "no", f"The scores have no meaning: {why}.")
+        collapsed = scored.verdict is not None and scored.verdict.kl is not None
+        return Answer("Disentangled", question, "no" if collapsed else "unknown", f"The scores have no meaning: {why}.")
     if scored.verdict is not None and scored.verdict.is_alone and len(scored.factors) > 1:
         return Answer("Disentangled", question, "unknown", "One latent alone carries information, and has no other to "
                       "be disentangled from.")
@@ -108,12 +109,24 @@ def answer_disentangled(facts: Facts) -> Answer:
     first, by_chance, low = _take_bounded(scored, names[0])
     chance = by_chance or 0.0
     share = (first - chance) / max(1 - chance, 1e-9)
-    verdict, words = (("no", "no better than chance") if low <= chance else ("no", "hardly") if share < SOME else
-                      ("partly", "partly") if share < MOST else ("yes", "mostly"))
     discrete = any(kind != "continuous" for kind in scored.posterior.kinds or ())
     limit = ", which SAP cannot reach for discrete factors" if "sap" in names[:3] and discrete else ""
+    verdict, words = _judge_share(share, low > chance, names[0] == "sap" and discrete)
     short = f"{words[0].upper()}{words[1:]}: {', '.join(said)}; 1 is perfect{limit}."
     return Answer("Disentangled", question, verdict, short, _judge_usual_score(facts))
+
+
+def _judge_share(share: float, beats_chance: bool, falls_short: bool) -> tuple[str, str]:
+    """Return a name of VERDICTS, and words, for a share of the way from chance to 1.
+
+    `beats_chance` says whether the score's interval lies above chance, and `falls_short` whether perfect codes may have
+    a lower score than 1.
+    """
+    if falls_short and share < MOST:
+        return "unknown", "this cannot be told by SAP alone"
+    if not beats_chance:
+        return ("no", "no better than chance") if share < SOME else ("unknown", "perhaps, but it may be chance")
+    return ("no", "hardly") if share < SOME else ("partly", "partly") if share < MOST else ("yes", "mostly")
 
 
 def _judge_usual_score(facts: Facts) -> str:
