@@ -32,6 +32,8 @@ def test_every_table_of_the_package_is_read_with_its_recipes_and_metrics():
     ('better = "lower"', 'better = "lower"\ndecimals = -1', "metrics.dto.decimals: expected 0 to 15; got -1"),
     ("dto = [0.5, 0.1]", "mig = 0.5", "cells[0].printed: expected names of dto; got 'mig'"),
     ("dto = [0.5, 0.1]", "dto = [1, 2, 3]", "cells[0].printed.dto: expected a number, or [number, spread]"),
+    ("dto = [0.5, 0.1]", "dto = nan", "cells[0].printed.dto: expected a number, or [number, spread]"),
+    ("dto = [0.5, 0.1]", "dto = [0.5, -0.1]", "cells[0].printed.dto: expected a number, or [number, spread]"),
     ("epochs = 2", "epochs = 0", "cells[0].quick: expected epochs above 0"),
     ("epochs = 2", "epochs = 2, steps = 3", "cells[0].quick: expected epochs above 0, or steps, not both"),
     ("seeds = 3", "seeds = 0", "cells[0].quick.seeds: expected a whole number above 0; got 0"),

@@ -6,7 +6,8 @@ import pytest
 from page_cases import CELLS, entries, result, table, written
 
 from vae_tf.errors import InputError
-from vae_tf.experiments.summaries import ALONE, INSIDE, NEITHER, Summary
+from vae_tf.experiments import tables, values
+from vae_tf.experiments.summaries import ALONE, INSIDE, NEITHER, Summary, describe_length, is_shortened
 
 
 def test_models_are_compared_if_they_trained_for_the_same_share_of_their_length(places):
@@ -88,6 +89,10 @@ def test_an_order_with_dead_models_says_so(tmp_path):
     ('metric = "dto"', "checks[0]: expected bounds (low, high, or both), or groups of columns in `rising`"),
     ('metric = "dto"\nhigh = 1\nrising = [["one"]]', "expected bounds"),
     ('metric = "dto"\nrising = ["one"]', "checks[0].rising: expected lists of columns"),
+    ('metric = "dto"\nrising = [["one", "two"]]', "checks[0].rising: expected at least two groups"),
+    ('metric = "dto"\nrising = [["one"], ["one"]]', "checks[0].rising: expected each column once; got one, one"),
+    ('metric = "dto"\nlow = 1\nhigh = 0', "checks[0]: expected finite bounds, low no larger than high; got 1"),
+    ('metric = "dto"\nlow = nan', "checks[0]: expected finite bounds"),
     ('metric = "dto"\nrising = [["one"], ["five"]]', "checks[0].columns: expected one of one, two"),
     ('metric = "mig"\nlow = 0', "checks[0].metric: expected one of dto, score, words; got 'mig'"),
     ('metric = "dto"\nlow = "much"', "checks[0].low: expected a number; got 'much'")])
@@ -118,3 +123,39 @@ def test_equal_numbers_do_not_rise(tmp_path, second, state):
 def test_equal_numbers_are_in_no_order(tmp_path):
     read = table(tmp_path, CELLS)
     assert Summary(read, [result(1, 0, 0.7), result(2, 0, 0.7)]).judge(read.cells[0], "dto") == NEITHER
+
+
+@pytest.mark.parametrize(("steps", "epochs", "shown", "holds"), [
+    (133, 4.987, "5 epochs", True), (134, 5.025, "5 epochs", True), (27, 1.012, "1.012 of 5 epochs", False)])
+def test_a_run_is_a_whole_number_of_steps(tmp_path, steps, epochs, shown, holds):
+    """5 epochs of 640 examples in batches of 24 are 133.3 steps, as long as 200 steps in batches of 16."""
+    table(tmp_path, CELLS[:2], more='\n[[checks]]\nsays = "Two is above."\nmetric = "dto"\n'
+                                    'rising = [["one"], ["two"]]\n')
+    path = tmp_path / "some_table.toml"
+    for beta in (1, 2):
+        path.write_text(path.read_text().replace(f'"--beta={beta}"', f'"--beta={beta}", "--epochs=5"'))
+    read = tables.read(path)
+    summary = Summary(read, [{**result(1, 0, 0.2, steps=steps), "epochs": epochs},
+                             {**result(2, 0, 0.3, steps=200), "epochs": 5.0}])
+    assert describe_length(summary, read.cells[0]) == shown and is_shortened(summary, read.cells[0]) != holds
+    assert summary.check(read.checks[0])[0] == ("holds" if holds else "cannot be told")
+
+
+def test_shares_of_few_steps_are_equal_up_to_a_step():
+    fifth = values.Share(27 / (400 / 3), 27)        # a fifth is 26.7 steps
+    assert values.are_equal_shares(fifth, values.Share(0.2, 40), values.Share(0.2, 40_000))
+    assert not values.are_equal_shares(values.Share(29 / (400 / 3), 29), values.Share(0.2, 40))
+    assert not values.Share(0.9, 36).is_whole() and values.Share(39.6 / 40, 40).is_whole()
+
+
+def test_parts_of_a_row_are_read_where_each_model_has_them(tmp_path):
+    """With over_largest, a number is the mean of parts, each divided by its largest in the row."""
+    table(tmp_path, CELLS[:2], more="")
+    path = tmp_path / "some_table.toml"
+    text = path.read_text().replace('read = "metrics.dto.score"', 'read = "metrics.dto.score"\nover_largest = ["a"]')
+    path.write_text(text.replace('column = "two"', 'column = "two"\nread = { dto = "metrics.other.score" }'))
+    read = tables.read(path)
+    found = [{**result(beta, 0, 0.0), "metrics": {name: {"score": 0.0, "a": a}}}
+             for beta, name, a in ((1, "dto", 1.0), (2, "other", 4.0))]
+    summary = Summary(read, found)
+    assert [summary.get_number(cell, "dto").mean for cell in read.cells] == [0.25, 1.0]

@@ -1,6 +1,7 @@
 """Claims that a paper makes in words or by an order of its models, written so that they can be tested."""
 
 import dataclasses
+import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -37,6 +38,11 @@ def read(where: str, data: Any, metrics: Collection[str], cells: Sequence[Any]) 
     entries.refuse_others()
     if (check.low is None and check.high is None) == (not check.rising):
         raise InputError(f"{where}: expected bounds (low, high, or both), or groups of columns in `rising`")
+    if check.rising and len(check.rising) < 2:
+        raise InputError(f"{where}.rising: expected at least two groups of columns; got one")
+    if not all(bound is None or math.isfinite(bound) for bound in (check.low, check.high)) or (
+            check.low is not None and check.high is not None and check.low > check.high):
+        raise InputError(f"{where}: expected finite bounds, low no larger than high; got {check.low} and {check.high}")
     ordered = [name for group in check.rising for name in group]
     for name, value, choices in (("metric", check.metric, tuple(metrics)),
                                  *(("rows", row, [cell.row for cell in cells]) for row in check.rows),
@@ -44,6 +50,8 @@ def read(where: str, data: Any, metrics: Collection[str], cells: Sequence[Any]) 
                                    for column in (*check.columns, *ordered))):
         if value not in choices:
             raise InputError(f"{where}.{name}: expected one of {', '.join(dict.fromkeys(choices))}; got {value!r}")
+    if len(set(ordered)) < len(ordered):
+        raise InputError(f"{where}.rising: expected each column once; got {', '.join(ordered)}")
     return check
 
 

@@ -24,7 +24,7 @@ from vae_tf.errors import InputError
 from vae_tf.evaluation.scored import may_change
 from vae_tf.experiments import finding, looks, recipes, results, tables
 from vae_tf.experiments.tasks import Places, Task, Wanted, covers, digest
-from vae_tf.experiments.values import are_equal_shares
+from vae_tf.experiments.values import Share, are_equal_shares
 
 ALWAYS = ("elbo", "reconstruction", "kl")      # what an evaluation gives whatever it is asked
 
@@ -125,6 +125,9 @@ def _choose_cells(table: tables.Table, asked: Asked) -> list[tuple[tables.Cell, 
     for cell in table.cells:
         if chosen := table.choose_length(cell, "full" if asked.score_only else asked.budget, asked.seeds):
             recipe = recipes.read(cell.recipe, cell.flags)
+            if chosen[0] and recipe.steps is None and recipe.epochs is None and "steps" not in recipe.flags:
+                raise InputError(f"{table.name}: {cell.row}, {cell.column}: expected a recipe with --steps or "
+                                 f"--epochs for --budget={asked.budget} to shorten; {cell.recipe} has neither")
             key = json.dumps(recipe.flags)
             other, length, most = cells.get(key, (cell, *chosen))
             own = recipes.read(other.recipe, other.flags)
@@ -153,7 +156,7 @@ def _judge_rows(table: tables.Table, asked: Asked, found: Sequence[results.Resul
 
     It is if all seeds of its models are there at a common share of their recipes' lengths, see `values.find_of_row`.
     """
-    there: dict[str, list[list[float]]] = {}        # for each run of a row, the shares at which there is a result
+    there: dict[str, list[list[Share]]] = {}        # for each run of a row, the shares at which there is a result
     for cell in table.cells:
         chosen = None if asked.score_only else table.choose_length(cell, asked.budget, asked.seeds)
         if not chosen or not chosen[0]:
@@ -167,7 +170,7 @@ def _judge_rows(table: tables.Table, asked: Asked, found: Sequence[results.Resul
             continue
         wanted = list_wanted(cell, [table])
         there.setdefault(cell.row, []).extend(
-            [fit["configuration"]["steps"] / config.steps for fit in
+            [Share(fit["configuration"]["steps"] / config.steps, fit["configuration"]["steps"]) for fit in
              _find_fit(dataclasses.replace(config, seed=config.seed + i), wanted, found, longer=True)]
             for i in range(chosen[1]))
     return {row: any(all(any(are_equal_shares(share, other) for other in shares) for shares in runs)
@@ -190,9 +193,9 @@ def digest_source(function: str) -> str:
     module, _, name = function.partition(":")
     try:
         spec = importlib.util.find_spec(module) if module else None
-    except ModuleNotFoundError:
+    except (ImportError, ValueError):
         spec = None
-    if not spec or not spec.origin:
+    if not spec or not spec.origin or not pathlib.Path(spec.origin).is_file():
         raise InputError(f"measure: expected module:function; got {function!r}, and there is no module {module}")
     try:
         found = getattr(importlib.import_module(module), name, None)
@@ -268,13 +271,22 @@ def list_wanted(cell: tables.Cell, among: Iterable[tables.Table]) -> Wanted:
 
 
 def check_metrics(table: tables.Table) -> None:
-    """Raise InputError for metrics or flags of evaluate.py that do not exist, before hours of training."""
+    """Raise InputError for what no result will have: metrics, other paths, flags; before hours of training."""
+    known = (*ALWAYS, *metrics.METRICS, *looks.LOOKS)
     for metric in {table.get_metric(cell, name) for cell in table.cells for name in table.metrics}:
         read_evaluate_flags(metric.evaluate)
-        key = results.find_key(metric)
-        if key and key.split(" ")[0] not in (known := (*ALWAYS, *metrics.METRICS, *looks.LOOKS)):
-            raise InputError(f"{table.name}: metrics.{metric.name}.read: expected metrics.NAME of {', '.join(known)}; "
-                             f"got {metric.read!r}")
+        where, (head, *rest) = f"{table.name}: metrics.{metric.name}", metric.read.split(".")
+        if head not in results.READ:
+            raise InputError(f"{where}.read: expected a path that begins with one of {', '.join(results.READ)}; got "
+                             f"{metric.read!r}")
+        if head == "metrics" and (not rest or rest[0] not in known):
+            raise InputError(f"{where}.read: expected metrics.NAME of {', '.join(known)}; got {metric.read!r}")
+        if head in ("metrics", "polarised_regime") and len(rest) < 2:
+            raise InputError(f"{where}.read: expected a number of {metric.read}, such as {metric.read}.score; got the "
+                             "whole entry")
+        if metric.evaluate and head != "metrics":
+            raise InputError(f"{where}.evaluate: flags change what is read of metrics alone; expected none for "
+                             f"{metric.read}, got {' '.join(metric.evaluate)}")
 
 
 def reuse(config: Configuration, name: str, extra: tuple[str, ...], wanted: Wanted,

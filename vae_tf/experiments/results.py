@@ -191,6 +191,10 @@ def is_dead(result: Result) -> bool:
     return (result.get("verdict") or {}).get("state") in ("dead", "nearly dead")
 
 
+# The entries of a result that a table may read.
+READ = ("metrics", "polarised_regime", "verdict", "history", "seconds", "steps", "epochs", "stopped_at", "seed")
+
+
 def find_key(metric: Metric) -> str | None:
     """Return the key in a result's `metrics` that a metric reads; None if it reads something else, such as history."""
     head, _, rest = metric.read.partition(".")

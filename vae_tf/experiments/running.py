@@ -30,7 +30,7 @@ import numpy as np
 import tensorflow as tf
 from absl import flags
 
-from vae_tf import cli, console, data, evaluation, export, extensions, metrics, runs, training, workers
+from vae_tf import checks, cli, console, data, evaluation, export, extensions, metrics, runs, training, workers
 from vae_tf.configuration import Configuration
 from vae_tf.data.spreading import spread_evenly
 from vae_tf.errors import InputError, make_printable
@@ -197,6 +197,9 @@ def measure_function(task: tasks.Task) -> None:
     module, name = task.function.split(":")
     started = time.perf_counter()
     told = getattr(importlib.import_module(module), name)()
+    if not isinstance(told, Mapping) or not all(isinstance(entry, Mapping) for entry in told.values()):
+        raise InputError(f"measure: expected {task.function} to return {{name: {{\"score\": number}}}}; got "
+                         f"{checks.describe(told)}")
     results.write(task.places.results, {
         "experiment": task.name, "source": planning.digest_source(task.function), "numerics": results.NUMERICS,
         "command": f"python -m vae_tf.experiments {task.name}", "versions": {"python": platform.python_version()},

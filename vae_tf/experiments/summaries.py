@@ -128,7 +128,7 @@ class Summary:
         """Return how long a measured cell was trained, how long its recipe trains, or None, and the unit of both."""
         return values.measure_length(cell, self._get_results(cell))
 
-    def find_share(self, cell: tables.Cell) -> float | None:
+    def find_share(self, cell: tables.Cell) -> values.Share | None:
         """Return the share of its recipe's length for which a cell was trained; None without a length."""
         return values.find_share(cell, self._get_results(cell))
 
@@ -183,7 +183,7 @@ class Summary:
         if not self.are_as_long(told):
             shares = [(cell.column, self.find_share(cell)) for cell in told]
             return None, False, f"{row}: trained for different shares of their length (" + ", ".join(
-                f"{column} {share:.3g}" for column, share in shares if share is not None) + ")"
+                f"{column} {share.part:.3g}" for column, share in shares if share is not None) + ")"
         for group in check.rising:
             means = [(cell, self._find_mean(cell, check.metric)) for cell in self.table.cells
                      if cell.row == row and cell.column in group]
@@ -231,14 +231,16 @@ def describe_set_length(summary: Summary, cell: tables.Cell) -> str:
     done, whole, unit = summary.measure_length(cell)
     if is_shortened(summary, cell):
         return f"{done:,g} of {whole:,g} {unit}"
+    share = summary.find_share(cell)
     # A run is a whole number of steps, so that its epochs need not be whole.
-    return f"{whole if whole is not None and done < 1.001 * whole else done:,g} {unit}"
+    rounded = share is not None and values.are_equal_shares(share, values.Share(1.0, share.steps))
+    return f"{whole if rounded else done:,g} {unit}"
 
 
 def is_shortened(summary: Summary, cell: tables.Cell) -> bool:
     """Say whether a cell was trained for less time than its recipe says."""
     share = summary.find_share(cell)
-    return share is not None and share < values.WHOLE
+    return share is not None and not share.is_whole()
 
 
 def list_claims(summary: Summary) -> list[str]:

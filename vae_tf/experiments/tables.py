@@ -5,6 +5,7 @@ A table is data alone, so adding one needs no code. `read` returns a Table, or n
 
 import contextlib
 import dataclasses
+import math
 import pathlib
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -271,7 +272,8 @@ def _read_cell(where: str, data: Any, metrics: Collection[str]) -> Cell:
 
 def _read_printed(where: str, value: Any) -> tuple[float, float | None]:
     numbers = value if isinstance(value, list) else [value]
-    if len(numbers) not in (1, 2) or not all(is_a(number, float) for number in numbers):
+    if (len(numbers) not in (1, 2) or not all(is_a(number, float) and math.isfinite(number) for number in numbers)
+            or min(numbers[1:], default=0) < 0):
         raise InputError(f"{where}: expected a number, or [number, spread]; got {value!r}")
     return float(numbers[0]), float(numbers[1]) if len(numbers) == 2 else None
 

@@ -3,15 +3,24 @@
 import dataclasses
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from vae_tf.experiments import recipes, results
 from vae_tf.experiments.tables import Cell, Table
 
-# The share of a recipe's length from which a training is not shortened: a run is a whole number of steps, so that its
-# epochs need not be whole.
-WHOLE = 0.999
+ROUNDED = 0.001         # the share of a length that its rounding may take
 Of = Callable[[Cell], list[results.Result]]     # returns the results of a cell, ordered by seed
+
+
+class Share(NamedTuple):
+    """For what part of its recipe's length a model was trained, and how many steps that were."""
+
+    part: float
+    steps: int
+
+    def is_whole(self) -> bool:
+        """Say whether the training is not shortened."""
+        return self.part > 1 or are_equal_shares(self, Share(1.0, self.steps))
 
 
 def find_by_length(table: Table, cell: Cell, found: Sequence[results.Result]) -> list[list[results.Result]]:
@@ -40,26 +49,28 @@ def find_of_row(table: Table, row: str, found: Sequence[results.Result]) -> dict
     trained = {cell.column: by_share for cell in cells if (by_share := _group_by_share(cell, lengths[cell.column]))}
     shares = sorted({share for by_share in trained.values() for share in by_share}, reverse=True)
     choices = [(share, {column: _find_at(by_share, share) for column, by_share in trained.items()}) for share in shares]
-    common = [(share >= WHOLE, min(map(len, chosen.values())), chosen) for share, chosen in choices
+    common = [(share.is_whole(), min(map(len, chosen.values())), chosen) for share, chosen in choices
               if all(chosen.values())]
     best = next((each for each in common if each[0]), None) or max(common, key=lambda each: each[1], default=None)
     longest = {column: next(iter(by_length), []) for column, by_length in lengths.items()}
     return {**longest, **(best[2] if best else {})}
 
 
-def _group_by_share(cell: Cell, by_length: Sequence[list[results.Result]]) -> dict[float, list[results.Result]]:
+def _group_by_share(cell: Cell, by_length: Sequence[list[results.Result]]) -> dict[Share, list[results.Result]]:
     """Return the results of a cell by their share of its recipe's length."""
     return {share: of for of in by_length if (share := find_share(cell, of)) is not None}
 
 
-def _find_at(by_share: Mapping[float, list[results.Result]], share: float) -> list[results.Result]:
+def _find_at(by_share: Mapping[Share, list[results.Result]], share: Share) -> list[results.Result]:
     """Return the results of a share of a recipe's length, those with the most seeds; none if there are none."""
     return max((of for other, of in by_share.items() if are_equal_shares(other, share)), key=len, default=[])
 
 
-def are_equal_shares(*shares: float) -> bool:
-    """Say whether shares of a length are the same, but for what is left because a run is a whole number of steps."""
-    return max(shares) <= 1.001 * min(shares)
+def are_equal_shares(*shares: Share) -> bool:
+    """Say whether shares of a length are the same, but for rounding: a run is a whole number of steps."""
+    parts = [share.part for share in shares]
+    # Half a step was rounded at most of the longest, and half a step of the shortest.
+    return max(parts) <= (1 + max(ROUNDED, 1.01 / min(share.steps for share in shares))) * min(parts)
 
 
 def measure_length(cell: Cell, there: Sequence[results.Result]) -> tuple[float, float | None, str]:
@@ -70,12 +81,12 @@ def measure_length(cell: Cell, there: Sequence[results.Result]) -> tuple[float, 
     return there[0]["steps"], recipe.steps, "steps"
 
 
-def find_share(cell: Cell, there: Sequence[results.Result]) -> float | None:
+def find_share(cell: Cell, there: Sequence[results.Result]) -> Share | None:
     """Return the share of its recipe's length for which a cell was trained; None without a length."""
     if not cell.recipe or not there:
         return None
     done, whole, _ = measure_length(cell, there)
-    return done / whole if whole else None
+    return Share(done / whole, there[0]["steps"]) if whole else None
 
 
 def are_as_long(cells: Sequence[Cell], of: Of) -> bool:
@@ -114,7 +125,10 @@ def explain_not_comparable(table: Table, cell: Cell, name: str, of: Of) -> str |
 
 def _read_parts(table: Table, cell: Cell, name: str, of: Of) -> list[dict[str, list[Any]]]:
     """Return, for each part of over_largest, the values by seed of each column of the cell's row."""
-    metric = table.get_metric(cell, name)
-    raw = [dataclasses.replace(metric, read=f"{metric.read.rpartition('.')[0]}.{part}") for part in metric.over_largest]
-    return [{other.column: [results.read_value(result, each) for result in of(other)]
-             for other in table.cells if other.row == cell.row} for each in raw]
+    def read(other: Cell, part: str) -> list[Any]:
+        metric = table.get_metric(other, name)
+        raw = dataclasses.replace(metric, read=f"{metric.read.rpartition('.')[0]}.{part}")
+        return [results.read_value(result, raw) for result in of(other)]
+
+    return [{other.column: read(other, part) for other in table.cells if other.row == cell.row}
+            for part in table.metrics[name].over_largest]

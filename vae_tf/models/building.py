@@ -61,7 +61,7 @@ def build(name: str, shape: Sequence[arguments.Size], *, network: str, latents: 
         memory.check_fits(option, 4 * weights, "the model", "ask for less")
     pair = networks.build(network, shape, latents, kind.list_heads(latents), u_of_encoder, seed, dtype)
     further = kind.make_arguments(Setting(latents, u_size, examples, seed, own))
-    weight = {} if beta is None else {"beta": beta}
+    weight = {} if kind.default_beta is None else {"beta": kind.default_beta if beta is None else beta}
     given = (*pair, distributions.Likelihood(likelihood, likelihood_variance))
     _check_takes(kind, given, {**weight, **further})
     make: Any = kind        # each kind has further arguments of its own
