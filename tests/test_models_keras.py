@@ -119,6 +119,21 @@ def test_keras_callbacks_and_validation(tmp_path):
     assert "val_kl" in model.fit(x, validation_split=0.25, batch_size=8, verbose=0).history
 
 
+def test_metrics_of_a_subclass_begin_anew_with_each_epoch():
+    class Measured(models.VAE):
+        def train_step(self, data):
+            terms = super().train_step(data)
+            self.seen.update_state(1.0)
+            return {**terms, "seen": self.seen.result()}
+
+    part = build(*DENSE[1])
+    model = Measured(part.encoder, part.decoder, part.likelihood_layer)
+    model.seen = keras.metrics.Sum("seen")
+    model.compile("adam")
+    assert [metric.name for metric in model.metrics] == ["loss", "reconstruction", "kl", "seen"]
+    assert model.fit(X, batch_size=4, epochs=3, verbose=0).history["seen"] == [2, 2, 2]
+
+
 def test_encode_takes_tensors_of_keras():
     model = build(*DENSE[1])
     x = keras.Input((3,))

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from cases import CASES, IDS, build, dataset
-from keras_cases import DENSE, DENSE_IDS, assert_same_weights, compiled, inputs
+from keras_cases import DENSE, DENSE_IDS, X, assert_same_weights, compiled, inputs
 
 from vae_tf import checks, distributions, export, models, networks
 from vae_tf.cli import training_request
@@ -91,6 +91,37 @@ def test_classes_of_one_name_are_told_apart(tmp_path):
     for _ in range(2):      # the second is that of a module that is executed again
         alone = type("Alone", (models.VAE,), {"__module__": "own.one"})
         assert registered["own>Alone"] is registered["own.one>Alone"] is alone      # as files from before have it
+
+
+class Weighted(models.VAE):
+    """A subclass in the usual form of Keras."""
+
+    def __init__(self, *args, weight=1.0, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.weight = weight
+
+
+def test_a_subclass_that_hands_arguments_on_is_saved_with_them(tmp_path):
+    part = build(*DENSE[1])
+    model = Weighted(part.encoder, part.decoder, part.likelihood_layer, weight=2.0)
+    model.compile("adam")
+    model.fit(X, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded) is Weighted and loaded.weight == 2.0
+    assert_same_weights(loaded, model)
+    assert type(keras.models.clone_model(model)) is Weighted
+
+
+def test_a_subclass_that_takes_its_networks_by_place_alone_is_refused_when_it_is_saved(tmp_path):
+    class ByPlace(models.VAE):
+        def __init__(self, *args):
+            super().__init__(*args)
+
+    part = build(*DENSE[1])
+    model = ByPlace(part.encoder, part.decoder, part.likelihood_layer)
+    with pytest.raises(InputError, match=r"take encoder, decoder and likelihood by name, .*got one that takes nothing"):
+        model.save(tmp_path / "model.keras")
 
 
 def test_an_argument_that_is_not_kept_is_named(tmp_path):

@@ -56,6 +56,9 @@ def test_uint8_are_images_from_0_to_255():
             use(np.ones((8, 3), np.uint8))
     model = compiled(("vae", "mlp_mnist", (16, 16, 1), "bernoulli", {}))
     masks = IMAGES + np.eye(16, dtype=np.uint8)[..., np.newaxis]
+    for kind in (bool, np.int64):
+        with pytest.raises(InputError, match=r"^x: expected uint8 or floats; got .*; give x\.astype\('float32'\)"):
+            model.fit(masks.astype(kind), verbose=0)
     for given in (masks, tf.data.Dataset.from_tensor_slices(masks).batch(4)):
         with pytest.raises(InputError, match=r"^x: expected uint8 images from 0 to 255; got 0 and 1 alone.* 255 \* x"):
             model.fit(given, verbose=0)
@@ -97,8 +100,16 @@ def test_a_decoder_of_probabilities_is_refused_under_a_bernoulli_likelihood(acti
     """The likelihood makes probabilities of logits; of logits in [0, 1] it makes hardly any difference."""
     x = keras.Input((4, 4, 1))
     encoder = keras.Model(x, [keras.layers.Dense(2)(keras.layers.Flatten()(x)) for _ in range(2)])
-    for ends in ([keras.layers.Dense(16, activation)], [keras.layers.Dense(16), keras.layers.Activation(activation)]):
-        decoder = keras.Sequential([keras.Input((2,)), *ends, keras.layers.Reshape((4, 4, 1))])
+    shaped = keras.layers.Reshape((4, 4, 1))
+    sequences = [keras.Sequential([keras.Input((2,)), *ends, shaped]) for ends in (
+        [keras.layers.Dense(16, activation)], [keras.layers.Dense(16), keras.layers.Activation(activation)],
+        [keras.layers.Dense(16, getattr(tf.nn, activation))],
+        [keras.layers.Dense(16, activation), keras.layers.Activation("linear", dtype="float32")],
+        [keras.layers.Dense(16), keras.layers.Lambda(getattr(tf.nn, activation))],
+        [keras.layers.Dense(36, activation), keras.layers.Reshape((6, 6, 1)), keras.layers.Cropping2D(1)])]
+    z = keras.Input((2,))
+    operation = getattr(keras.ops, activation)(keras.layers.Dense(16)(z))
+    for decoder in (*sequences, keras.Model(z, keras.ops.reshape(operation, (-1, 4, 4, 1)))):
         with pytest.raises(InputError, match=f"decoder: expected logits for a bernoulli .* activation {activation}"):
             models.VAE(encoder, decoder, distributions.Likelihood("bernoulli"))
         models.VAE(encoder, decoder, distributions.Likelihood("gaussian"))
@@ -152,6 +163,10 @@ REFUSED = [
     ("x", "vae", lambda model: model.evaluate(X[:0])),
     ("x", "vae", lambda model: model.predict(X[:0])),
     ("beta", "vae", lambda model: setattr(model, "beta", keras.Variable(0.5))),     # would be trained
+    ("gamma", "factor_vae", lambda model: setattr(model, "gamma", keras.Variable(10.0))),
+    ("validation_split", "vae", lambda model: model.fit(dataset((3,)), validation_split=0.5)),
+    ("shuffle", "vae", lambda model: model.fit(dataset((3,)), shuffle=False)),
+    ("x", "vae", lambda model: model.fit([[1.0, 2.0, 3.0]])),
 ]
 
 

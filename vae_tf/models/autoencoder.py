@@ -263,10 +263,14 @@ class Autoencoder(KerasLoops):
         """Return the arguments of __init__ as `save` writes them; the model keeps each as an attribute of its name.
 
         Raises:
-            InputError: the model has no attribute of an argument's name.
+            InputError: the model has no attribute of an argument's name, or its __init__ takes no networks by name.
         """
         config = {}
-        for name in self._list_arguments():
+        if not {"encoder", "decoder", "likelihood"} <= {*(names := self._list_arguments())}:
+            raise InputError(f"model: expected the __init__ of {type(self).__name__} to take encoder, decoder and "
+                             f"likelihood by name, or **kwargs, so that it can be saved; got one that takes "
+                             f"{', '.join(names) or 'nothing by name'}")
+        for name in names:
             attribute = "likelihood_layer" if name == "likelihood" else name
             if not hasattr(self, attribute):
                 raise InputError(f"{name}: expected a {type(self).__name__} to keep this argument of __init__ as an "

@@ -178,6 +178,8 @@ class KerasInputs(Trainable):
             raise InputError(f"x: expected {' and '.join(named)} without names; got a dict of "
                              f"{', '.join(map(str, first)) or 'nothing'}")
         parts = [part for part in keras.tree.flatten(given) if part is not None]
+        if not all(hasattr(part, "shape") for part in parts):
+            raise InputError("x: expected arrays or tensors; got a list of numbers; give np.array(x, 'float32')")
         if len(parts) != len(inputs):
             listed = isinstance(given, list) and len(parts) > 3
             advice = ("; u is missing" if len(parts) < len(inputs) else
@@ -195,8 +197,9 @@ class KerasInputs(Trainable):
                 raise InputError(f"{name}: expected batches of shape {tuple(wanted.shape)}; got {shape}")
             images = name == "x" and len(wanted.shape) == 4
             if not (dtype.is_floating or (dtype == tf.uint8 and images)):
+                masks = isinstance(part, np.ndarray) and part.size and part.max() <= 1
                 raise InputError(f"{name}: expected {'uint8 or ' * images}floats; got {dtype.name}; give "
-                                 f"{name}.astype('{'uint8' if images else 'float32'}')")
+                                 f"{name}.astype('{'uint8' if images and not masks else 'float32'}')")
             self._check_values(name, part, images)
 
     def _check_values(self, name: str, part: Any, images: bool = False) -> None:

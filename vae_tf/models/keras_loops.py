@@ -8,7 +8,7 @@ exactly where a run was stopped; `fit` is for short trainings, notebooks and Ker
 import contextlib
 import functools
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import keras
@@ -121,10 +121,10 @@ class KerasLoops(KerasInputs):
         """Set an attribute; beta, or an argument of __init__, takes effect with the next step, also during `fit`.
 
         Raises:
-            InputError: a beta that is a keras.Variable.
+            InputError: a beta, or another option, that is a keras.Variable.
         """
-        if name == "beta" and isinstance(value, keras.Variable):
-            raise InputError("beta: expected a number or a tf.Variable; got a keras.Variable, which would be one of "
+        if isinstance(value, keras.Variable) and name in ("beta", *(option.name for option in self.options)):
+            raise InputError(f"{name}: expected a number or a tf.Variable; got a keras.Variable, which would be one of "
                              "the model's weights")
         before = getattr(self, name, None)
         super().__setattr__(name, value)
@@ -148,8 +148,9 @@ class KerasLoops(KerasInputs):
 
     @property
     def metrics(self) -> list[keras.metrics.Metric]:
-        """The mean of each of the objective's terms; empty before `compile`."""
-        return list(self.__dict__.get("_terms", {}).values())
+        """The mean of each of the objective's terms, and metrics of a subclass' own; no terms before `compile`."""
+        own = [each for each in super().metrics if each is not vars(self).get("_loss_tracker")]
+        return [*self.__dict__.get("_terms", {}).values(), *own]
 
     def train_step(self, data: Any) -> dict[str, Tensor]:
         """Make the updates of one step; returns the means of the objective's terms since the epoch began."""
@@ -211,6 +212,8 @@ class KerasLoops(KerasInputs):
         self._check_compiled("fit")
         self._check_trainable()
         x = to_arrays(x)
+        if hasattr(x, "images_at"):
+            self._check_options_of_dataset(options)
         validation, size = options.get("validation_data"), options.get("validation_batch_size")
         size = batch_size if size is None else checks.check_whole("validation_batch_size", size, 1)
         if validation is not None:
@@ -226,6 +229,16 @@ class KerasLoops(KerasInputs):
         self._note(given)
         with self._average_each():
             return super().fit(x, y, batch_size=batch_size, epochs=epochs, verbose=verbose, **options)
+
+    def _check_options_of_dataset(self, options: Mapping[str, Any]) -> None:
+        """Raise InputError for options of `fit` that a data.Dataset has no use for."""
+        if options.get("validation_split"):
+            raise InputError("validation_split: a data.Dataset has parts of its own; expected none, got "
+                             f"{options['validation_split']}; give x=dataset.split('random', 'train') and "
+                             "validation_data=dataset.split('random', 'validation')")
+        if options.get("shuffle") is False:
+            raise InputError("shuffle: a data.Dataset is read in the order that the seed decides; expected True, got "
+                             "False; give arrays to train in their order")
 
     def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
                  **options: Any) -> Any:

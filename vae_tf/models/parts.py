@@ -13,6 +13,16 @@ OTHERWISE = (keras.layers.BatchNormalization, keras.layers.Dropout, keras.layers
              keras.layers.GaussianDropout, keras.layers.GaussianNoise, keras.layers.SpectralNormalization)
 
 
+# What makes probabilities of logits, as an activation of a layer or as an operation by itself.
+SQUASHING = (keras.activations.sigmoid, keras.activations.softmax, keras.activations.hard_sigmoid, keras.ops.sigmoid,
+             keras.ops.softmax, keras.ops.hard_sigmoid, tf.sigmoid, tf.nn.sigmoid, tf.nn.softmax)
+OPERATIONS = {"Sigmoid", "Softmax", "HardSigmoid"}
+# What brings outputs into another shape, and leaves each number as it is.
+SHAPING = (keras.layers.Reshape, keras.layers.Flatten, keras.layers.InputLayer, keras.layers.Permute,
+           keras.layers.Cropping1D, keras.layers.Cropping2D, keras.layers.Cropping3D)
+SHAPING_OPERATIONS = {"Reshape", "GetItem", "Transpose", "Squeeze", "ExpandDims"}
+
+
 def check_networks(kind: Any, encoder: Any, decoder: Any, likelihood: Any) -> None:
     """Raise InputError unless a model of a kind, a subclass of Autoencoder, can be made of these networks."""
     for name, network in (("encoder", encoder), ("decoder", decoder)):
@@ -48,10 +58,9 @@ def check_networks(kind: Any, encoder: Any, decoder: Any, likelihood: Any) -> No
     if heads != expected:
         raise InputError(f"encoder: expected outputs of the sizes {expected}, for the decoder's {z.shape[1]} "
                          f"latents; got {heads}")
-    if likelihood.kind == "bernoulli" and (last := _find_last(decoder)) is not None and getattr(
-            last, "activation", None) in (keras.activations.sigmoid, keras.activations.softmax):
+    if likelihood.kind == "bernoulli" and (last := _find_last(decoder)) is not None and (name := _name_squashing(last)):
         raise InputError(f"decoder: expected logits for a bernoulli likelihood; got a last layer, {last.name}, with "
-                         f"the activation {last.activation.__name__}; leave it out, because the likelihood applies it")
+                         f"the activation {name}; leave it out, because the likelihood applies it")
     if decoder.outputs[0].shape[1:] != encoder.inputs[0].shape[1:]:
         raise InputError(f"decoder: expected a network to examples of shape {encoder.inputs[0].shape[1:]}, as the "
                          f"encoder takes them; got {decoder.outputs[0].shape[1:]}")
@@ -59,12 +68,22 @@ def check_networks(kind: Any, encoder: Any, decoder: Any, likelihood: Any) -> No
 
 def _find_last(network: Any) -> Any:
     """Return the last layer of a network that does more than bring its outputs into a shape, or None."""
-    for layer in reversed(network.layers):
+    for layer in reversed(getattr(network, "operations", network.layers)):
         if isinstance(layer, keras.Model):
             return _find_last(layer)
-        if not isinstance(layer, keras.layers.Reshape | keras.layers.Flatten | keras.layers.InputLayer):
+        is_linear = isinstance(layer, keras.layers.Activation) and layer.activation is keras.activations.linear
+        if not (isinstance(layer, SHAPING) or type(layer).__name__ in SHAPING_OPERATIONS or is_linear):
             return layer
     return None
+
+
+def _name_squashing(layer: Any) -> str:
+    """Return the name of the function by which a layer or operation makes probabilities of logits, or ""."""
+    function = getattr(layer, "activation", None) or getattr(layer, "function", None)
+    if function in SQUASHING:
+        return getattr(function, "__name__", "sigmoid")
+    kind = type(layer).__name__
+    return kind.lower() if kind in OPERATIONS else ""
 
 
 def check_statistics(model: keras.Model) -> None:

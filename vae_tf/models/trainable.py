@@ -69,9 +69,16 @@ class Trainable(keras.Model):
 
     @classmethod
     def _list_arguments(cls) -> list[str]:
-        """Return the names of the arguments of __init__."""
-        parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]
-        return [each.name for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        """Return the names of the arguments of __init__, and of those to which it hands on **kwargs."""
+        names: dict[str, None] = {}
+        for kind in cls.__mro__:
+            if "__init__" in vars(kind):
+                parameters = list(inspect.signature(vars(kind)["__init__"]).parameters.values())[1:]
+                names |= {each.name: None for each in parameters
+                          if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)}
+                if not any(each.kind == each.VAR_KEYWORD for each in parameters):
+                    break
+        return [*names]
 
     def list_settings(self) -> dict[str, Any]:
         """Return what the graph of a step takes for constants, by name.
