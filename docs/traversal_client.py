@@ -9,6 +9,7 @@ and Matplotlib, and TensorFlow for a folder; vae_tf it does not need.
 
 import argparse
 import json
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -59,7 +60,8 @@ def local(folder):
         try:
             outputs = function(**{key: tf.constant(value, specs[key].dtype) for key, value in inputs.items()})
         except tf.errors.OpError as error:
-            raise ValueError(error.message) from None
+            said = re.search(r"assertion failed: \[(.*?)\]", error.message, re.DOTALL)
+            raise ValueError(said[1] if said else error.message) from None
         return {key: value.numpy() for key, value in outputs.items()}
 
     return signatures, call
@@ -88,7 +90,16 @@ def read_example(path, index, with_u):
     size = len(arrays[wanted["x"]])
     if not 0 <= index < size:
         raise ValueError(f"--example: expected 0 to {size - 1}; got {index}")
-    return {key: arrays[name][index:index + 1] for key, name in wanted.items()}
+    given = {key: arrays[name][index:index + 1] for key, name in wanted.items()}
+    if wanted["x"] == "images":
+        given["x"] = as_pixels(given["x"], bool(np.max(arrays["images"]) <= 1))
+    return given
+
+
+def as_pixels(images, are_small):
+    """Images [1, H, W] or [1, H, W, C] as uint8; if none of them is above 1, they are masks or floats in [0, 1]."""
+    images = images if images.ndim == 4 else images[..., np.newaxis]
+    return np.rint((255 if are_small else 1) * images.astype(np.float32)).astype(np.uint8)
 
 
 def traversals(signatures, call, given, latents=None, steps=9, reach=2.0):

@@ -150,6 +150,12 @@ def link(folder):
     (folder / "3.png").symlink_to("../outside.png")
 
 
+def link_table(folder):
+    (folder.parent / "private.csv").write_text("file_name,v\n" + ROWS)
+    (folder / "metadata.csv").unlink(missing_ok=True)
+    (folder / "metadata.csv").symlink_to("../private.csv")
+
+
 def animate(folder):
     frames = [Image.fromarray(np.full((8, 8), value, np.uint8)) for value in (0, 9)]
     frames[0].save(folder / "3.gif", save_all=True, append_images=frames[1:])
@@ -196,6 +202,7 @@ BAD = {
     "a link in a circle": (lambda folder: (folder / "3.png").symlink_to("3.png"), "3.png is not a readable image"),
     "an animation": (animate, "3.gif has 2 frames; expected a single image"),
     "a link that leaves": (link, "3.png is a link that leaves the folder"),
+    "a table that is a link": (link_table, "metadata.csv is a link that leaves the folder"),
     "a linked folder": (lambda folder: (folder / "more").symlink_to(".."), "more is a link to a folder"),
     "no table": (table(""), "metadata.csv: expected a first line of different headings, one of them file_name; got an"),
     "no file_name": (table("name,v\n" + ROWS), "one of them file_name; got name, v"),

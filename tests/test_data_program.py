@@ -104,7 +104,11 @@ def test_findings_of_a_complete_and_of_a_broken_grid():
     lines = "\n".join(findings.describe_findings(grid(np.array([[9, 1, 0], [0, 1, 8], [0, 0, 1]]))))
     assert "Grid: 5 of 9 combinations of values occur (55.56%)" in lines
     assert "factors f0 and f1 are correlated (+0.89)" in lines        # 0.5 / sqrt(0.3475 * 0.9)
-    assert "1 of the 3 values of factor f0 occur in a single example" in lines
+    assert "1 of the 3 values of factor f0 occur in a single example; declare the factor continuous if it is" in lines
+    width = data.Factor("width", 12, "categorical")
+    texts = data.from_arrays("texts", np.eye(12, 4), np.arange(12)[:, np.newaxis], [width])
+    assert any(line.endswith("occur in a single example; if its cells are numbers, write them as 0.5, without units")
+               for line in findings.describe_findings(texts))
 
 
 def test_findings_of_more_combinations_than_a_number_can_say():

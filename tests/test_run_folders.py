@@ -73,6 +73,29 @@ def test_a_run_in_the_place_of_another_is_refused(here):
     assert everything(here) == before
 
 
+def test_a_run_whose_configuration_goes_while_it_trains_can_go_on(here, capsys):
+    """Somebody who cleans a disk may delete it, and checkpoints are known by it."""
+    config = {"seed": 0}
+
+    def train(steps, **options):
+        return training.fit(build(*CASE), dataset(CASE[2]), keras.optimizers.Adam(), steps=steps, batch_size=8,
+                            run_dir=here / "runs/m", config=config, log_every=1, checkpoint_every=1, **options)
+
+    train(4, callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: epoch == 1 and (
+        here / "runs/m/config.json").unlink())])
+    assert "warning: " in (error := capsys.readouterr().err) and "config.json has gone and is written again" in error
+    assert [row["step"] for row in train(5)] == [1, 2, 3, 4, 5]
+    assert "passed over" not in capsys.readouterr().err
+
+
+def test_a_run_that_was_stopped_before_its_first_checkpoint_is_in_nobody_s_way(here):
+    run_train(*FLAGS, "--steps=2")
+    for left in ("history.csv", *(f"checkpoints/{step:09d}.npz" for step in (1, 2))):
+        (here / "runs/m" / left).unlink(missing_ok=True)
+    run_train(*FLAGS, "--steps=2", "--seed=5")
+    assert json.loads((here / "runs/m/config.json").read_text())["seed"] == 5
+
+
 @pytest.mark.parametrize("kind", ["file", "link to itself"])
 def test_a_run_goes_on_without_tensorboard_logs_that_cannot_be_written(tmp_path, kind):
     path = tmp_path / "tensorboard"

@@ -166,6 +166,17 @@ def test_the_example_client_takes_ones_own_data_and_says_what_is_wrong(server, t
     client.main([str(vectors), f"--data={tmp_path / 'x.npz'}", f"--out={tmp_path / 'vectors.png'}"])
     assert (tmp_path / "vectors.png").stat().st_size > 1_000
 
+    pixels = np.random.default_rng(0).integers(0, 2, (3, 5, 4), np.uint8)
+    for given in (pixels, pixels.astype(bool), pixels / 1.0, 255 * pixels[..., np.newaxis]):
+        np.savez(tmp_path / "images.npz", images=given)
+        read = client.read_example(tmp_path / "images.npz", 1, False)["x"]
+        assert read.dtype == np.uint8
+        np.testing.assert_array_equal(read, 255 * pixels[1:2, ..., np.newaxis])
+    images = exported(tmp_path / "images", "vae", (8, 8, 1))
+    signatures, call = client.local(str(images))
+    with pytest.raises(ValueError, match=r"^x: expected uint8 pixels from 0 to 255; got none above 1, .* takes$"):
+        call("encode", x=np.eye(8)[np.newaxis, ..., np.newaxis])
+
     autoencoder = exported(tmp_path / "ae", "ae", (4,))
     np.savez(tmp_path / "small.npz", images=np.zeros((1, 32, 32, 1), np.uint8), u=np.zeros((1, FACTORS)))
     np.savez(tmp_path / "codes.npz", codes=x)

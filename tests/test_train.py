@@ -133,6 +133,8 @@ def test_a_finished_run_is_exported_without_its_history_and_as_asked(folder, cap
     assert not export.read_card("exported/a b/2")["refuses_dark_batches"]
     run_train(*base, "--accept_dark", "--keep_versions=1")
     assert [path.name for path in (folder / "exported/a b").iterdir()] == ["2"]
+    run_train(*base)        # no longer with --accept_dark
+    assert export.read_card("exported/a b/3")["refuses_dark_batches"]
 
 
 def test_a_run_that_stops_early_exports_its_best_weights(folder, capsys, monkeypatch):
@@ -275,6 +277,8 @@ def test_replicas_are_runs_of_their_own(folder, capsys):
     (["--model=beta_vae", "--sweep_beta=1,x"], "--sweep_beta: expected different finite numbers, .* got 1,x"),
     (["--model=beta_vae", "--sweep_beta=1,1.0"], "--sweep_beta: expected different"),
     (["--model=beta_vae", "--sweep_beta=-1"], "--sweep_beta: expected different"),
+    (["--model=beta_vae", "--sweep_beta="], "--sweep_beta: expected different .* got none"),
+    (["--model=vae", "--replicas=3", "--seed=1999999"], "--replicas: .* at most 2,000,000 .* got 2,000,001"),
     (["--model=vae", "--replicas=2", "--precision=mixed_float16"], "--precision: replicas cannot share one loss scale"),
     (["--model=vae", "--replicas=2", "--strategy=mirrored"], "--strategy: replicas train on one device; got 2 devices"),
     (["--model=vae", "--strategy=multi_worker"], "--strategy: multi_worker needs the environment variable TF_CONFIG"),

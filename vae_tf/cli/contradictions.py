@@ -4,6 +4,7 @@ import math
 
 from absl.flags import FlagValues
 
+from vae_tf.arguments import LARGEST_SEED
 from vae_tf.cli import choices, training_effects
 from vae_tf.cli.effects import check_effects
 from vae_tf.cli.groups import is_float32
@@ -18,6 +19,9 @@ def check_train_flags(flags: FlagValues) -> None:
     if betas * seeds > MOST_REPLICAS:
         raise InputError(f"--replicas: expected at most {MOST_REPLICAS:,} models; got {seeds:,} for each of "
                          f"{betas:,} values of --sweep_beta")
+    if flags.seed + seeds - 1 > LARGEST_SEED:
+        raise InputError(f"--replicas: their seeds go from --seed on; expected at most {LARGEST_SEED:,} for the last "
+                         f"one, got {flags.seed + seeds - 1:,}")
     if betas * seeds > 1 and flags.precision == "mixed_float16":
         raise InputError("--precision: replicas cannot share one loss scale; expected float32 or mixed_bfloat16, "
                          "got mixed_float16")
@@ -29,7 +33,7 @@ def read_betas(flags: FlagValues) -> list[float]:
     Raises:
         InputError: a model without beta, or values that are no numbers or not different ones.
     """
-    if not flags.sweep_beta:
+    if flags.sweep_beta is None:
         return []
     with_beta = [name for name, model in choices.find().models.items() if model.default_beta is not None]
     if flags.model not in with_beta:
@@ -38,8 +42,8 @@ def read_betas(flags: FlagValues) -> list[float]:
         betas = [float(value) for value in flags.sweep_beta]
     except ValueError:
         betas = [math.nan]
-    finite = all(beta == 0 or is_float32(beta) for beta in betas)
+    finite = bool(betas) and all(beta == 0 or is_float32(beta) for beta in betas)
     if not finite or len({f"{beta:g}" for beta in betas}) < len(betas):
         raise InputError("--sweep_beta: expected different finite numbers, not below 0, such as 0.5,1,4; "
-                         f"got {','.join(flags.sweep_beta)}")
+                         f"got {','.join(flags.sweep_beta) or 'none'}")
     return betas

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from absl import flags
 
 from vae_tf import data
+from vae_tf.arguments import LARGEST_SEED
 from vae_tf.cli import choices
 from vae_tf.cli.choices import Choices, Model
 from vae_tf.cli.data_flags import define_data_flags
@@ -100,7 +101,7 @@ def _define_run_flags(group: FlagGroups, known: Choices) -> None:
                    "of replicas added up; on a GPU for narrow ones. On a CPU, in 16 bits or with a penalty on the "
                    "Jacobian, it compiles no more than the optimizer's update of a wide network on images.")
     group.add_integer("seed", 0, "Seed for the initial weights, the order of examples and the noise.",
-                      lower_bound=0, upper_bound=2_000_000)
+                      lower_bound=0, upper_bound=LARGEST_SEED)
     group.add_path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
                    "(its newest version) or exported/NAME/VERSION; the optimizer starts anew.")
     group.add_integer("replicas", None, "Train this number of models as one program, with seeds from --seed on. Each "
@@ -119,7 +120,7 @@ def _define_output_flags(group: FlagGroups) -> None:
     group.start("Output")
     group.add_path("name", None, "Name of the run and of the export; MODEL_DATASET by default.")
     group.add_path("run_root", "runs", "Folder for configuration, history, TensorBoard logs and checkpoints: "
-                   "run_root/NAME/.")
+                   "run_root/NAME/. evaluate.py looks for the history of a run in runs/ alone.")
     group.add_path("export_root", "exported", "Folder for the trained model: export_root/NAME/VERSION/.")
     group.add_boolean("restart", False, "Start a new run in a new folder instead of resuming the run in runs/NAME.")
     group.add_integer("log_every", 50, "Number of steps from one row of history.csv to the next. A row also ends at "

@@ -57,6 +57,8 @@ def choose_run_folder(config: Configuration, settings: Settings, name: str) -> p
             check(folder)
         except InputError as error:
             raise InputError(f"--{flag}: {error}") from None
+    if not runs.find_checkpoints(run_dir) and not (run_dir / "history.csv").exists():
+        return run_dir      # what was stopped before its first checkpoint has nothing to go on with
     changed = _leave_out_same_data(run_dir, config, runs.compare_config(run_dir, config.as_json()))
     if numerics := changed.pop("numerics", None):
         was, now = (number or 1 for number in numerics)

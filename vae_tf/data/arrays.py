@@ -256,7 +256,8 @@ def _check_size(path: str, name: str, array: Any, names: Sequence[str] | None = 
     row, column = np.unravel_index(np.argmax(np.abs(array.astype(np.float64))), array.shape)
     place = names[int(row)] if names else f"row {row}"
     raise InputError(f"dataset: {path}: expected {name} from {SMALLEST:g} to {LARGEST:g} in size, for their squares to "
-                     f"be numbers, got at most {array[row, column]:g}, in {place}, column {column}; use other units")
+                     f"be numbers, got at most {array[row, column]:.17g}, in {place}, column {column}; use other "
+                     "units, or leave it out")
 
 
 def _find_largest(array: Any) -> float:

@@ -119,9 +119,11 @@ def _find_in_factors(dataset: Dataset, values: Array | None) -> Iterator[str]:
     for k in varying:
         counts = np.unique(columns[k], return_counts=True)[1]
         if dataset.factors[k].size and (counts == 1).any():
+            advice = ("if its cells are numbers, write them as 0.5, without units" if dataset.factors[k].kind ==
+                      "categorical" else "declare the factor continuous if it is (factor_kinds of an .npz file, which "
+                      "`pack` makes)")
             yield (f"{(counts == 1).sum():,} of the {len(counts):,} values of factor {dataset.factors[k].name} occur "
-                   "in a single example; declare the factor continuous if it is (factor_kinds of an .npz file, which "
-                   "`pack` makes)")
+                   f"in a single example; {advice}")
     ordered = [k for k in varying if dataset.factors[k].kind in ("ordinal", "continuous")]
     for j, k in itertools.combinations(ordered[:MOST_LISTED], 2):
         both = values[~np.isnan(values[:, [j, k]]).any(1)][:, [j, k]]

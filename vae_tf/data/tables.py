@@ -27,11 +27,14 @@ def find(folder: pathlib.Path) -> pathlib.Path | None:
     """Return the path of the table in a folder; None if there is none.
 
     Raises:
-        InputError: there are two.
+        InputError: there are two, or it is a link that leaves the folder.
     """
     found = [folder / name for name in NAMES if os.path.lexists(folder / name)]
     if len(found) > 1:
         raise InputError(f"dataset: {folder}: expected one table; got {' and '.join(NAMES)}")
+    root = pathlib.Path(os.path.realpath(folder))
+    if found and not pathlib.Path(os.path.realpath(found[0])).is_relative_to(root):
+        raise InputError(f"dataset: {folder}: {found[0].name} is a link that leaves the folder; copy the file instead")
     return found[0] if found else None
 
 

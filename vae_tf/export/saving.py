@@ -25,6 +25,8 @@ from vae_tf.export.warmup import WARMUP, write_warmup
 from vae_tf.export.weights import compute_checksum
 from vae_tf.models import Autoencoder
 
+OF_THE_RUN = ("final_terms", "history")     # entries of a card that depend on what is left of the run, not on the model
+
 
 @arguments.check_arguments
 def save(folder: PathLike, model: Autoencoder, dataset: Dataset, card: Mapping[str, Any],
@@ -93,11 +95,12 @@ def _write_saved_model(folder: pathlib.Path, functions: Functions, signatures: M
 
 
 def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any], accept_dark: bool = False,
-                  ) -> pathlib.Path | None:
+                  dataset: Dataset | None = None) -> pathlib.Path | None:
     """Return the newest version of exported/NAME if it is this model already, so that a server need not load it again.
 
-    It is this model if it has the same weights and its card agrees on model, data and training; and, with
-    `accept_dark`, if it takes dark batches. Otherwise the result is None.
+    It is this model if it has the same weights and its card agrees on model, data and training; and, if it takes dark
+    batches with `accept_dark`, and without it only if the dataset that it was trained on has dark images, too.
+    Otherwise the result is None.
     """
     versions = (version for version in list_versions(folder) if (pathlib.Path(folder) / str(version)).is_dir())
     newest_version = max(versions, default=None)
@@ -110,5 +113,9 @@ def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any],
     except InputError:      # the version is damaged: a whole one takes its place
         return None
     same = there.get("weights_sha256") == compute_checksum(model) and all(
-        there.get(name) == value for name, value in json.loads(json.dumps(card)).items() if name != "final_terms")
-    return path if same and not (accept_dark and there.get("refuses_dark_batches")) else None
+        there.get(name) == value for name, value in json.loads(json.dumps(card)).items() if name not in OF_THE_RUN)
+    if not same or (accept_dark and there.get("refuses_dark_batches")):
+        return None
+    needlessly = (dataset is not None and dataset.is_image and not accept_dark
+                  and there.get("refuses_dark_batches") is False and not has_dark(dataset))
+    return None if needlessly else path

@@ -88,7 +88,7 @@ def finish(configs: Sequence[Configuration], trained: Sequence[models.Autoencode
         print("Over the last steps up to the exported weights, nats per training example:")
     for config, model, name, card, history in zip(configs, trained, names, cards, histories, strict=True):
         folder = pathlib.Path(settings.export_root, name)
-        there = export.find_existing(folder, model, card, settings.accept_dark)
+        there = export.find_existing(folder, model, card, settings.accept_dark, dataset)
         if there and settings.keep_versions:
             export.prune(there, settings.keep_versions)
         path = there or export.save(folder, model, dataset, card, settings.keep_versions, settings.accept_dark or None)

@@ -14,13 +14,14 @@ from vae_tf import files
 from vae_tf.data import npz
 from vae_tf.errors import InputError
 from vae_tf.runs.config import Config, PathLike, digest_config, read_config
-from vae_tf.runs.history import REMEDY, HistoryRow, digest_history, read_history, write_history
+from vae_tf.runs.history import REMEDY, REMEDY_OF_BEST, HistoryRow, digest_history, read_history, write_history
 
 KEPT = 2
 # Names of the arrays of a checkpoint that say which run wrote it, in what format, at which step, after which history.
 RUN, FORMAT, STEP, HISTORY = "run", "format", "run step", "run history"
 # Which runs trained as one when it was written, by their digests: absent if the run trained alone.
 TOGETHER = "runs together"
+BEST = "best "      # begins the names of the weights with the lowest loss of a validation part
 # Format 2 names arrays by the path of their variable; format 1, which held no format number, numbered them.
 NEWEST_FORMAT = 2
 DAMAGED, FOREIGN, MISPLACED, NO_FILE = ("is damaged", "is of a run with another configuration",
@@ -172,7 +173,8 @@ def _were_killed_at_first(kept: Sequence[Mapping[int, pathlib.Path]], digests: S
 
 def _read_history_of(run: pathlib.Path, step: int, state: State) -> list[HistoryRow]:
     """Return the rows of a run up to its checkpoint, which says whether they are still those of then."""
-    rows, path = read_history(run, step), run / "history.csv"
+    remedy = REMEDY_OF_BEST if any(name.startswith(BEST) for name in state) else REMEDY
+    rows, path = read_history(run, step, remedy), run / "history.csv"
     known = str(state.pop(HISTORY))
     state.pop(TOGETHER, None)
     if known == digest_history(rows):
@@ -183,7 +185,10 @@ def _read_history_of(run: pathlib.Path, step: int, state: State) -> list[History
         return before
     if path.exists():
         raise InputError(f"{path}: the rows up to step {step} are not those that the checkpoint was written with; "
-                         f"{REMEDY}")
+                         f"{remedy}")
+    if remedy == REMEDY_OF_BEST:
+        raise InputError(f"{path} is missing: expected the row of the validation whose weights the checkpoint holds; "
+                         f"{remedy}")
     print(f"warning: {path} is missing; the run goes on without the rows up to step {step}", file=sys.stderr)
     return []
 

@@ -13,6 +13,8 @@ from vae_tf.errors import InputError
 
 LARGEST = 2**30         # bytes of a history: millions of rows
 REMEDY = "restore the file, or delete it to go on without the rows before"
+# Where a checkpoint holds the best weights of a validation, whose row must be there.
+REMEDY_OF_BEST = "restore the file, or --restart starts over in a new folder"
 
 HistoryRow = dict[str, Any]
 
@@ -30,8 +32,13 @@ def write_history(run: pathlib.Path, history: Sequence[HistoryRow]) -> None:
     files.write_whole(run / "history.csv", write)
 
 
-def read_history(run: pathlib.Path, step: int) -> list[HistoryRow]:
+def read_history(run: pathlib.Path, step: int, remedy: str = REMEDY) -> list[HistoryRow]:
     """Return the rows of history.csv up to `step`; none if there is no such file.
+
+    Args:
+        run: the folder of the run.
+        step: the last step whose row is returned.
+        remedy: what an error says can be done.
 
     Raises:
         InputError: history.csv is damaged.
@@ -42,9 +49,9 @@ def read_history(run: pathlib.Path, step: int) -> list[HistoryRow]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); {REMEDY}") from None
+        raise InputError(f"{path} cannot be read ({error.strerror}); {remedy}") from None
     except ValueError as error:         # errors of Unicode are ValueErrors
-        raise InputError(f"{path}: expected a row of numbers per line; {error}; {REMEDY}") from None
+        raise InputError(f"{path}: expected a row of numbers per line; {error}; {remedy}") from None
     return [row for row in rows if row["step"] <= step]
 
 

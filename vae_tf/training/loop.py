@@ -3,6 +3,7 @@
 import itertools
 import math
 import pathlib
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -82,7 +83,8 @@ class Loop:
         self.validation = None if schedule.validation is None else Validation(
             program, schedule.validation, schedule.batch_size, schedule.early_stopping, self.histories, states)
         self.progress = Progress(schedule.steps, len(program.models), quiet=not chief)
-        for run, config in zip(self.written, configs or (), strict=False):
+        self.configs = configs or ()
+        for run, config in zip(self.written, self.configs, strict=False):
             runs.write_config(run, config)
         self.settings = [model.list_settings() for model in program.models]
 
@@ -201,6 +203,11 @@ class Loop:
         """Look at the weights of every replica, and write its checkpoint if its run has a folder."""
         states = self.program.collect_state()
         failures.check_weights(self.program, self.step, terms, self.folders, states, self._list_counting())
+        for run, config in zip(self.written, self.configs, strict=False):
+            if not runs.read_config(run):       # which a checkpoint is known by
+                print(f"warning: {run}/config.json has gone and is written again; other files of this run may have "
+                      "gone, too", file=sys.stderr)
+                runs.write_config(run, config)
         for i, (run, state, history) in enumerate(zip(self.written, states, self.histories, strict=False)):
             best = self.validation.collect_state(i) if self.validation else {}
             runs.save(run, self.step, {**state, **self.row.collect_state(i), **best}, history, self.folders)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import data, graphs, models, replicas
+from vae_tf import data, graphs, models, replicas, runs
 from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Tensor
@@ -21,7 +21,6 @@ MOST_EXAMPLES = 5_000
 MANY_BATCHES = 10
 PREFIX = "validation_"          # of the terms in a row of history
 LOSS = "validation_loss"
-BEST = "best "                  # of the names of the best weights in a checkpoint
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -69,7 +68,7 @@ class Validation:
         self.weights: list[dict[str, Array]] = [{} for _ in histories]
         for i, (now, row) in enumerate(zip(program.collect_weights(), best, strict=True)):
             if states:
-                kept = {name: states[i][BEST + name] for name in now if BEST + name in states[i]}
+                kept = {name: states[i][runs.BEST + name] for name in now if runs.BEST + name in states[i]}
                 if len(kept) != (0 if row is None else len(now)):
                     raise InputError("checkpoint: expected the weights of the best validation in history.csv, or none "
                                      "where there was no validation; got others: history.csv was deleted or changed; "
@@ -99,7 +98,7 @@ class Validation:
 
     def collect_state(self, replica: int) -> dict[str, Array]:
         """Return what the checkpoint of a replica keeps: its best weights."""
-        return {BEST + name: array for name, array in self.weights[replica].items()}
+        return {runs.BEST + name: array for name, array in self.weights[replica].items()}
 
     def restore_best(self) -> None:
         """Set the model of each replica to its best weights; one without any keeps its last."""
