@@ -60,7 +60,7 @@ def local(folder):
         try:
             outputs = function(**{key: tf.constant(value, specs[key].dtype) for key, value in inputs.items()})
         except tf.errors.OpError as error:
-            said = re.search(r"assertion failed: \[(.*?)\]", error.message, re.DOTALL)
+            said = re.search(r"assertion failed: \[(.*?)\]\s*\[\[", error.message, re.DOTALL)
             raise ValueError(said[1] if said else error.message) from None
         return {key: value.numpy() for key, value in outputs.items()}
 

@@ -101,6 +101,7 @@ def test_a_run_takes_neither_another_schedule_nor_another_length_of_one_that_fal
     for was, message in ((constant, r"another configuration \(--learning_rate_schedule: not set there, cosine now\);"),
                          (falling, "--steps: the learning rate of the run in .* falls over 3 steps")):
         runs.write_config(tmp_path / "run", was.as_json())
+        runs.write_history(tmp_path / "run", [{"step": 1, "loss": 2.0}])
         with pytest.raises(InputError, match=message):
             configured.choose_run_folder(dataclasses.replace(falling, steps=9), Settings(run_root=str(tmp_path)), "run")
 

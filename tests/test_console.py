@@ -27,6 +27,9 @@ def main():
     atexit.register(print, "tidied up")
     try:
         os.kill(os.getpid(), int(sys.argv[1]))
+    except BaseException as error:
+        sys.excepthook(SystemError, SystemError("of native code"), error.__traceback__)
+        raise
     finally:
         print("left")
 

@@ -36,11 +36,11 @@ def program(path):
 client = program(DOCS / "traversal_client.py")
 
 
-def exported(folder, model, shape, network="linear"):
+def exported(folder, model, shape, network="linear", pixel=0):
     """An export of a model with random weights, of the size that the documentation's dSprites models have."""
     model = models.build(model, shape, network=network, latents=LATENTS, u_size=FACTORS,
                          likelihood="bernoulli" if len(shape) == 3 else "gaussian")
-    x = np.zeros((1, *shape), np.uint8 if len(shape) == 3 else np.float32)
+    x = np.full((1, *shape), pixel, np.uint8 if len(shape) == 3 else np.float32)
     card = {"model": "any", "u_size": model.u_size, "recipe": {}}
     return export.save(folder, model, data.from_arrays("none", x), card)
 
@@ -172,7 +172,7 @@ def test_the_example_client_takes_ones_own_data_and_says_what_is_wrong(server, t
         read = client.read_example(tmp_path / "images.npz", 1, False)["x"]
         assert read.dtype == np.uint8
         np.testing.assert_array_equal(read, 255 * pixels[1:2, ..., np.newaxis])
-    images = exported(tmp_path / "images", "vae", (8, 8, 1))
+    images = exported(tmp_path / "images", "vae", (8, 8, 1), pixel=255)
     signatures, call = client.local(str(images))
     with pytest.raises(ValueError, match=r"^x: expected uint8 pixels from 0 to 255; got none above 1, .* takes$"):
         call("encode", x=np.eye(8)[np.newaxis, ..., np.newaxis])

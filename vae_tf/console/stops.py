@@ -80,7 +80,13 @@ def run(program: str, main: Callable[[], Any]) -> None:
         signal.signal(number, interrupt)
         threading.Timer(0.01, _signal_main_thread, (number,)).start()
 
+    def show_no_request(*error: Any) -> None:
+        # Native code that cannot hand on an exception, or has made another one of it, shows it by this hook.
+        if not requests:
+            shown(*error)
+
     before, sys.unraisablehook = sys.unraisablehook, ask_again
+    shown, sys.excepthook = sys.excepthook, show_no_request
     handle_stops(interrupt)
     try:
         main()
