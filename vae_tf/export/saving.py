@@ -98,9 +98,9 @@ def find_existing(folder: PathLike, model: Autoencoder, card: Mapping[str, Any],
                   dataset: Dataset | None = None) -> pathlib.Path | None:
     """Return the newest version of exported/NAME if it is this model already, so that a server need not load it again.
 
-    It is this model if it has the same weights and its card agrees on model, data and training; and, if it takes dark
-    batches with `accept_dark`, and without it only if the dataset that it was trained on has dark images, too.
-    Otherwise the result is None.
+    It is this model if it has the same weights, its card agrees on model, data and training, and it takes dark batches
+    exactly if an export that is made now would: with `accept_dark`, or if the dataset has dark images. Without a
+    dataset, it may take them in any case. Otherwise the result is None.
     """
     versions = (version for version in list_versions(folder) if (pathlib.Path(folder) / str(version)).is_dir())
     newest_version = max(versions, default=None)
