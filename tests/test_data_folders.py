@@ -145,6 +145,14 @@ def test_names_in_any_script_are_matched(tmp_path):
     np.testing.assert_array_equal(data.load(str(tmp_path / "mine")).factors_at(np.arange(2)), [[0], [1]])
 
 
+def test_rows_of_empty_cells_count_for_nothing(tmp_path):
+    """Spreadsheets write them below a table."""
+    draw(tmp_path / "mine", "a.png")
+    draw(tmp_path / "mine", "b.png", seed=1)
+    (tmp_path / "mine" / "metadata.csv").write_text("file_name,v\na.png,1\n,\nb.png,0\n , \n\n")
+    np.testing.assert_array_equal(data.load(str(tmp_path / "mine")).factors_at(np.arange(2)), [[1], [0]])
+
+
 def link(folder):
     draw(folder.parent, "outside.png")
     (folder / "3.png").symlink_to("../outside.png")

@@ -117,7 +117,8 @@ def _read_csv(path: pathlib.Path) -> tuple[list[str], list[list[str]]]:
     """Return the headings and the rows of a CSV file in UTF-8."""
     try:
         text = files.read_bytes(path, LARGEST).decode("utf-8-sig")
-        headings, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row] or [[]]
+        read = csv.reader(io.StringIO(text, newline=""), strict=True)
+        headings, *rows = [row for row in read if any(map(str.strip, row))] or [[]]     # spreadsheets add empty ones
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InputError(f"dataset: {path} is not a readable table in UTF-8 ({reason})") from None
