@@ -95,6 +95,16 @@ class KerasInputs(Trainable):
                                                        first))
         return x, y, batch_size
 
+    def _check_options_of_dataset(self, options: dict[str, Any]) -> None:
+        """Raise InputError for options of `fit` that a data.Dataset has no use for."""
+        if options.get("validation_split"):
+            raise InputError("validation_split: a data.Dataset has parts of its own; expected none, got "
+                             f"{options['validation_split']}; give x=dataset.split('random', 'train') and "
+                             "validation_data=dataset.split('random', 'validation')")
+        if options.get("shuffle") is False:
+            raise InputError("shuffle: a data.Dataset is read in the order that the seed decides; expected True, got "
+                             "False; give arrays to train in their order")
+
     def _check_shares(self, name: str, given: Any, batch_size: int | None, part: tuple[float, float] = (0, 1)) -> None:
         """Raise InputError if several devices train or measure the model and cannot share some batch evenly.
 

@@ -8,7 +8,7 @@ exactly where a run was stopped; `fit` is for short trainings, notebooks and Ker
 import contextlib
 import functools
 import numbers
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -229,16 +229,6 @@ class KerasLoops(KerasInputs):
         self._note(given)
         with self._average_each():
             return super().fit(x, y, batch_size=batch_size, epochs=epochs, verbose=verbose, **options)
-
-    def _check_options_of_dataset(self, options: Mapping[str, Any]) -> None:
-        """Raise InputError for options of `fit` that a data.Dataset has no use for."""
-        if options.get("validation_split"):
-            raise InputError("validation_split: a data.Dataset has parts of its own; expected none, got "
-                             f"{options['validation_split']}; give x=dataset.split('random', 'train') and "
-                             "validation_data=dataset.split('random', 'validation')")
-        if options.get("shuffle") is False:
-            raise InputError("shuffle: a data.Dataset is read in the order that the seed decides; expected True, got "
-                             "False; give arrays to train in their order")
 
     def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None, verbose: Any = "auto",
                  **options: Any) -> Any:
