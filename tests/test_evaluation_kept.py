@@ -142,6 +142,22 @@ def test_two_evaluations_do_not_share_a_file(tmp_path):
     assert [*kept.Kept(tmp_path / ".scores", "key").found] == [("mcc", "score")]
 
 
+def test_two_keys_of_one_evaluation_share_a_file(tmp_path):
+    path, outcome = tmp_path / ".scores", kept.Outcome(InputError("no"), [], 0.0, 3)
+    codes = kept.Kept(path, "codes")
+    decoder = codes.share("decoder")
+    codes.add("mig", "score", outcome)
+    decoder.add("dto", "around", outcome)
+    codes.add("mcc", "score", outcome)
+    codes.close()
+    again = kept.Kept(path, "codes")
+    assert [*again.found] == [("mig", "score"), ("mcc", "score")]
+    assert [*again.share("decoder").found] == [("dto", "around")] and [*again.share("other").found] == []
+    again.close()
+    evaluation.forget(path)
+    assert not path.exists()
+
+
 def test_a_file_takes_no_more_memory_than_it_has(tmp_path):
     tracemalloc.start()
     kept.Kept(tmp_path / "kept", "key").close()

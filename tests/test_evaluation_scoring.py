@@ -111,7 +111,7 @@ def test_progress_counts_to_the_end():
     seen = []
     evaluation.score(evaluation.Codes(*codes_and_factors(60)), ["mig"], progress=lambda *at: seen.append(at))
     total = 2 + evaluation.RESAMPLES
-    assert seen == [(i, total) for i in range(1, total + 1)]
+    assert seen == [(i, total) for i in range(total + 1)]
 
 
 def test_numbers_and_table(scored):
@@ -169,6 +169,25 @@ def test_an_exported_model_is_scored(tmp_path, name):
         kl = scored.results["kl"]
         error = parts["standard_errors"].sum() + kl.parts["standard_error"]
         assert abs(scored.results["elbo_decomposition"].score - kl.score) < 5 * error
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_decoder_is_examined_before_the_scores_of_codes_are_there(tmp_path, jobs):
+    dataset = cases.dataset((3,))
+    model = cases.build("vae", "linear", (3,), "gaussian", {})
+    card = {"model": "vae", "u_size": 0, "data": {"shape": (3,)}}
+    exported = export.load(export.save(tmp_path / "vae", model, dataset, card))
+    begun, names = [], ["mig", "mcc", "dto"]
+    scored = evaluation.evaluate(exported, dataset, names, examples=30, around=5, jobs=jobs, meanwhile=begun.append)
+    apart = evaluation.measure_around(evaluation.evaluate(exported, dataset, names[:2], examples=30), exported, dataset,
+                                      names[2:], examples=5)
+    terms = [*apart.results][:-3]
+    assert [*begun[0].results] == [*terms, "dto"] and [*scored.results] == [*terms, *names] == [*apart.results]
+    assert begun[0].posterior.mean.shape == (30, 3) and begun[0].verdict is not None and len(begun[0].gram) == 5
+    # The same program runs on the same shapes.
+    assert {name: each.score for name, each in scored.results.items()} == {
+        name: each.score for name, each in apart.results.items()}
+    assert scored.measured.keys() == apart.measured.keys() and scored.chance_level == apart.chance_level
 
 
 def pretend(seeds):

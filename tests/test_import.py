@@ -68,6 +68,8 @@ def test_what_scores_codes_is_imported_without_tensorflow_or_another_slow_librar
 
 def test_a_program_says_nothing_of_its_imports_and_of_tensorflow_s_advice_to_its_programmers():
     program = ("from vae_tf import console\nconsole.start()\nconsole.import_tensorflow()\n"
+               "import sys\nassert not {'sklearn', 'matplotlib', 'pandas'} & {*sys.modules}\n"
+               "import sklearn, matplotlib\n"
                "from vae_tf.programs import evaluate, train\n"
                "import gc\nassert gc.isenabled() and gc.get_freeze_count() > 100_000\n"
                "import tensorflow as tf\nassert not tf.config.experimental.tensor_float_32_execution_enabled()\n"

@@ -135,7 +135,10 @@ def test_informativeness_is_the_accuracy_on_new_rows(name):
     assert parts["informativeness"] == parts["accuracy"].mean() < 0.6 < 0.9 < parts["informativeness_train"]
 
 
-def test_bins_hold_about_as_many_examples_each():
-    values = np.random.default_rng(0).standard_normal(2_000) ** 3
-    bins = np.searchsorted(boosted_trees._find_edges(values), values)
-    assert np.bincount(bins).tolist() == pytest.approx([2_000 / boosted_trees.BINS] * boosted_trees.BINS, abs=1.01)
+@pytest.mark.parametrize(("examples", "bins"), [(255, 255), (256, 60), (1_000, 100), (2_000, 200), (3_000, 255)])
+def test_bins_hold_about_as_many_examples_each(examples, bins):
+    """Each of 255 values has a bin of its own. Of more values, ten are in a bin where that makes 60 to 255 bins."""
+    values = np.random.default_rng(0).standard_normal((examples, 1)) ** 3
+    edges, = BoostedTrees(values, np.arange(examples) % 2)._edges
+    counts = np.bincount(np.searchsorted(edges, values[:, 0]))
+    assert counts.tolist() == pytest.approx([examples / bins] * bins, abs=1.01)

@@ -1,5 +1,6 @@
 """What is said of a model before its scores, which scores are not shown at all, and what the picture says."""
 
+import io
 import json
 
 import matplotlib.image
@@ -246,10 +247,10 @@ def test_a_picture_of_any_number_of_channels(tmp_path, channels, monkeypatch):
         texts.append(said), text(self, x, y, said, **more))[1])
     monkeypatch.setattr(Figure, "suptitle", lambda self, said, suptitle=Figure.suptitle, **more: (
         texts.append(said), suptitle(self, said, **more))[1])
-    report.draw_overview(tmp_path / "picture.png", exported, dataset,
-                         found._replace(posterior=found.posterior._replace(mean=means),
-                                        verdict=verdicts.Verdict(np.ones(3), np.ones(3, bool))))
-    assert matplotlib.image.imread(tmp_path / "picture.png").shape[0] > 300
+    picture = report.draw_overview(exported, dataset,
+                                   found._replace(posterior=found.posterior._replace(mean=means),
+                                                  verdict=verdicts.Verdict(np.ones(3), np.ones(3, bool))))
+    assert matplotlib.image.imread(io.BytesIO(picture)).shape[0] > 300
     assert [said for said in texts if said.startswith("z0") and "$si_$ze 100%" in said]
     assert not [said for said in texts if said.startswith(("z1", "z2")) and "%" in said]
     assert texts[-1].startswith("vae on mine, 3 latents, 0 steps") and "tmpabc" not in texts[-1]

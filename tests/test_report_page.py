@@ -32,7 +32,10 @@ def make(folder, model, network, x, factors, likelihood, names=("mig",), example
         scored = scored._replace(verdict=verdicts.Verdict(kl, kl > 0))
     facts = report.Facts(scored, card, HISTORY, report.judge_convergence([row["loss"] for row in HISTORY], 30),
                          report.examine_columns(exported, scored), quick=True)
-    return report.make_page(facts, exported, dataset, "of the examples"), facts
+    text = report.make_page(facts, exported, dataset, "of the examples")
+    drawn = report.draw_figures(dataclasses.replace(facts, scored=scored._replace(results={})), exported, dataset)
+    assert report.make_page(facts, exported, dataset, "of the examples", drawn=drawn) == text
+    return text, facts
 
 
 @pytest.fixture(scope="module")

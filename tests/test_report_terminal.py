@@ -117,6 +117,19 @@ def test_progress_says_the_time_left(monkeypatch):
             assert "\r  scoring: 3 of 10, 0:42 left\033[K" in said and said.endswith("\r  scoring: 1 of 4\033[K")
 
 
+def test_the_time_left_of_codes_counts_from_before_the_decoder(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    show = report.Progress()
+    for moment, done, total in [(0, 0, 40), (10, 2, 4), (20, 4, 4), (30, 10, 40), (45, 1, 40), (60, 2, 40)]:
+        clock[0] = moment
+        show(done, total)
+    assert sys.stderr.getvalue().splitlines() == [
+        "scoring: 2 of 4", "scoring: 4 of 4, 0:00 left", "scoring: 10 of 40, 1:30 left",
+        "scoring: 1 of 40", "scoring: 2 of 40, 9:30 left"]     # of the next model, from its first piece on
+
+
 @pytest.mark.parametrize(("columns", "shown"), [
     (0, "step 100/300  loss 81.09  reconstruction 62.97  kl 18.12  1,222 examples/s  compiled"),
     (80, "step 100/300  loss 81.09  reconstruction 62.97  kl 18.12  compiled"),

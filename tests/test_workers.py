@@ -51,6 +51,41 @@ def test_one_job_computes_in_this_process():
     assert dict(workers.run(os.getpid, [(), ()], 1)) == {0: os.getpid(), 1: os.getpid()}
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_this_process_does_something_else_before_the_first_result(jobs):
+    said = []
+    for i, _ in workers.run(os.getpid, [()] * 3, jobs, meanwhile=lambda: said.append("meanwhile")):
+        said.append(i)
+    assert said[0] == "meanwhile" and sorted(said[1:]) == [0, 1, 2]
+    assert list(workers.run(os.getpid, [], jobs, meanwhile=lambda: said.append("without work"))) == []
+    assert said[4:] == ["without work"]
+
+
+def test_processes_compute_while_this_one_does_something_else(tmp_path):
+    def wait_for_them():
+        until = time.monotonic() + 60
+        while not (tmp_path / "computed").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+    found = workers.run(pathlib.Path.touch, [(tmp_path / "computed",)], 2, meanwhile=wait_for_them)
+    assert list(found) == [(0, None)] and (tmp_path / "computed").exists()
+
+
+def test_an_error_meanwhile_ends_the_processes(recwarn):
+    def fail():
+        family.update(list_workers())
+        raise KeyError
+    family = {}
+    with pytest.raises(KeyError):
+        list(workers.run(wait_long, [()] * 2, 2, meanwhile=fail))
+    psutil.wait_procs(family.values(), timeout=20)
+    assert len(family) == 2 and not {*family} & {*list_workers()} and not recwarn.list
+
+
+@pytest.mark.skipif(not hasattr(os, "nice"), reason="has no priorities")
+def test_the_program_goes_first():
+    assert dict(workers.run(os.nice, [(0,)], 2))[0] == min(19, os.nice(0) + workers.LATER)
+
+
 def sleep_a_moment(*_):
     time.sleep(0.2)
     return os.getpid()

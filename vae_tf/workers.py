@@ -23,10 +23,12 @@ SECONDS = 0.5               # time between two checks that the parent process is
 PR_SET_PDEATHSIG = 1        # of Linux' prctl
 # joblib's resource tracker removes what a process that was killed has left, and warns of it, unless Python is told not.
 QUIET = "ignore:resource_tracker"
+LATER = 5                   # by which a worker is nicer than the program, whose own work others wait for
 SHARED = "100K"             # size from which an array is a file that the processes share, in /dev/shm or $TMPDIR
 
 
-def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Iterator[tuple[int, Any]]:
+def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int,
+        meanwhile: Callable[[], None] = lambda: None) -> Iterator[tuple[int, Any]]:
     """Give (i, function(*work[i])) for each piece of work, in any order; None in place of what a process died of.
 
     When a process dies, as by the hand of a system without memory, all that is left is tried again. When one dies
@@ -37,11 +39,16 @@ def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Itera
         function: what is called in the processes.
         work: the arguments of each call.
         jobs: the number of processes; 1 computes in this one.
+        meanwhile: what this process does once the others are at work, before their first result is given.
     """
-    left, died, shared = dict(enumerate(work)), False, True
-    while left:
+    left, died, shared, is_begun, started = dict(enumerate(work)), False, True, False, None
+    while left or not is_begun:
         try:
-            for i, result in _start(function, left, jobs, shared):
+            started = _start(function, left, jobs, shared)
+            if not is_begun:
+                meanwhile()
+                is_begun = True
+            for i, result in started:
                 del left[i]
                 yield i, result
         except TerminatedWorkerError:
@@ -50,7 +57,7 @@ def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Itera
             died = True
         except BaseException as error:
             if jobs > 1:
-                get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
+                _kill(started)
             if not (shared and isinstance(error, pickle.PicklingError)):
                 raise
             shared = False
@@ -60,6 +67,8 @@ def run(function: Callable[..., Any], work: Sequence[tuple], jobs: int) -> Itera
 def warm_up(function: Callable[[], Any], jobs: int) -> Iterator[None]:
     """Start the processes that `run` will use, and call a function in each, while the program does something else.
 
+    What `run` is given waits for the function. Nothing becomes of what it returns or raises.
+
     Args:
         function: what is called, for what it imports.
         jobs: the number of processes; for 1 nothing is done.
@@ -67,7 +76,9 @@ def warm_up(function: Callable[[], Any], jobs: int) -> Iterator[None]:
     if jobs == 1:
         yield
         return
-    started = _start(function, dict.fromkeys(range(jobs), ()), jobs)
+    started = _start(int, dict.fromkeys(range(jobs), ()), jobs)     # which makes the processes
+    for _ in range(jobs):
+        get_reusable_executor(reuse=True).submit(function)
     try:
         yield
         for _ in started:
@@ -75,9 +86,7 @@ def warm_up(function: Callable[[], Any], jobs: int) -> Iterator[None]:
     except TerminatedWorkerError:       # `run` starts others
         pass
     except BaseException:
-        get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
-        with warnings.catch_warnings(action="ignore"):      # joblib's, of work that was not done
-            started.close()     # type: ignore[attr-defined]
+        _kill(started)
         raise
 
 
@@ -89,6 +98,14 @@ def end(jobs: int) -> None:
     """
     if jobs > 1:
         get_reusable_executor(jobs, reuse=True).shutdown(wait=False)
+
+
+def _kill(started: Any) -> None:
+    """End the processes at once, and with them what `_start` has started, if it has."""
+    get_reusable_executor(reuse=True).shutdown(wait=False, kill_workers=True)
+    with warnings.catch_warnings(action="ignore"):      # joblib's, of work that was not done
+        if started is not None:
+            started.close()
 
 
 def _start(function: Callable[..., Any], work: Mapping[int, tuple], jobs: int,
@@ -133,11 +150,14 @@ def _try_alone(function: Callable[..., Any], i: int, arguments: tuple, shared: b
 def prepare() -> None:
     """Prepare a worker before its first task: Ctrl-C is left to the parent, and the worker ends when the parent has.
 
+    The parent goes first where processors are short: while workers compute, it does what only one process can.
     A parent that is killed cannot end its workers, and joblib's would go on with what they are at. Linux ends them at
     once; elsewhere, and if the parent was gone before Linux was asked, a thread sees that it is gone. Windows has no
     C library of that name.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "nice"):
+        os.nice(LATER)
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()

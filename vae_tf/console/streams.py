@@ -16,6 +16,10 @@ from vae_tf.console.commands import fail
 from vae_tf.console.stops import end_by_signal
 from vae_tf.errors import InputError
 
+# What Keras and tf-keras import if it is there, for wrappers, galleries, data frames and turned images, with which no
+# program of ours has to do.
+WITHOUT = ("sklearn", "matplotlib", "pandas", "scipy.ndimage")
+
 
 class _Stream(io.FileIO):
     """A file descriptor that drops what it cannot write: a closed pipe or a full disk must not cost a run.
@@ -71,13 +75,13 @@ def start() -> None:
 
 
 def import_tensorflow(narrow: bool = False) -> None:
-    """Import TensorFlow without what its native code prints, unless the environment asks for it.
+    """Import TensorFlow and TensorFlow Probability without a word of native code, unless the environment asks for it.
 
     TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
     TF_CPP_MIN_LOG_LEVEL below 3 lets everything through. The garbage collector, which would find nothing, leaves alone
-    what is imported: it costs a fifth of the time. Advice to trace fewer functions is for who writes them, and is not
-    printed either. Products of float32 are computed in float32: by itself TensorFlow rounds their factors to 11 bits on
-    GPUs (TF32).
+    what is imported: it costs a fifth of the time. Another third would be what Keras does WITHOUT here. Advice to trace
+    fewer functions is for who writes them, and is not printed either. Products of float32 are computed in float32: by
+    itself TensorFlow rounds their factors to 11 bits on GPUs (TF32).
 
     Args:
         narrow: whether nothing but narrow networks will be trained or scored, see `environment.choose_kernels`.
@@ -85,13 +89,26 @@ def import_tensorflow(narrow: bool = False) -> None:
     silent = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
     environment.choose_kernels(narrow)
     gc.disable()
-    with _silence_native_output() if silent else contextlib.nullcontext():
+    with _silence_native_output() if silent else contextlib.nullcontext(), _hide(*WITHOUT):
         import tensorflow as tf
+        import tensorflow_probability  # noqa: F401
     gc.freeze()
     gc.enable()
     atexit.register(gc.freeze)      # Python would look through everything once more before it ends
     tf.get_logger().addFilter(_is_for_users)
     tf.config.experimental.enable_tensor_float_32_execution(False)
+
+
+@contextlib.contextmanager
+def _hide(*modules: str) -> Iterator[None]:
+    """Have imports of modules that were not imported yet fail while entered."""
+    hidden = [name for name in modules if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))       # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def _is_for_users(record: logging.LogRecord) -> bool:

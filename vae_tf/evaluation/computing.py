@@ -19,10 +19,11 @@ KILLED = Outcome(InputError("its worker process was killed, and again when it wa
 
 
 def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, progress: Progress | None,
-            ) -> dict[str, dict[Draw, Outcome]]:
+            meanwhile: Callable[[], None]) -> dict[str, dict[Draw, Outcome]]:
     """Compute each metric on each of its draws, in parallel, the slow ones first.
 
     What `kept` has is not computed again. A metric of which a worker process dies twice has an InputError for a result.
+    `meanwhile` is called once, see `workers.run`.
     """
     declared = [metrics.METRICS[name] for name in names]
     draws = {metric.name: list_draws(metric, _count_rows(metric, codes, asked), asked.quick) for metric in declared}
@@ -38,7 +39,9 @@ def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, prog
         else:       # metrics of the posterior share its densities, and are computed together
             left.setdefault((draw, metric.name if "stddevs" not in metric.list_needs() else ""), []).append(metric)
     pieces = [(tuple(together), draw, codes, asked) for (draw, _), together in left.items()]
-    for i, found in workers.run(_measure_together, pieces, asked.jobs):
+    if progress:        # the time left is reckoned from here, where the processes begin
+        progress(sum(map(len, outcomes.values())), len(work))
+    for i, found in workers.run(_measure_together, pieces, asked.jobs, meanwhile):
         together, draw, *_ = pieces[i]
         for metric, outcome in zip(together, found or [KILLED] * len(together), strict=True):
             if found:

@@ -6,7 +6,9 @@ metrics from outside of this package are not kept, because what their code depen
 """
 
 import contextlib
+import copy
 import hashlib
+import importlib.metadata
 import io
 import json
 import os
@@ -48,11 +50,20 @@ class Kept:
     """
 
     def __init__(self, path: pathlib.Path | None, key: str) -> None:
-        self.key, self.found = key, {}      # type: ignore[var-annotated]
-        self._held = contextlib.ExitStack()
+        self.path, self._held = path, contextlib.ExitStack()
         self._file = _open(path, self._held) if path else None
-        if path:
-            _used.setdefault(path.absolute(), set()).add(key)
+        self._take(key)
+
+    def share(self, key: str) -> "Kept":
+        """Return the outcomes under another key in the same file, for as long as this one is open."""
+        other = copy.copy(self)
+        other._take(key)
+        return other
+
+    def _take(self, key: str) -> None:
+        self.key, self.found = key, {}      # type: ignore[var-annotated]
+        if self.path:
+            _used.setdefault(self.path.absolute(), set()).add(key)
         if self._file is not None:
             self._file.seek(0)
             self.found = {(name, draw): outcome for name, draw, outcome in _read(_read_lines(self._file), key)}
@@ -93,7 +104,7 @@ def forget(path: pathlib.Path) -> None:
 def make_key(*parts: Any) -> str:
     """Return a key of the parts and of this package's code."""
     own = pathlib.Path(vae_tf.__file__).parent.rglob("*.py")
-    versions = [np.__version__, *(__import__(name).__version__ for name in ("scipy", "sklearn"))]
+    versions = [importlib.metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")]
     return fingerprint(versions, [hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()
                                   for path in sorted(map(str, own))], *parts)
 

@@ -68,7 +68,7 @@ class Evaluation(NamedTuple):
 @arguments.check_arguments
 def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *, progress: Progress | None = None,
              keep: pathlib.Path | None = None, look: Callable[[Codes], None] | None = None,
-             **options: Any) -> Evaluation:
+             meanwhile: Callable[[Evaluation], None] | None = None, **options: Any) -> Evaluation:
     """Score an export.Exported on a data.Dataset.
 
     Args:
@@ -78,7 +78,9 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
         progress: called with (done, total) after each piece of work.
         keep: a file that keeps what was computed, so that the same call goes on where an earlier one stopped; `forget`
             deletes it.
-        look: called with the Codes of the first 500 examples, as soon as these are encoded.
+        look: called with the Codes of the first examples, 500 at most, as soon as these are encoded.
+        meanwhile: called with the Evaluation that does not have the scores of codes yet, while other processes compute
+            them; there are none with one of `jobs`.
         options: further fields of `Options`.
 
     Raises:
@@ -93,17 +95,24 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
         check_memory(dataset, model.card.get("latents", 0), asked.around)
     wanted = count_examples(asked.list_metrics_of_codes(), asked.examples)
     indices = draw_to_score(len(dataset), wanted, asked.seed)
-    if look is not None:
-        look(select_factors(_encode(model, dataset, indices[:BATCH], asked.seed)[0], asked.factors))
-    codes, terms = _encode(model, dataset, indices, asked.seed)
-    scored = _score(_prepare(codes), dataclasses.replace(asked, names=asked.list_metrics_of_codes()), progress, keep)
+    codes, terms = _encode(model, dataset, indices, asked.seed,
+                           lambda first: look(select_factors(first, asked.factors)) if look else None)
     bound = metrics.elbo_terms(terms)
     measured = {name: {"examples": len(indices), "seed": asked.seed} for name in bound}
     history = {name: metrics.Result(**of) for name, of in model.card.get("history", {}).items()}
-    scored = scored._replace(indices=indices, results={**bound, **scored.results},
-                             measured={**measured, **scored.measured}, polarised={**history, **scored.polarised})
-    return measure_around(scored, model, dataset, asked.list_metrics_of_model(), examples=asked.around, seed=asked.seed,
-                          progress=progress, keep=keep)
+
+    def examine(begun: Evaluation, kept: Kept) -> Evaluation:
+        begun = begun._replace(indices=indices, results=bound, measured=measured,
+                               polarised={**history, **begun.polarised})
+        names = asked.list_metrics_of_model()
+        begun = _measure_around(begun, model, dataset, names, asked.around, asked.seed, progress, kept)
+        if meanwhile is not None:
+            meanwhile(begun)
+        return begun
+
+    asked_of_codes = dataclasses.replace(asked, names=asked.list_metrics_of_codes())
+    scored = _score(_prepare(codes), asked_of_codes, progress, keep, examine)
+    return scored._replace(results={**bound, **scored.results}, measured={**measured, **scored.measured})
 
 
 def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequence[str], *, examples: int = 200,
@@ -122,16 +131,22 @@ def measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequ
         InputError: unknown metric.
     """
     checks.check_whole("examples", examples, 1)
+    with contextlib.closing(Kept(keep, "")) as kept:
+        return _measure_around(evaluation, model, dataset, names, examples, seed, progress, kept)
+
+
+def _measure_around(evaluation: Evaluation, model: Any, dataset: Any, names: Sequence[str], examples: int, seed: int,
+                    progress: Progress | None, kept: Kept) -> Evaluation:
     if not names:
         return evaluation
     context = metrics.Context.from_model(model, dataset, evaluation.indices[:examples], seed)
-    key = make_key(_identify(model), dataset.fingerprint, model.card, context.x, context.codes, seed) if keep else ""
-    with contextlib.closing(Kept(keep, key)) as kept:
-        found = {name: outcome.result for name in names if (outcome := kept.find(name, AROUND))
-                 if isinstance(outcome.result, metrics.Result)}
-        results, skipped = metrics.measure(
-            [name for name in names if name not in found], context, progress,
-            finished=lambda name, result: kept.add(name, AROUND, Outcome(result, [], 0.0, len(context.codes))))
+    if kept.path:
+        kept = kept.share(make_key(_identify(model), dataset.fingerprint, model.card, context.x, context.codes, seed))
+    found = {name: outcome.result for name in names if (outcome := kept.find(name, AROUND))
+             if isinstance(outcome.result, metrics.Result)}
+    results, skipped = metrics.measure(
+        [name for name in names if name not in found], context, progress,
+        finished=lambda name, result: kept.add(name, AROUND, Outcome(result, [], 0.0, len(context.codes))))
     results = {name: {**found, **results}[name] for name in names if name not in skipped}
     gram = context.computed.get("gram")
     return evaluation._replace(results={**evaluation.results, **results}, skipped={**evaluation.skipped, **skipped},
@@ -150,8 +165,9 @@ def count_examples(names: Sequence[str], examples: int) -> int:
     return math.ceil(1.5 * examples) if more else examples
 
 
-def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[Codes, dict[str, np.ndarray]]:
-    """Return the Codes of some examples, and the terms of their objective [N] by name."""
+def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int, look: Callable[[Codes], Any] = lambda first: None,
+            ) -> tuple[Codes, dict[str, np.ndarray]]:
+    """Return the Codes of some examples, and the terms of their objective [N] by name; `look` sees the first Codes."""
     reading = threading.Lock()
 
     def encode(batch: int, rows: np.ndarray) -> tuple[dict, dict]:
@@ -160,16 +176,27 @@ def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int) -> tuple[C
         return model.encode_with_terms(x, seed * 1_000 + batch, u)
 
     pieces = np.array_split(indices, math.ceil(len(indices) / BATCH))
-    encoded, terms = zip(*threads.map_in_pairs(encode, itertools.count(), pieces), strict=True)
+    encoded: list[dict[str, np.ndarray]] = []
+    terms: list[dict[str, np.ndarray]] = []
+    for posterior, objective in threads.map_in_pairs(encode, itertools.count(), pieces):
+        if not encoded:
+            look(_make_codes([posterior], dataset, pieces[0]))
+        encoded.append(posterior)
+        terms.append(objective)
+    return (_make_codes(encoded, dataset, indices),
+            {name: np.concatenate([each[name] for each in terms]) for name in terms[0]})
+
+
+def _make_codes(encoded: Sequence[dict[str, np.ndarray]], dataset: Any, indices: np.ndarray) -> Codes:
+    """Return the Codes of examples from the posteriors of batches."""
     posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
     full = posterior.pop("scale_tril", None)
     if full is not None:
         posterior["stddev"] = np.linalg.norm(full, axis=-1)        # marginal standard deviations of the latents
-    codes = Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
-                  kinds=tuple(factor.kind for factor in dataset.factors) or None,
-                  independent=full is None, factor_names=dataset.factor_names,
-                  dependence=None if full is None else activity.find_dependence(full))
-    return codes, {name: np.concatenate([t[name] for t in terms]) for name in terms[0]}
+    return Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
+                 kinds=tuple(factor.kind for factor in dataset.factors) or None,
+                 independent=full is None, factor_names=dataset.factor_names,
+                 dependence=None if full is None else activity.find_dependence(full))
 
 
 @arguments.check_arguments
@@ -210,25 +237,37 @@ def _prepare(codes: Codes) -> Codes:
         return codes._replace(kinds=factor_kinds.decide(codes.factors, codes.kinds))
 
 
-def _score(codes: Codes, asked: Options, progress: Progress | None, keep: pathlib.Path | None) -> Evaluation:
-    """Score Codes that are prepared, whose rows are in random order and as many as the metrics need."""
+def _score(codes: Codes, asked: Options, progress: Progress | None, keep: pathlib.Path | None,
+           add: Callable[[Evaluation, Kept], Evaluation] = lambda begun, kept: begun) -> Evaluation:
+    """Score Codes that are prepared, whose rows are in random order and as many as the metrics need.
+
+    While worker processes compute the scores, this process measures the regime, and `add` adds to the Evaluation.
+    """
     codes = select_factors(codes, asked.factors)
     mean, posterior, latents = codes.mean, codes.take_rows(slice(asked.examples)), np.arange(codes.mean.shape[1])
-    polarised, absent = measure_regime(posterior, asked.passive_kl, asked.seed)
     if asked.latents == "active":
         latents = find_not_passive(posterior, asked.passive_kl)
         codes = codes.take_latents(latents)
     lacking = {name: metrics.METRICS[name].explain_lack(codes.make_context()) for name in asked.names or ()}
     skipped = {name: why for name, why in lacking.items() if why}
+    begun = Evaluation(mean, np.arange(len(mean)), {}, {}, {}, {}, skipped, {}, {}, posterior, latents,
+                       judge(posterior), codes.name_factors())
+    added: list[Evaluation] = []
+
+    def go_on() -> None:
+        polarised, absent = measure_regime(posterior, asked.passive_kl, asked.seed)
+        added.append(add(begun._replace(polarised=polarised, absent=absent), kept))
+
     key = make_key(*codes, asked.examples, asked.seed, asked.samples_per_value) if keep else ""
     with contextlib.closing(Kept(keep, key)) as kept:
-        outcomes = compute([name for name in lacking if name not in skipped], codes, asked, kept, progress)
-    evaluation = Evaluation(mean, np.arange(len(mean)), {}, {}, {}, {}, skipped, polarised, absent, posterior, latents,
-                            judge(posterior), codes.name_factors())
+        outcomes = compute([name for name in lacking if name not in skipped], codes, asked, kept, progress,
+                           go_on)
     for name, draws in outcomes.items():
-        _add(evaluation, name, draws, asked.seed)
-    _warn({name: draws["score"].warned for name, draws in outcomes.items() if name in evaluation.results})
-    return evaluation
+        _add(begun, name, draws, asked.seed)
+    _warn({name: draws["score"].warned for name, draws in outcomes.items() if name in begun.results})
+    more, = added
+    return more._replace(results={**begun.results, **more.results}, measured={**begun.measured, **more.measured},
+                         skipped={**begun.skipped, **more.skipped})
 
 
 def _warn(warned: dict[str, list[str]]) -> None:

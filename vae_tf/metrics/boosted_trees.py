@@ -3,6 +3,7 @@
 The trees of one round, one for each class, grow together: each step below works on all of them at once.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ import scipy
 from vae_tf.typing import Floats, Integers
 
 ROUNDS, RATE, DEPTH = 100, 0.1, 3       # scikit-learn's defaults, which disentanglement_lib takes
-BINS = 255                              # of a latent
+BINS = 255                              # of a latent, at most
+IN_A_BIN, FEWEST = 10, 60               # examples in a bin of a latent of more values than that; its fewest bins
 BLOCK, LONG = 15, 32                    # bins in a block, and the shortest long row, see `_accumulate`
 WIDEST = 80                             # of differences of scores whose exponential is a float32
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
@@ -36,8 +38,9 @@ class BoostedTrees:
     """Trees that predict classes from codes, like those of scikit-learn's GradientBoostingClassifier (Friedman 2001).
 
     The residuals, the choice of splits, the update of the leaves, and the number, depth and rate of the trees are those
-    of scikit-learn at its defaults. But splits are between bins: the values of a latent are put into 255 bins of about
-    equally many examples first, which loses nothing of up to 255 distinct values. Scores and residuals are float32, so
+    of scikit-learn at its defaults. But splits are between bins: the values of a latent are put into bins of about
+    equally many examples first, which loses nothing of up to 255 distinct values. Of more values there are 255 bins, or
+    of fewer than 2,550 examples one bin for every ten, but 60 at least. Scores and residuals are float32, so
     that the step of a leaf whose examples are known nearly for certain is mostly rounding: no step is longer than
     LONGEST. Between splits that are equally good, rounding or, for each node, chance decides, as in scikit-learn.
 
@@ -60,11 +63,13 @@ class BoostedTrees:
         targets = (np.eye(len(self.classes))[labels] if several else labels[:, np.newaxis]).astype(np.float32)
         shares = targets.mean(0)
         self._start = np.log(shares) if several else np.log(shares / (1 - shares))
-        self._edges = [_find_edges(values) for values in z.T]
+        most = min(BINS, max(FEWEST, len(z) // IN_A_BIN))
+        self._edges = [_find_edges(values, most) for values in z.T]
         self._rounds: list[Round] = []
         binned = self._put_into_bins(z)
-        members = _list_members(binned)
-        counts = _accumulate(_add_up(members, np.ones((len(z), 1), np.float32), 1))
+        bins = BLOCK * math.ceil((1 + max(map(len, self._edges))) / BLOCK)
+        members = _list_members(binned, bins)
+        counts = _accumulate(_add_up(members, bins, np.ones((len(z), 1), np.float32), 1))
         scores, gain = np.tile(self._start, (len(z), 1)), np.zeros(latents)
         rate = RATE * (len(self._start) - 1) / len(self._start) if several else RATE
         random = np.random.default_rng(seed)
@@ -96,23 +101,23 @@ class BoostedTrees:
                         np.uint8)
 
 
-def _find_edges(values: Floats) -> Floats:
-    """Return what lies between the bins of a latent's values [N], ascending."""
+def _find_edges(values: Floats, most: int) -> Floats:
+    """Return what lies between the bins of a latent's values [N], ascending: `most` bins, or one for each value."""
     distinct = np.unique(values)
     if len(distinct) <= BINS:
         return (distinct[1:] + distinct[:-1]) / 2
-    return np.unique(np.quantile(values, np.arange(1, BINS) / BINS, method="midpoint"))
+    return np.unique(np.quantile(values, np.arange(1, most) / most, method="midpoint"))
 
 
-def _list_members(binned: Integers) -> "scipy.sparse.csc_array":
-    """Return [d BINS, N]: 1 where an example is in a bin of a latent.
+def _list_members(binned: Integers, bins: int) -> "scipy.sparse.csc_array":
+    """Return [d bins, N]: 1 where an example is in a bin of a latent.
 
     A product with it goes from example to example, so that the values of one are read once for all latents.
     """
     latents, examples = binned.shape
-    rows = (binned + BINS * np.arange(latents)[:, np.newaxis]).T.ravel()
+    rows = (binned + bins * np.arange(latents)[:, np.newaxis]).T.ravel()
     return scipy.sparse.csc_array((np.ones(rows.size, np.float32), rows, latents * np.arange(examples + 1)),
-                                  shape=(latents * BINS, examples))
+                                  shape=(latents * bins, examples))
 
 
 def _find_shares(scores: Floats) -> Floats:
@@ -133,20 +138,21 @@ def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, r
 
     Args:
         binned, members: the bins [d, N] of examples, and the same as a matrix, see `_list_members`.
-        counts: how many examples are in the bins up to each, [d, BINS, 1, 1].
+        counts: how many examples are in the bins up to each, [d, bins, 1, 1].
         residuals, rate: what the trees fit, and the share of it that they add.
         random: what decides between latents of equal gain.
         gain: [d], to which the gains of the splits are added.
     """
     levels: list[tuple[Integers, Integers]] = []
     nodes: Integers = np.zeros(residuals.T.shape, np.uint8)     # [S, N], as whole rows of bins are compared
-    sums = _accumulate(_add_up(members, residuals, 1))
+    bins = counts.shape[1]
+    sums = _accumulate(_add_up(members, bins, residuals, 1))
     for level in range(DEPTH):
         if level:       # the histograms of second children are what those of the first leave of their parents'
             across, parents = nodes.T.copy(), 2 ** (level - 1)
             first = np.concatenate([across == 2 * m for m in range(parents)], 1).astype(np.float32)
             inside = (first.reshape(len(first), parents, -1) * residuals[:, np.newaxis]).reshape(first.shape)
-            sums, counts = (_add_second(total, _accumulate(_add_up(members, values, parents)))
+            sums, counts = (_add_second(total, _accumulate(_add_up(members, bins, values, parents)))
                             for total, values in ((sums, inside), (counts, first)))
         latents, thresholds, gains = _split(sums, counts, random)
         np.add.at(gain, latents, gains)
@@ -167,9 +173,9 @@ def _number_leaves(nodes: Integers) -> Integers:
     return nodes.T.copy() + 2**DEPTH * np.arange(len(nodes))
 
 
-def _add_up(members: "scipy.sparse.csc_array", values: Floats, nodes: int) -> Floats:
-    """Return the sums of values [N, nodes S] in each bin of each latent: [d, BINS, nodes, S]."""
-    return (members @ values).reshape(-1, BINS, nodes, values.shape[1] // nodes)
+def _add_up(members: "scipy.sparse.csc_array", bins: int, values: Floats, nodes: int) -> Floats:
+    """Return the sums of values [N, nodes S] in each bin of each latent: [d, bins, nodes, S]."""
+    return (members @ values).reshape(-1, bins, nodes, values.shape[1] // nodes)
 
 
 def _add_second(parents: Floats, first: Floats) -> Floats:
@@ -184,7 +190,7 @@ def _split(sums: Floats, counts: Floats, random: np.random.Generator) -> tuple[I
     """Return the latent, the threshold and the gain [nodes, S] of the best split of each node.
 
     Args:
-        sums, counts: of residuals and of examples in the bins up to each, [d, BINS, nodes, S]; counts may have S = 1.
+        sums, counts: of residuals and of examples in the bins up to each, [d, bins, nodes, S]; counts may have S = 1.
         random: what decides between latents of equal gain.
     """
     number = counts[:1, -1:]
@@ -200,14 +206,14 @@ def _split(sums: Floats, counts: Floats, random: np.random.Generator) -> tuple[I
     gains *= splits
     best = gains.max(1)
     latents = np.where(best == best.max(0), random.random(best.shape, np.float32), -1).argmax(0)
-    found = gains.reshape(*gains.shape[:2], -1)[latents.ravel(), :, np.arange(latents.size)]        # [nodes S, BINS]
+    found = gains.reshape(*gains.shape[:2], -1)[latents.ravel(), :, np.arange(latents.size)]        # [nodes S, bins]
     largest = found.max(1).reshape(latents.shape) * number[0, 0]
-    thresholds = np.where(largest > 0, found.argmax(1).reshape(latents.shape), BINS - 1).astype(np.uint8)
+    thresholds = np.where(largest > 0, found.argmax(1).reshape(latents.shape), counts.shape[1] - 1).astype(np.uint8)
     return latents, thresholds, largest
 
 
 def _accumulate(values: Floats) -> Floats:
-    """Return the sums of values [d, BINS, ...] over the bins up to each, in the place of the values.
+    """Return the sums of values [d, bins, ...] over the bins up to each, in the place of the values.
 
     np.cumsum goes from bin to bin for each of the last indices. Where these are many, it is faster to add up whole rows
     of them.

@@ -16,6 +16,7 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 TREES = 30                      # of a forest
 DEPTHS = (1, 2, 4, 8, 16)       # of the trees of DCI-ES's probes: their capacities
 FOLDS = 5
+SMALL = 10_000                  # numbers, in codes of which a Lasso is fitted sooner without their products
 
 
 @register(needs=("codes", "factors"), learns=True, range=(0, 1), unchanged_by=("scale",),
@@ -52,7 +53,7 @@ def dci_lasso(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     penalty = np.full(len(varies), np.nan)
     for k in np.flatnonzero(varies):
         with threads.limit_to_one(), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-            learner = LassoCV(cv=FOLDS).fit(z[train], v[train, k])
+            learner = LassoCV(cv=FOLDS, precompute=z[train].size > SMALL).fit(z[train], v[train, k])
         importance[:, k], penalty[k] = np.abs(learner.coef_), learner.alpha_
         for i, rows in enumerate((test, train)):
             error, spread = np.sqrt(np.mean((learner.predict(z[rows]) - v[rows, k])**2)), v[rows, k].std()

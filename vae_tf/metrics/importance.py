@@ -20,10 +20,10 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @register(needs=("codes", "factors"), learns=True, cost="seconds", range=(0, 1), unchanged_by=("scale",),
           nearly_unchanged_by=("permutation", "sign", "warping", "relabelling"),
-          meaning="`dci` with trees that see 255 bins of each latent; its scores are close to those of `dci`")
+          meaning="`dci` with trees that see at most 255 bins of each latent; its scores are close to those of `dci`")
 def dci_fast(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[str, ...] | str | None = None,
              seed: Seed = 0, score_alone: bool = False) -> Result:
-    """`dci` in less than a tenth of the time: the same trees, on 255 bins of each latent (`BoostedTrees`).
+    """`dci` in less than a tenth of the time: the same trees, on bins of each latent (`BoostedTrees`).
 
     With up to 255 distinct values of each latent the two differ by ties alone. With more, trees that see every value
     adapt themselves more closely to noise, so importances differ by some thousandths, or hundredths with few rows.

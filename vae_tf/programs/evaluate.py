@@ -14,7 +14,8 @@ from vae_tf.errors import InputError
 from vae_tf.programs.codes import check_results, name_factors, score_codes, show_first_look, show_scores
 from vae_tf.programs.introduction import find_models
 
-RESULTS = ("metrics.json", "polarised.png", "overview.png", "report.html")     # the files beside a model
+PICTURES = {"polarised.png": "histograms", "overview.png": "picture"}
+RESULTS = ("metrics.json", *PICTURES, "report.html")        # the files beside a model
 
 
 def main(flags: FlagValues) -> None:
@@ -53,15 +54,25 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
     check_results(model.path, *(model.path / name for name in (*RESULTS, *report.ANIMATION_FILES * asked.animate)))
     print(f"Scored on {min(options.examples, len(dataset)):,} {part}{name_factors(options.factors)}", flush=True)
 
-    # Metrics: codes once, then each score.
+    # Metrics: codes once, then each score. What can be drawn without them is drawn while processes compute them.
     started = time.perf_counter()
+    own_data = settings["trained_on"] is not None and settings["dataset"] == card["data"]["name"]
+    pictures: dict[str, bytes] = {}
+    figures: list[report.Figure] = []
+
+    def gather_facts(of: evaluation.Evaluation) -> report.Facts:
+        return report.gather_facts(model, of, options.names or (), options.quick, options.seed, own_data)
+
+    def draw(begun: evaluation.Evaluation) -> None:
+        pictures.update(draw_pictures(begun, model, dataset, options.passive_kl))
+        figures.extend(report.draw_figures(gather_facts(begun), model, dataset, options.passive_kl))
+
     scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
-                                 look=show_first_look, **vars(options))
+                                 look=show_first_look, meanwhile=draw, **vars(options))
     workers.end(options.jobs)
 
     # Answers: what people ask of a model, in words made from the scores, its history and its decoder.
-    own_data = settings["trained_on"] is not None and settings["dataset"] == card["data"]["name"]
-    facts = report.gather_facts(model, scored, options.names or (), options.quick, options.seed, own_data)
+    facts = gather_facts(scored)
     show_scores(facts, asked.verbose or bool(asked.named))
     for remark in models.find_declared(card).list_remarks(card):
         print(f"  {remark}")
@@ -71,25 +82,27 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
     evaluation.forget(model.path / evaluation.FILE)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json"
           + f", {replaced}" * bool(replaced))
-    draw_pictures(scored, model, dataset, options.passive_kl, asked.animate)
-    report.write_page(model.path / "report.html", facts, model, dataset, part, options.passive_kl)
+    for name, picture in pictures.items():
+        files.write_bytes(model.path / name, picture)
+        print(f"  {PICTURES[name]:10} {model.path}/{name}")
+    if asked.animate:
+        report.write_animations(model.path, model, dataset, scored)
+        print(f"  animation  {model.path}/traversals.gif and traversals.webp")
+    report.write_page(model.path / "report.html", facts, model, dataset, part, options.passive_kl, figures)
     print(f"  report     {model.path}/report.html, for a browser; all scores on a terminal: --verbose")
     print("To serve it, with TensorFlow Serving, TensorFlow Lite, ONNX Runtime or OpenVINO: docs/serving.md")
 
 
-def draw_pictures(scored: evaluation.Evaluation, model: export.Exported, dataset: data.Dataset, passive_kl: float,
-                  animate: bool) -> None:
-    """Draw the pictures beside a model for which there is something to draw, and print their paths."""
-    if scored.polarised:
-        report.draw_polarised(model.path / "polarised.png", f"{report.make_title(model.card)}: posterior and prior, "
-                              f"{len(scored.posterior.mean):,} examples", scored.posterior, passive_kl)
-        print(f"  histograms {model.path}/polarised.png")
+def draw_pictures(begun: evaluation.Evaluation, model: export.Exported, dataset: data.Dataset, passive_kl: float,
+                  ) -> dict[str, bytes]:
+    """Return the PNGs beside a model for which there is something to draw, by the name of the file."""
+    drawn = {}
+    if begun.polarised:
+        title = f"{report.make_title(model.card)}: posterior and prior, {len(begun.posterior.mean):,} examples"
+        drawn["polarised.png"] = report.draw_polarised(title, begun.posterior, passive_kl)
     if dataset.is_image:
-        report.draw_overview(model.path / "overview.png", model, dataset, scored)
-        print(f"  picture    {model.path}/overview.png")
-    if animate:
-        report.write_animations(model.path, model, dataset, scored)
-        print(f"  animation  {model.path}/traversals.gif and traversals.webp")
+        drawn["overview.png"] = report.draw_overview(model, dataset, begun)
+    return drawn
 
 
 def write_numbers(scored: evaluation.Evaluation, model: export.Exported, settings: Mapping[str, Any],

@@ -54,7 +54,7 @@ from vae_tf.report.frame import results_frame, summarise
 from vae_tf.report.histograms import draw_polarised, plot_polarised
 from vae_tf.report.numbers import format_number
 from vae_tf.report.orthogonality import Columns, compare_with_rotations, examine_columns
-from vae_tf.report.page import make_page, write_page
+from vae_tf.report.page import Figure, draw_figures, make_page, write_page
 from vae_tf.report.pictures import draw_overview, make_title
 from vae_tf.report.progress import Progress
 from vae_tf.report.summary import make_summary, show, write_summary
@@ -69,6 +69,7 @@ __all__ = [
     "Columns",
     "Convergence",
     "Facts",
+    "Figure",
     "Groups",
     "Progress",
     "answer_all",
@@ -76,6 +77,7 @@ __all__ = [
     "compare_with_rotations",
     "correlate_ranks",
     "describe_first_look",
+    "draw_figures",
     "draw_overview",
     "draw_polarised",
     "examine_columns",

@@ -1,12 +1,11 @@
 """Draw the page of histograms of every latent's posterior and prior (bonheme's Figures 1 to 4)."""
 
-import pathlib
 import textwrap
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import activity, files
+from vae_tf import activity
 from vae_tf.evaluation import Codes
 from vae_tf.metrics import polarised
 from vae_tf.report.theme import COLOURS, as_png, use_theme
@@ -28,12 +27,10 @@ class _Latent(NamedTuple):
     prior: np.ndarray
 
 
-def draw_polarised(path: pathlib.Path, title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL,
-                   bins: int = 50) -> None:
-    """Draw the figure of `plot_polarised` to a PNG at `path`."""
+def draw_polarised(title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL, bins: int = 50) -> bytes:
+    """Return the figure of `plot_polarised` as a PNG."""
     with use_theme():
-        figure = plot_polarised(title, codes, passive_kl, bins)
-        files.write_bytes(path, as_png(figure))
+        return as_png(plot_polarised(title, codes, passive_kl, bins))
 
 
 def plot_polarised(title: str, codes: Codes, passive_kl: float = activity.PASSIVE_KL, bins: int = 50,

@@ -18,9 +18,11 @@ from vae_tf.report.traversals import Latent, draw_strip, list_latents
 from vae_tf.report.warned import list_warnings
 
 EXAMPLES = 10               # images whose reconstructions are shown
+VECTORS = 100               # the same of data that are vectors
 MOST_LATENTS = 30           # whose histograms, responses and columns are shown
 MOST_BARS = 100             # latents whose KL is shown
 MOST_ROWS = 500             # of a history that are shown of each term
+ORDER = ("training", "reconstructions", "responses", "kl", "posterior", "information", "gram", "rotations", "variances")
 LONGEST = 20                # characters of a factor's name, for which there is room above a panel
 MARKS = {"yes": "✓", "partly": "≈", "no": "✗", "unknown": "?"}      # a verdict is a shape and a word beside a colour
 SPOKEN = {"yes": "yes", "partly": "partly", "no": "no", "unknown": "open"}
@@ -38,7 +40,7 @@ class Figure:
 
 
 def write_page(path: pathlib.Path, facts: Facts, model: Any, dataset: Any, part: str = "examples",
-               passive_kl: float = activity.PASSIVE_KL) -> None:
+               passive_kl: float = activity.PASSIVE_KL, drawn: Sequence[Figure] | None = None) -> None:
     """Write the page of a model as one HTML file.
 
     Args:
@@ -48,24 +50,27 @@ def write_page(path: pathlib.Path, facts: Facts, model: Any, dataset: Any, part:
         dataset: the `data.Dataset` that it was scored on.
         part: which examples it was scored on, in words.
         passive_kl: nats, see activity.classify.
+        drawn: what `draw_figures` returned before the scores of codes were there; None draws the figures now.
     """
-    files.write_text(path, make_page(facts, model, dataset, part, passive_kl))
+    files.write_text(path, make_page(facts, model, dataset, part, passive_kl, drawn))
 
 
 def make_page(facts: Facts, model: Any, dataset: Any, part: str = "examples",
-              passive_kl: float = activity.PASSIVE_KL) -> str:
+              passive_kl: float = activity.PASSIVE_KL, drawn: Sequence[Figure] | None = None) -> str:
     """Return the text of the page that `write_page` writes."""
     scored = facts.scored
-    x, reconstructed = pictures.reconstruct(model, dataset, scored, EXAMPLES if dataset.is_image else 100)
-    strips = [(name, draw_strip(images)) for name, images in (("data", x), ("reconstruction", reconstructed))
-              ] if dataset.is_image else []
     latents = list_latents(facts, model, dataset) if dataset.is_image else []
-    drawn = _draw_learned(facts, model, dataset, passive_kl, (x, reconstructed))
+    first = pictures.reconstruct(model, dataset, scored, EXAMPLES) if dataset.is_image else ()
+    strips = [(name, draw_strip(images)) for name, images in zip(("data", "reconstruction"), first, strict=False)]
+    information = _draw_information(facts)
+    shown = [*(draw_figures(facts, model, dataset, passive_kl) if drawn is None else drawn),
+             *([information] if information else [])]
     return render(
         "page.html", title=pictures.make_title(model.card), answers=answer_all(facts), marks=MARKS, spoken=SPOKEN,
         path=make_printable(model.path), part=part, examples=len(scored.posterior.mean),
         remarks=list_warnings(facts, model.card, part), strips=strips, latents=latents,
-        unshown=_count_unshown(latents, facts), figures=drawn, groups=_describe_groups(facts),
+        unshown=_count_unshown(latents, facts), figures=sorted(shown, key=lambda figure: ORDER.index(figure.name)),
+        groups=_describe_groups(facts),
         skipped=gather_skipped(scored), theory=_compare_theory(facts), recipe=_list_recipe(model.card))
 
 
@@ -83,12 +88,10 @@ def _count_unshown(latents: Sequence[Latent], facts: Facts) -> int:
     return scored - len(latents) if latents and (scored := facts.scored.codes.shape[1]) > len(latents) else 0
 
 
-def _draw_learned(facts: Facts, model: Any, dataset: Any, passive_kl: float,
-                  reconstructions: tuple[np.ndarray, np.ndarray]) -> list[Figure]:
-    """Return the figures of the page, those of training first."""
-    made = [_draw_training(facts.history), *([] if dataset.is_image else
-                                       _draw_vectors(facts, model, dataset, reconstructions)),
-            _draw_kl(facts, bool(model.card["u_size"])), _draw_regime(facts, passive_kl), _draw_information(facts),
+def draw_figures(facts: Facts, model: Any, dataset: Any, passive_kl: float = activity.PASSIVE_KL) -> list[Figure]:
+    """Return the figures of the page that do not show scores of codes."""
+    made = [_draw_training(facts.history), *([] if dataset.is_image else _draw_vectors(facts, model, dataset)),
+            _draw_kl(facts, bool(model.card["u_size"])), _draw_regime(facts, passive_kl),
             *_draw_columns(facts, model.card.get("prior", "standard"))]
     return [figure for figure in made if figure is not None]
 
@@ -122,9 +125,9 @@ def _thin(values: Sequence[float]) -> np.ndarray:
     return np.where(left_out, np.nan, array)
 
 
-def _draw_vectors(facts: Facts, model: Any, dataset: Any, reconstructions: tuple[np.ndarray, np.ndarray],
-                  ) -> list[Figure]:
+def _draw_vectors(facts: Facts, model: Any, dataset: Any) -> list[Figure]:
     """Return what stands for images of data that are vectors."""
+    reconstructions = pictures.reconstruct(model, dataset, facts.scored, VECTORS)
     places = np.linspace(-2, 2, 21)
     x, reconstructed = (each.reshape(len(each), -1) for each in reconstructions)
     most = figures.MOST_ENTRIES

@@ -1,11 +1,9 @@
 """The pictures of an image model: data, reconstructions, and what each latent does."""
 
-import pathlib
 from typing import Any
 
 import numpy as np
 
-from vae_tf import files
 from vae_tf.data.drawing import plot_images
 from vae_tf.errors import InputError, make_printable
 from vae_tf.evaluation import Evaluation
@@ -15,9 +13,8 @@ from vae_tf.report.theme import as_png, shorten, use_theme
 LONGEST = 24            # characters of a factor's name, for which there is room beside a row
 
 
-def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Evaluation, columns: int = 9,
-                  reach: float = 2.0) -> None:
-    """Draw an image model to a PNG: data, reconstructions, and one row per latent as it moves.
+def draw_overview(model: Any, dataset: Any, evaluation: Evaluation, columns: int = 9, reach: float = 2.0) -> bytes:
+    """Draw an image model as a PNG: data, reconstructions, and one row per latent as it moves.
 
     A row moves its latent from -reach to reach standard deviations around the prior's mean; all other latents stay as
     encoded from the first example. The rows are in the order of `order_latents`. A row names the factor that its latent
@@ -25,10 +22,9 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
     3 channels the first 1 or 3 are shown.
 
     Args:
-        path: path of the PNG.
         model: an `export.Exported` of images.
         dataset: a `data.Dataset` of the model's shape.
-        evaluation: the Evaluation of the model on the dataset.
+        evaluation: the Evaluation of the model on the dataset, whose scores need not be there.
         columns: the number of examples, and of places of a latent.
         reach: how far a latent moves, in prior standard deviations; an autoencoder has none, so its latents move in
             standard deviations of its codes.
@@ -43,8 +39,7 @@ def draw_overview(path: pathlib.Path, model: Any, dataset: Any, evaluation: Eval
     if channels not in (1, 3):
         title += "; channel 1 of 2" if channels == 2 else f"; channels 1 to 3 of {channels}"
     with use_theme():
-        figure = plot_images([x, reconstructed, *moved], rows, title)
-        files.write_bytes(path, as_png(figure, dpi=110, tight=True))
+        return as_png(plot_images([x, reconstructed, *moved], rows, title), dpi=110, tight=True)
 
 
 def make_title(card: dict[str, Any]) -> str:
