@@ -1,6 +1,7 @@
 """Scores with their chance levels, of arrays and of an exported model."""
 
 import json
+import time
 import types
 import warnings
 
@@ -188,6 +189,19 @@ def test_the_decoder_is_examined_before_the_scores_of_codes_are_there(tmp_path, 
     assert {name: each.score for name, each in scored.results.items()} == {
         name: each.score for name, each in apart.results.items()}
     assert scored.measured.keys() == apart.measured.keys() and scored.chance_level == apart.chance_level
+
+
+def test_progress_tells_what_was_done_meanwhile_all_at_once(tmp_path):
+    """The first of it alone, after as long as the decoder takes, would tell a long time left."""
+    dataset, seen = cases.dataset((3,)), []
+    model = cases.build("vae", "linear", (3,), "gaussian", {})
+    card = {"model": "vae", "u_size": 0, "data": {"shape": (3,)}}
+    exported = export.load(export.save(tmp_path / "vae", model, dataset, card))
+    for wait in (0, 3):         # the processes are there by the second time, and need no three seconds
+        seen.clear()
+        evaluation.evaluate(exported, dataset, ["mig", "mcc"], examples=30, jobs=2, quick=True,
+                            progress=lambda *at: seen.append(at), meanwhile=lambda _, wait=wait: time.sleep(wait))
+    assert seen[0] == (0, 4) and seen[1:] == [(4, 4)]
 
 
 def pretend(seeds):

@@ -13,6 +13,7 @@ from vae_tf.evaluation.intervals import Draw, list_draws
 from vae_tf.evaluation.kept import Kept, Outcome
 from vae_tf.evaluation.options import Options
 
+AT_ONCE = 0.005         # seconds between two results that were both there before
 Progress = Callable[[int, int], None]
 KILLED = Outcome(InputError("its worker process was killed, and again when it was tried once more; memory may be "
                             "short: take fewer --examples or --jobs"), [], 0.0, 0)
@@ -41,14 +42,24 @@ def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, prog
     pieces = [(tuple(together), draw, codes, asked) for (draw, _), together in left.items()]
     if progress:        # the time left is reckoned from here, where the processes begin
         progress(sum(map(len, outcomes.values())), len(work))
-    for i, found in workers.run(_measure_together, pieces, asked.jobs, meanwhile):
+    latest = time.monotonic()
+
+    def go_on() -> None:
+        nonlocal latest
+        meanwhile()
+        latest = time.monotonic()
+
+    for i, found in workers.run(_measure_together, pieces, asked.jobs, go_on):
+        was_there, latest = time.monotonic() - latest < AT_ONCE, time.monotonic()
         together, draw, *_ = pieces[i]
         for metric, outcome in zip(together, found or [KILLED] * len(together), strict=True):
             if found:
                 kept.add(metric.name, draw, outcome)
             outcomes[metric.name][draw] = outcome
-        if progress:
-            progress(sum(map(len, outcomes.values())), len(work))
+        done = sum(map(len, outcomes.values()))
+        # What was done meanwhile comes all at once: the first of it alone would tell too long a time left.
+        if progress and not (was_there and asked.jobs > 1 and done < len(work)):
+            progress(done, len(work))
     return outcomes
 
 

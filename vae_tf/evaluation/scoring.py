@@ -75,7 +75,7 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
         model: the exported model.
         dataset: the data whose examples are drawn, without replacement.
         names: names of metrics.METRICS, see `Options`.
-        progress: called with (done, total) after each piece of work.
+        progress: called with (done, total) as pieces of work are done.
         keep: a file that keeps what was computed, so that the same call goes on where an earlier one stopped; `forget`
             deletes it.
         look: called with the Codes of the first examples, 500 at most, as soon as these are encoded.
@@ -209,7 +209,7 @@ def score(codes: Codes, names: Sequence[str] | None = None, *, progress: Progres
     Args:
         codes: Codes, in any order.
         names: names of metrics.METRICS, see `Options`.
-        progress: called with (done, total) after each piece of work.
+        progress: called with (done, total) as pieces of work are done.
         keep: a file that keeps what was computed, so that the same call goes on where an earlier one stopped; `forget`
             deletes it.
         options: further fields of `Options`.
