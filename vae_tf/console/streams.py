@@ -16,8 +16,8 @@ from vae_tf.console.commands import fail
 from vae_tf.console.stops import end_by_signal
 from vae_tf.errors import InputError
 
-# What Keras and tf-keras import if it is there, for wrappers, galleries, data frames and turned images, with which no
-# program of ours has to do.
+# Keras and tf-keras import these modules where they are installed, for purposes that no program of ours has: wrappers,
+# galleries, data frames and the turning of images.
 WITHOUT = ("sklearn", "matplotlib", "pandas", "scipy.ndimage")
 
 
@@ -79,9 +79,9 @@ def import_tensorflow(narrow: bool = False) -> None:
 
     TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
     TF_CPP_MIN_LOG_LEVEL below 3 lets everything through. The garbage collector, which would find nothing, leaves alone
-    what is imported: it costs a fifth of the time. Another third would be what Keras does WITHOUT here. Advice to trace
-    fewer functions is for who writes them, and is not printed either. Products of float32 are computed in float32: by
-    itself TensorFlow rounds their factors to 11 bits on GPUs (TF32).
+    what is imported: it costs a fifth of the time. Keras is imported without the modules in WITHOUT, which would cost
+    another third. Advice to trace fewer functions is for who writes them, and is not printed either. Products of
+    float32 are computed in float32: by itself TensorFlow rounds their factors to 11 bits on GPUs (TF32).
 
     Args:
         narrow: whether nothing but narrow networks will be trained or scored, see `environment.choose_kernels`.

@@ -79,8 +79,8 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
         keep: a file that keeps what was computed, so that the same call goes on where an earlier one stopped; `forget`
             deletes it.
         look: called with the Codes of the first examples, 500 at most, as soon as these are encoded.
-        meanwhile: called with the Evaluation that does not have the scores of codes yet, while other processes compute
-            them; there are none with one of `jobs`.
+        meanwhile: called with the Evaluation that does not have the scores of codes yet, while worker processes
+            compute them, or before, if `jobs` is 1.
         options: further fields of `Options`.
 
     Raises:

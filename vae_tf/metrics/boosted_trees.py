@@ -13,7 +13,7 @@ from vae_tf.typing import Floats, Integers
 
 ROUNDS, RATE, DEPTH = 100, 0.1, 3       # scikit-learn's defaults, which disentanglement_lib takes
 BINS = 255                              # of a latent, at most
-IN_A_BIN, FEWEST = 10, 60               # examples in a bin of a latent of more values than that; its fewest bins
+IN_A_BIN, FEWEST = 10, 60               # of a latent of more values: examples in a bin, and the fewest bins
 BLOCK, LONG = 15, 32                    # bins in a block, and the shortest long row, see `_accumulate`
 WIDEST = 80                             # of differences of scores whose exponential is a float32
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
@@ -39,10 +39,10 @@ class BoostedTrees:
 
     The residuals, the choice of splits, the update of the leaves, and the number, depth and rate of the trees are those
     of scikit-learn at its defaults. But splits are between bins: the values of a latent are put into bins of about
-    equally many examples first, which loses nothing of up to 255 distinct values. Of more values there are 255 bins, or
-    of fewer than 2,550 examples one bin for every ten, but 60 at least. Scores and residuals are float32, so
-    that the step of a leaf whose examples are known nearly for certain is mostly rounding: no step is longer than
-    LONGEST. Between splits that are equally good, rounding or, for each node, chance decides, as in scikit-learn.
+    equally many examples first, which loses nothing of up to 255 distinct values. A latent of more values has a bin for
+    every ten examples, but no fewer than 60 bins and no more than 255. Scores and residuals are float32, so that the
+    step of a leaf whose examples are known nearly for certain is mostly rounding: no step is longer than LONGEST.
+    Between splits that are equally good, rounding or, for each node, chance decides, as in scikit-learn.
 
     Attributes:
         classes: [C], sorted.

@@ -16,7 +16,7 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 TREES = 30                      # of a forest
 DEPTHS = (1, 2, 4, 8, 16)       # of the trees of DCI-ES's probes: their capacities
 FOLDS = 5
-SMALL = 10_000                  # numbers, in codes of which a Lasso is fitted sooner without their products
+SMALL = 10_000                  # numbers in codes, up to which a Lasso is fitted sooner without products of columns
 
 
 @register(needs=("codes", "factors"), learns=True, range=(0, 1), unchanged_by=("scale",),
