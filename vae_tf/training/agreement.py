@@ -41,6 +41,8 @@ class Workers:
         alike = (total == self._devices * own).all(1)
         differing = [name for name, equal in zip(parts, alike, strict=True) if not equal]
         if differing:
+            with contextlib.suppress(*LOST):        # a worker that ended now could keep another from its total
+                self._add_up(tf.constant(own))
             raise InputError(f"strategy: expected workers with the same {join_names(differing)}; got others in some: "
                              "start all of them with the same command, on the same files")
 
