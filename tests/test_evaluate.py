@@ -9,7 +9,7 @@ from absl import flags
 from cases import NEEDS_MNIST
 from commands import QUICK, run_evaluate, run_program, run_train
 
-from vae_tf import report
+from vae_tf import export, report
 from vae_tf.errors import InputError
 from vae_tf.programs import codes
 
@@ -87,6 +87,15 @@ def test_what_is_usual_is_said_of_the_data_of_training_alone(any_export, monkeyp
         run_evaluate(f"--export={any_export}", "--metrics=mig", "--examples=50", "--geometry=", "--theory=",
                      "--dataset=synthetic_linear", f"--data_seed={seed}")
     assert said == [True, False]
+
+
+def test_what_cannot_be_drawn_does_not_cost_the_scores(any_export, monkeypatch):
+    numbers = export.find_newest(any_export) / "metrics.json"
+    numbers.unlink(missing_ok=True)
+    monkeypatch.setattr(report, "draw_figures", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        run_evaluate(f"--export={any_export}", "--metrics=mig", "--examples=50", "--geometry=", "--theory=")
+    assert [*json.loads(numbers.read_text())["metrics"]][-1] == "mig"
 
 
 def test_codes_are_scored_against_the_factors_named(tmp_path, capsys):

@@ -59,13 +59,17 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
     own_data = settings["trained_on"] is not None and settings["dataset"] == card["data"]["name"]
     pictures: dict[str, bytes] = {}
     figures: list[report.Figure] = []
+    failed: list[Exception] = []
 
     def gather_facts(of: evaluation.Evaluation) -> report.Facts:
         return report.gather_facts(model, of, options.names or (), options.quick, options.seed, own_data)
 
     def draw(begun: evaluation.Evaluation) -> None:
-        pictures.update(draw_pictures(begun, model, dataset, options.passive_kl))
-        figures.extend(report.draw_figures(gather_facts(begun), model, dataset, options.passive_kl))
+        try:
+            pictures.update(draw_pictures(begun, model, dataset, options.passive_kl))
+            figures.extend(report.draw_figures(gather_facts(begun), model, dataset, options.passive_kl))
+        except Exception as error:      # it must not cost the scores, and is raised once these are written
+            failed.append(error)
 
     scored = evaluation.evaluate(model, dataset, progress=report.Progress(), keep=model.path / evaluation.FILE,
                                  look=show_first_look, meanwhile=draw, **vars(options))
@@ -82,6 +86,8 @@ def score_loaded(model: export.Exported, asked: cli.ScoringRequest) -> None:
     evaluation.forget(model.path / evaluation.FILE)
     print(f"Scored in {time.perf_counter() - started:.0f} s.\n  numbers    {model.path}/metrics.json"
           + f", {replaced}" * bool(replaced))
+    for error in failed:
+        raise error
     for name, picture in pictures.items():
         files.write_bytes(model.path / name, picture)
         print(f"  {PICTURES[name]:10} {model.path}/{name}")
