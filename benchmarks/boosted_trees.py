@@ -20,7 +20,7 @@ import public_code
 from threadpoolctl import threadpool_limits
 
 from vae_tf import data, export
-from vae_tf.evaluation import scoring
+from vae_tf.evaluation import encoding
 from vae_tf.metrics import importance
 from vae_tf.metrics.boosted_trees import BoostedTrees
 
@@ -37,7 +37,7 @@ def encode(given):
     model = export.load(given.export)
     dataset = data.load(model.card["recipe"]["dataset"])
     indices = np.random.default_rng(0).permutation(len(dataset))[:given.rows * given.draws]
-    codes, _ = scoring._encode(model, dataset, indices, 0)
+    codes, _ = encoding.encode(model, dataset, indices, 0)
     return codes.mean.astype(np.float64), codes.factors, dataset.factor_names
 
 

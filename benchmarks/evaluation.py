@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
 from vae_tf import data, evaluation, export, metrics
-from vae_tf.evaluation import computing, intervals, scoring
+from vae_tf.evaluation import computing, encoding, intervals
 from vae_tf.metrics import importance, mixtures, readout
 from vae_tf.metrics.boosted_trees import BoostedTrees
 
@@ -50,7 +50,7 @@ def measure_codes(codes, asked):
 
 def measure_model(model, dataset, indices):
     """Return the processor seconds of encoding, and of each metric of the decoder and of theory, by name."""
-    found = {"encoding": spend(lambda: scoring._encode(model, dataset, indices, 0))}
+    found = {"encoding": spend(lambda: encoding.encode(model, dataset, indices, 0))}
     context = metrics.Context.from_model(model, dataset, indices[:200])
     for name in (*metrics.list_default_names("geometry"), *metrics.list_default_names("theory")):
         metric = metrics.METRICS[name]
@@ -81,7 +81,7 @@ def main():
     model = export.load(parser.parse_args().export)
     dataset = data.load(model.card["recipe"]["dataset"])
     indices = np.random.default_rng(0).permutation(len(dataset))[:EXAMPLES]
-    codes, _ = scoring._encode(model, dataset, indices, 0)
+    codes, _ = encoding.encode(model, dataset, indices, 0)
     seconds = {**measure_model(model, dataset, indices), **measure_codes(codes, evaluation.Options(None))}
     whole = sum(seconds.values())
     print("| part | processor s | share |\n|---|--:|--:|")

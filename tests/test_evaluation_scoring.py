@@ -13,7 +13,7 @@ from scored_codes import CHEAP, codes_and_factors
 
 from vae_tf import cli, evaluation, export, metrics, report
 from vae_tf.errors import InputError
-from vae_tf.evaluation import scoring
+from vae_tf.evaluation import encoding, scoring
 
 
 @pytest.fixture(scope="module")
@@ -213,7 +213,7 @@ def pretend(seeds):
 
 
 def test_standard_deviations_of_a_full_covariance_are_those_of_its_marginals():
-    codes, _ = scoring._encode(pretend([]), cases.dataset((3,)), np.arange(4), 0)
+    codes, _ = encoding.encode(pretend([]), cases.dataset((3,)), np.arange(4), 0)
     np.testing.assert_allclose(codes.stddev, np.tile(np.sqrt([0.25, 0.82, 0.29]), (4, 1)), rtol=1e-12)
 
 
@@ -233,10 +233,10 @@ def test_other_seeds_draw_other_examples(monkeypatch):
 
 
 def test_every_batch_of_an_evaluation_has_noise_of_its_own(monkeypatch):
-    monkeypatch.setattr(scoring, "BATCH", 10)
+    monkeypatch.setattr(encoding, "BATCH", 10)
     seeds = []
     for seed in (0, 1):
-        scoring._encode(pretend(seeds), cases.dataset((3,)), np.arange(35), seed)
+        encoding.encode(pretend(seeds), cases.dataset((3,)), np.arange(35), seed)
     assert len(set(seeds)) == len(seeds) == 8
 
 

@@ -1,6 +1,7 @@
 """Score codes, which are an exported model's or come from a file, by every metric asked for.
 
     codes       Codes: what is scored, of a model or of an .npz file
+    encoding    the examples that are scored, encoded by a model
     regime      which latents are active, and what the codes are worth
     intervals   how a score would spread over other examples
     options     the options of an evaluation

@@ -3,30 +3,27 @@
 import contextlib
 import dataclasses
 import hashlib
-import itertools
 import math
 import pathlib
-import threading
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vae_tf import activity, arguments, checks, export, metrics, threads, verdicts
+from vae_tf import arguments, checks, export, metrics, verdicts
 from vae_tf import kinds as factor_kinds
 from vae_tf.data import Dataset
 from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import Codes, check_codes, check_factors, select_factors
 from vae_tf.evaluation.computing import Progress, compute
+from vae_tf.evaluation.encoding import encode
 from vae_tf.evaluation.intervals import Draw, estimate_interval
 from vae_tf.evaluation.kept import AROUND, BOUNDED, Kept, Outcome, make_key
 from vae_tf.evaluation.options import Options
 from vae_tf.evaluation.regime import find_not_passive, judge, measure_regime
 from vae_tf.evaluation.sizes import check_memory
-
-BATCH = 500
 
 
 class Evaluation(NamedTuple):
@@ -95,8 +92,8 @@ def evaluate(model: Any, dataset: Dataset, names: Sequence[str] | None = None, *
         check_memory(dataset, model.card.get("latents", 0), asked.around)
     wanted = count_examples(asked.list_metrics_of_codes(), asked.examples)
     indices = draw_to_score(len(dataset), wanted, asked.seed)
-    codes, terms = _encode(model, dataset, indices, asked.seed,
-                           lambda first: look(select_factors(first, asked.factors)) if look else None)
+    codes, terms = encode(model, dataset, indices, asked.seed,
+                          lambda first: look(select_factors(first, asked.factors)) if look else None)
     bound = metrics.elbo_terms(terms)
     measured = {name: {"examples": len(indices), "seed": asked.seed} for name in bound}
     history = {name: metrics.Result(**of) for name, of in model.card.get("history", {}).items()}
@@ -163,40 +160,6 @@ def count_examples(names: Sequence[str], examples: int) -> int:
     """Count the examples that the metrics need: half as many again if one is tested on what it did not see."""
     more = any(metrics.METRICS[name].takes_all_rows for name in names)
     return math.ceil(1.5 * examples) if more else examples
-
-
-def _encode(model: Any, dataset: Any, indices: np.ndarray, seed: int, look: Callable[[Codes], Any] = lambda first: None,
-            ) -> tuple[Codes, dict[str, np.ndarray]]:
-    """Return the Codes of some examples, and the terms of their objective [N] by name; `look` sees the first Codes."""
-    reading = threading.Lock()
-
-    def encode(batch: int, rows: np.ndarray) -> tuple[dict, dict]:
-        with reading:
-            x, u = dataset.images_at(rows), model.u_at(dataset, rows)
-        return model.encode_with_terms(x, seed * 1_000 + batch, u)
-
-    pieces = np.array_split(indices, math.ceil(len(indices) / BATCH))
-    encoded: list[dict[str, np.ndarray]] = []
-    terms: list[dict[str, np.ndarray]] = []
-    for posterior, objective in threads.map_in_pairs(encode, itertools.count(), pieces):
-        if not encoded:
-            look(_make_codes([posterior], dataset, pieces[0]))
-        encoded.append(posterior)
-        terms.append(objective)
-    return (_make_codes(encoded, dataset, indices),
-            {name: np.concatenate([each[name] for each in terms]) for name in terms[0]})
-
-
-def _make_codes(encoded: Sequence[dict[str, np.ndarray]], dataset: Any, indices: np.ndarray) -> Codes:
-    """Return the Codes of examples from the posteriors of batches."""
-    posterior = {key: np.concatenate([part[key] for part in encoded]) for key in encoded[0]}
-    full = posterior.pop("scale_tril", None)
-    if full is not None:
-        posterior["stddev"] = np.linalg.norm(full, axis=-1)        # marginal standard deviations of the latents
-    return Codes(**posterior, factors=dataset.factors_at(indices) if dataset.factors else None,
-                 kinds=tuple(factor.kind for factor in dataset.factors) or None,
-                 independent=full is None, factor_names=dataset.factor_names,
-                 dependence=None if full is None else activity.find_dependence(full))
 
 
 @arguments.check_arguments
