@@ -56,10 +56,23 @@ def test_training_takes_the_faster_gradient_and_serving_no_custom_one():
     def differentiate(x, training):
         return tf.gradients(ours(x, training=training), x)
 
-    kinds = {training: {op.type for op in differentiate.get_concrete_function(x, training).graph.get_operations()}
+    kinds = {training: [op.type for op in differentiate.get_concrete_function(x, training).graph.get_operations()]
              for training in (False, True)}
-    assert "Conv2D" in kinds[True] - kinds[False]           # the gradient of a transposed convolution
-    assert "IdentityN" in kinds[True] - kinds[False]        # a custom gradient, which a SavedModel would not keep
+    # The gradient of a transposed convolution is a convolution, and the outputs are computed by one, too.
+    assert kinds[True].count("Conv2D") == 2 and not {"MatMul", "Conv2DBackpropInput"} & {*kinds[True]}
+    assert "MatMul" in kinds[False] and "Conv2D" not in kinds[False]
+    assert "IdentityN" in {*kinds[True]} - {*kinds[False]}  # a custom gradient, which a SavedModel would not keep
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_gradient_of_the_bias_is_a_sum_that_loses_nothing(dtype):
+    """The sum of 2^18 ones, of which a sum in bfloat16 would reach 256."""
+    ours = upsampling.Conv2DTranspose(1, dtype=dtype)
+    x = tf.zeros((64, 32, 32, 2), dtype)
+    ours(x)
+    with tf.GradientTape() as tape:
+        y = ours(x, training=True)
+    assert float(tape.gradient(y, ours.bias.value)[0]) == 2**18
 
 
 def test_the_jacobian_of_a_loaded_decoder_needs_no_loops(tmp_path, caplog, monkeypatch):
