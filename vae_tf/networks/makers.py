@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from vae_tf import upsampling
+from vae_tf import bfloat16, upsampling
 from vae_tf.typing import Tensor
 
 Shape = tuple[int, ...]                             # the shape of one example
@@ -188,7 +188,10 @@ def make_seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> Lay
     def layer(kind: Any, *args: Any, **options: Any) -> Any:
         if issubclass(kind, (layers.Dense, layers.Conv2D, layers.Conv2DTranspose)):
             options["kernel_initializer"] = keras.initializers.GlorotUniform(seed=next(seeds))
-        return kind(*args, **{"dtype": dtype, **options})
+        options = {"dtype": dtype, **options}
+        if keras.dtype_policies.get(options["dtype"]).compute_dtype == "bfloat16":
+            kind = bfloat16.LAYERS.get(kind, kind)
+        return kind(*args, **options)
 
     return layer
 
