@@ -188,7 +188,7 @@ def precision():
 
 def choose_compiled(compiled, dtype):
     """Return what --jit_compile=auto compiles in a format of numbers, where it compiles float32 or does not."""
-    return "updates" if compiled and dtype == "mixed_bfloat16" and not GPU else compiled
+    return compiled and (dtype == "float32" or GPU)
 
 
 def in_tf32(chunk):

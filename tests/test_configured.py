@@ -194,8 +194,10 @@ def test_what_is_said_at_the_end_of_training():
 
 @pytest.mark.parametrize(("dataset", "flags", "compiled"), [
     ("other.npz", ("--steps=100",), False), ("other.npz", ("--jit_compile=true",), True), ("dsprites", WIDE, True),
-    ("dsprites", (*WIDE, "--precision=mixed_bfloat16"), "updates"),
-    ("dsprites", (*WIDE, "--jacobian_penalty=orthogonality", "--jacobian_weight=1"), "updates"),
+    ("dsprites", (*WIDE, "--precision=mixed_bfloat16"), False),
+    ("dsprites", (*WIDE, "--precision=mixed_bfloat16", "--optimizer=adagrad"), "updates"),
+    ("dsprites", (*WIDE, "--jacobian_penalty=orthogonality", "--jacobian_weight=1"), False),
+    ("dsprites", (*WIDE, "--optimizer=sgd", "--jacobian_penalty=orthogonality", "--jacobian_weight=1"), "updates"),
     ("dsprites", (*WIDE, "--jit_compile=false"), False)])
 def test_xla_compiles_wide_dense_networks(folder, dataset, flags, compiled):
     assert fitting.choose_compiled(*configure(*flags, dataset=dataset)) == compiled
@@ -228,7 +230,7 @@ def test_xla_compiles_no_model_of_an_extension_on_vectors_unless_asked(folder, m
 
 
 def test_of_an_extension_s_model_on_images_xla_compiles_the_updates_alone(folder, monkeypatch):
-    config, loaded = configure(*WIDE, dataset="dsprites")
+    config, loaded = configure(*WIDE, "--optimizer=rmsprop", dataset="dsprites")
     monkeypatch.setitem(models.MODELS, "mine", type("Mine", (models.IVAE,), {}))
     assert fitting.choose_compiled(dataclasses.replace(config, model="mine"), loaded) == "updates"
     monkeypatch.setattr(fitting.tf.config, "list_physical_devices", lambda kind: [kind])

@@ -30,6 +30,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     tensors         declarations of tensors that a function takes
     graphs          functions of models that become graphs
     distributions   posteriors, priors and likelihoods, made from tensors
+    adam            Keras' optimizer Adam with updates that take less time
     bfloat16        layers in bfloat16 with exact gradients of biases
     upsampling      the transposed convolution at the end of a decoder
     networks        one pair of encoder and decoder per table of a paper

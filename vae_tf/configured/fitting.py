@@ -80,9 +80,9 @@ def choose_compiled(config: Configuration, dataset: data.Dataset, count: int = 1
         is_faster = (isinstance(network, networks.Dense) and not dataset.is_image and config.steps * count >= REPAYING
                      and not (network.linear and math.prod(dataset.shape) >= LONG))
     # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32; with a penalty on the Jacobian it is faster
-    # for some networks and slower for others.
+    # for some networks and slower for others. The updates of adam are one operation for each variable without XLA, too.
     if not is_ours or ((config.precision != "float32" or config.jacobian_penalty != "none") and not on_gpu):
-        return "updates" if is_wide and not on_gpu else False
+        return "updates" if is_wide and not on_gpu and config.optimizer != "adam" else False
     return is_wide or is_faster
 
 

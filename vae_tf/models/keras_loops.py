@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from vae_tf import checks, devices, distributions, graphs, jacobians
+from vae_tf import adam, checks, devices, distributions, graphs, jacobians
 from vae_tf.errors import InputError
 from vae_tf.models.keras_inputs import KerasInputs, to_arrays
 from vae_tf.models.trainable import count_batches
@@ -31,8 +31,8 @@ class KerasLoops(KerasInputs):
         """Compile as Keras does, without a loss and metrics: the model's own objective and its terms take their place.
 
         Args:
-            optimizer: a Keras optimizer, or its name. If a network computes in float16, it is put into a
-                LossScaleOptimizer, unless auto_scale_loss is False.
+            optimizer: a Keras optimizer, or its name; "adam" is vae_tf.adam.Adam, which takes less time. If a network
+                computes in float16, it is put into a LossScaleOptimizer, unless auto_scale_loss is False.
             refused: what Keras takes for a loss, and for metrics.
             seed: the seed for the noise, and for the order of examples where `fit` is given a data.Dataset.
             jit_compile: whether XLA compiles the steps. Keras would do so by default, which makes convolutional
@@ -57,6 +57,8 @@ class KerasLoops(KerasInputs):
         with self.distribute_strategy.scope():
             if isinstance(optimizer, keras.optimizers.Optimizer):
                 devices.check_optimizer(optimizer)
+            if isinstance(optimizer, str) and optimizer.lower() == "adam":
+                optimizer = adam.Adam()
             names = self._list_terms()
             if options.get("auto_scale_loss", True) and self._computes_in_float16():
                 optimizer = keras.optimizers.get(optimizer)

@@ -5,10 +5,10 @@ from typing import Any
 
 import keras
 
-from vae_tf import checks, networks
+from vae_tf import adam, checks, networks
 from vae_tf.errors import InputError
 
-OPTIMIZERS = {"adam": keras.optimizers.Adam, "adagrad": keras.optimizers.Adagrad,
+OPTIMIZERS = {"adam": adam.Adam, "adagrad": keras.optimizers.Adagrad,
               "rmsprop": keras.optimizers.RMSprop, "sgd": keras.optimizers.SGD}
 
 LearningRate = Any      # a number, or a schedule of Keras, whose classes have no annotations
