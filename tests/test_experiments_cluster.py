@@ -147,6 +147,12 @@ def test_two_commands_run_side_by_side(recwarn):
     assert not [str(w.message) for w in recwarn if "Port" in str(w.message)]
 
 
+def test_a_worker_that_is_silent_for_long_is_not_given_up():
+    """After Ctrl-Z and fg, or when a laptop wakes, the command would have waited for its tasks for ever."""
+    with scheduling.connect(None, 1) as (client, _, _):
+        assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.worker_ttl) is None
+
+
 @pytest.mark.parametrize(("end", "why"), [
     ("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL, perhaps for lack of memory"),
     ("os.kill(os.getpid(), signal.SIGSEGV)", "killed by SIGSEGV"), ("os._exit(1)", "exit code 1"),

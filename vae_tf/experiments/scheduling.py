@@ -58,7 +58,11 @@ def connect(scheduler: str | None, jobs: int) -> Iterator[tuple[Any, int, int]]:
     for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
         logging.getLogger(name).setLevel(logging.CRITICAL)       # a worker's death is no error: another one goes on
     if not scheduler:
-        with module.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, memory_limit=0,
+        # A worker that is silent for five minutes, after Ctrl-Z or while a laptop sleeps, would be given up for lost,
+        # and its tasks would wait for ever. The end of a worker's process is seen without such a limit.
+        config = extras.import_extra("dask.config", "experiments", "experiments")
+        with config.set({"distributed.scheduler.worker-ttl": None}), \
+             module.LocalCluster(n_workers=jobs, threads_per_worker=1, processes=True, memory_limit=0,
                                  dashboard_address="127.0.0.1:0",       # any port that is free: commands run together
                                  silence_logs=logging.CRITICAL, preload=[IGNORING]) as cluster, \
              module.Client(cluster) as connected:
