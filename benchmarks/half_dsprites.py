@@ -31,4 +31,4 @@ def load() -> data.Dataset:
 
 
 data.register("half_dsprites", lambda data_dir, seed: load())
-networks.register("mlp_half_dsprites", networks.Dense((256,), "relu", (256, 256), "tanh", faster_compiled=True))
+networks.register("mlp_half_dsprites", networks.Dense((256,), "relu", (256, 256), "tanh", wide=True))

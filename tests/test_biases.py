@@ -3,17 +3,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from vae_tf import bfloat16, models, networks
+from vae_tf import biases, models, networks
 
 RNG = np.random.default_rng(0)
 POLICY = "mixed_bfloat16"
-CASES = [(bfloat16.Dense, (8,), {"units": 5, "activation": "tanh"}),
-         (bfloat16.Dense, (8,), {"units": 5, "use_bias": False}),
-         (bfloat16.Conv2D, (8, 8, 3), {"filters": 5, "kernel_size": 4, "strides": 2, "padding": "same"}),
-         (bfloat16.Conv2D, (8, 8, 3), {"filters": 5, "kernel_size": 3, "dilation_rate": 2, "use_bias": False}),
-         (bfloat16.Conv2D, (3, 8, 9), {"filters": 5, "kernel_size": 3, "data_format": "channels_first"}),
-         (bfloat16.Conv2DTranspose, (4, 5, 3), {"filters": 5, "kernel_size": 3, "strides": 2, "output_padding": 0}),
-         (bfloat16.Conv2DTranspose, (4, 4, 3), {"filters": 5, "kernel_size": 4, "strides": 2, "padding": "same",
+CASES = [(biases.Dense, (8,), {"units": 5, "activation": "tanh"}),
+         (biases.Dense, (8,), {"units": 5, "use_bias": False}),
+         (biases.Conv2D, (8, 8, 3), {"filters": 5, "kernel_size": 4, "strides": 2, "padding": "same"}),
+         (biases.Conv2D, (8, 8, 3), {"filters": 5, "kernel_size": 3, "dilation_rate": 2, "use_bias": False}),
+         (biases.Conv2D, (3, 8, 9), {"filters": 5, "kernel_size": 3, "data_format": "channels_first"}),
+         (biases.Conv2DTranspose, (4, 5, 3), {"filters": 5, "kernel_size": 3, "strides": 2, "output_padding": 0}),
+         (biases.Conv2DTranspose, (4, 4, 3), {"filters": 5, "kernel_size": 4, "strides": 2, "padding": "same",
                                                 "activation": "relu"})]
 
 
@@ -76,7 +76,7 @@ def test_gradients_of_a_model_in_bfloat16_are_near_those_in_float32(network, cou
 
 def test_makers_choose_layers_by_the_format_that_they_compute_in():
     layer = networks.make_seeded_layers(0, POLICY)
-    assert type(layer(keras.layers.Dense, 3)) is bfloat16.Dense
+    assert type(layer(keras.layers.Dense, 3)) is biases.Dense
     assert type(layer(keras.layers.Dense, 3, dtype="float32")) is keras.layers.Dense
     assert type(layer(keras.layers.Flatten)) is keras.layers.Flatten
     assert type(networks.make_seeded_layers(0, "mixed_float16")(keras.layers.Dense, 3)) is keras.layers.Dense

@@ -193,13 +193,14 @@ def test_what_is_said_at_the_end_of_training():
 
 
 @pytest.mark.parametrize(("dataset", "flags", "compiled"), [
-    ("other.npz", ("--steps=100",), False), ("other.npz", ("--jit_compile=true",), True), ("dsprites", WIDE, True),
+    ("other.npz", ("--steps=100",), False), ("other.npz", ("--jit_compile=true",), True), ("dsprites", WIDE, False),
+    ("dsprites", (*WIDE, "--optimizer=adagrad"), "updates"), ("dsprites", (*WIDE, "--jit_compile=true"), True),
     ("dsprites", (*WIDE, "--precision=mixed_bfloat16"), False),
     ("dsprites", (*WIDE, "--precision=mixed_bfloat16", "--optimizer=adagrad"), "updates"),
     ("dsprites", (*WIDE, "--jacobian_penalty=orthogonality", "--jacobian_weight=1"), False),
     ("dsprites", (*WIDE, "--optimizer=sgd", "--jacobian_penalty=orthogonality", "--jacobian_weight=1"), "updates"),
     ("dsprites", (*WIDE, "--jit_compile=false"), False)])
-def test_xla_compiles_wide_dense_networks(folder, dataset, flags, compiled):
+def test_xla_compiles_updates_of_wide_dense_networks(folder, dataset, flags, compiled):
     assert fitting.choose_compiled(*configure(*flags, dataset=dataset)) == compiled
 
 

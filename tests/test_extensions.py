@@ -233,7 +233,7 @@ def test_networks_with_the_initial_weights_of_pytorch_are_an_extension(registrie
                     assert abs(np.mean(drawn)) < 5 * bound / np.sqrt(3 * len(drawn))
                     assert abs(np.mean(drawn ** 2) * 3 / bound ** 2 - 1) < 5 * np.sqrt(4 / 5 / len(drawn))
                 assert np.all(np.array(layer.kernel)[0] != layer.bias)
-    assert networks.NETWORKS["linear_pytorch"].linear and networks.NETWORKS["mlp_mnist_pytorch"].faster_compiled
+    assert networks.NETWORKS["linear_pytorch"].linear and networks.NETWORKS["mlp_mnist_pytorch"].wide
     assert networks.NETWORKS["mlp_synthetic_pytorch"].narrow
 
 

@@ -31,7 +31,8 @@ Reading order; each file or folder imports only from those before it (docs/archi
     graphs          functions of models that become graphs
     distributions   posteriors, priors and likelihoods, made from tensors
     adam            Keras' optimizer Adam with updates that take less time
-    bfloat16        layers in bfloat16 with exact gradients of biases
+    wide            a dense layer of many units, whose gradient takes less time
+    biases          layers in bfloat16 with exact gradients of biases
     upsampling      the transposed convolution at the end of a decoder
     networks        one pair of encoder and decoder per table of a paper
     objectives      reconstruction, KL and total correlation, per example

@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
+from vae_tf import wide
 from vae_tf.typing import Tensor
 
 
@@ -43,7 +44,8 @@ class Conv2DTranspose(layers.Conv2DTranspose):
             dilation_rate=self.dilation_rate, data_format=self.data_format))
 
 
-LAYERS: dict[type, type] = {kind.__bases__[0]: kind for kind in (Dense, Conv2D, Conv2DTranspose)}
+LAYERS: dict[type, type] = {layers.Dense: Dense, wide.Dense: Dense, layers.Conv2D: Conv2D,
+                            layers.Conv2DTranspose: Conv2DTranspose}
 
 
 def _finish(layer: Any, outputs: Tensor) -> Tensor:

@@ -70,20 +70,18 @@ def choose_compiled(config: Configuration, dataset: data.Dataset, count: int = 1
     if config.jit_compile != "auto":
         return config.jit_compile == "true"
     network = networks.NETWORKS[config.network]
-    on_gpu = bool(tf.config.list_physical_devices("GPU"))
-    is_wide = count == 1 and network.faster_compiled and dataset.is_image
     # Somebody else's model may have operations that XLA does not know.
     is_ours = models.MODELS[config.model].__module__.startswith(f"{models.__name__}.")
-    if on_gpu:      # which waits for the next operation rather than computes, so short are the steps
-        is_faster = network.narrow and not network.linear
-    else:
-        is_faster = (isinstance(network, networks.Dense) and not dataset.is_image and config.steps * count >= REPAYING
-                     and not (network.linear and math.prod(dataset.shape) >= LONG))
-    # On a CPU, XLA multiplies matrices of 16 bits at the rate of float32; with a penalty on the Jacobian it is faster
-    # for some networks and slower for others. The updates of adam are one operation for each variable without XLA, too.
-    if not is_ours or ((config.precision != "float32" or config.jacobian_penalty != "none") and not on_gpu):
-        return "updates" if is_wide and not on_gpu and config.optimizer != "adam" else False
-    return is_wide or is_faster
+    is_wide = count == 1 and network.wide and dataset.is_image
+    if tf.config.list_physical_devices("GPU"):      # whose steps are so short that it waits for the next operation
+        return is_ours and (is_wide or (network.narrow and not network.linear))
+    if is_wide:     # TensorFlow multiplies large matrices as fast as XLA, and updates weights by adam at once
+        return False if config.optimizer == "adam" else "updates"
+    # XLA multiplies matrices of 16 bits at the rate of float32; with a penalty on the Jacobian it is faster for some
+    # networks and slower for others.
+    return (is_ours and config.precision == "float32" and config.jacobian_penalty == "none"
+            and isinstance(network, networks.Dense) and not dataset.is_image and config.steps * count >= REPAYING
+            and not (network.linear and math.prod(dataset.shape) >= LONG))
 
 
 def _make_callbacks(config: Configuration, run_dir: pathlib.Path | None,

@@ -32,9 +32,9 @@ NETWORKS: dict[str, Maker] = {
     # rolinek Table S3 "Synth. Non-Lin.".
     "mlp_synthetic": Dense((60, 40, 20), "tanh", (60, 40, 20), "tanh"),
     # rolinek Table S3 "MNIST" and "fMNIST".
-    "mlp_mnist": Dense((400,), "relu", (500, 500), "tanh", faster_compiled=True),
+    "mlp_mnist": Dense((400,), "relu", (500, 500), "tanh", wide=True),
     # rolinek Table S3 "dSprites"; Higgins 2017 Table 1.
-    "mlp_dsprites": Dense((1200, 1200), "relu", (1200, 1200, 1200), "tanh", faster_compiled=True),
+    "mlp_dsprites": Dense((1200, 1200), "relu", (1200, 1200, 1200), "tanh", wide=True),
     # sikka appendix C.
     "mlp_mixture": Dense((256, 200, 200), "tanh", (200, 200, 256), "tanh"),
     # bonheme Table 1, completed from its code: the 1024 layer is missing from the print, and the last layer is linear.

@@ -11,7 +11,7 @@ import keras
 import numpy as np
 from keras import layers
 
-from vae_tf import bfloat16, upsampling
+from vae_tf import biases, upsampling, wide
 from vae_tf.typing import Tensor
 
 Shape = tuple[int, ...]                             # the shape of one example
@@ -31,13 +31,13 @@ class Maker(abc.ABC):
     """How a pair of networks is made, and what else is known of it.
 
     images_only: whether it takes images alone; `networks.build` refuses vectors for it.
-    faster_compiled: whether XLA makes its training steps on images faster.
+    wide: whether its layers are so wide that a training step on images is products of large matrices.
     linear: whether encoder and decoder are affine maps, so that theory of linear models applies.
     narrow: whether its layers are so narrow that a training step is calls of kernels more than arithmetic.
     """
 
     images_only: bool = False
-    faster_compiled: bool = False
+    wide: bool = False
     linear: bool = False
     narrow: bool = False
 
@@ -59,7 +59,7 @@ class Dense(Maker):
         encoder, decoder: widths of the hidden layers, front to back.
         encoder_activation, decoder_activation: the activations of these layers.
         net_per_head: whether each head has hidden layers of its own.
-        faster_compiled: see Maker.
+        wide: see Maker; its layers are then those of vae_tf.wide.
     """
 
     encoder: Sequence[int] = ()
@@ -67,7 +67,7 @@ class Dense(Maker):
     decoder: Sequence[int] = ()
     decoder_activation: Activation = None
     net_per_head: bool = False
-    faster_compiled: bool = False
+    wide: bool = False
 
     @property
     def linear(self) -> bool:       # type: ignore[override]
@@ -83,10 +83,11 @@ class Dense(Maker):
         """Return the two networks, for data of any shape."""
         inputs, u = _make_inputs(shape, u_size)
         features = _join(layer, layer(layers.Flatten)(inputs), u)
+        dense = wide.Dense if self.wide else layers.Dense
 
         def hidden(h: Tensor) -> Tensor:
             for width in self.encoder:
-                h = layer(layers.Dense, width, activation=self.encoder_activation)(h)
+                h = layer(dense, width, activation=self.encoder_activation)(h)
             return h
 
         trunks = [hidden(features) for _ in heads] if self.net_per_head else [hidden(features)] * len(heads)
@@ -94,11 +95,11 @@ class Dense(Maker):
 
         z = h = keras.Input((latents,), name="z")
         for width in self.decoder:
-            h = layer(layers.Dense, width, activation=self.decoder_activation)(h)
+            h = layer(dense, width, activation=self.decoder_activation)(h)
         # The layer of an image's pixels is the largest, so it computes in 16 bits, too, where these are asked for.
         # Vectors may have a Gaussian likelihood of small variance, which would tell their means from rounded ones.
         size = math.prod(shape)
-        h = layer(layers.Dense, size)(h) if len(shape) == 3 else add_head(layer, size, h)
+        h = layer(dense, size)(h) if len(shape) == 3 else add_head(layer, size, h)
         decoded = layer(layers.Reshape, shape, dtype="float32")(h)
         return Pair(keras.Model(_pair(inputs, u), outputs, name="encoder"), keras.Model(z, decoded, name="decoder"))
 
@@ -190,7 +191,7 @@ def make_seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> Lay
             options["kernel_initializer"] = keras.initializers.GlorotUniform(seed=next(seeds))
         options = {"dtype": dtype, **options}
         if keras.dtype_policies.get(options["dtype"]).compute_dtype == "bfloat16":
-            kind = bfloat16.LAYERS.get(kind, kind)
+            kind = biases.LAYERS.get(kind, kind)
         return kind(*args, **options)
 
     return layer
