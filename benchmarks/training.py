@@ -144,7 +144,7 @@ def compare_networks():
 
     Both are measured in float32 and in bfloat16; the ratios are of ours to each of PyTorch's.
     """
-    compared = cases(("mlp_dsprites", True), ("conv_locatello", False))
+    compared = [network for network, in cases(("mlp_dsprites",), ("conv_locatello",))]
     if not compared:
         return
     a = tf.random.normal((2048, 2048))
@@ -152,10 +152,10 @@ def compare_networks():
     machine = 2 * 2048**3 / medians(product)[0]
     print(f"matrix products of 2048: {machine / 1e9:.0f} Gflop/s")
     dataset = data.load("dsprites")
-    for network, jit_compile in compared:
+    for network in compared:
         for batch_size in (64, 256):
             steps = IMAGES // batch_size
-            chunks = {dtype: ours(dataset, network, batch_size, steps, choose_compiled(jit_compile, dtype), dtype=dtype)
+            chunks = {dtype: ours(dataset, network, batch_size, steps, choose_compiled(network), dtype=dtype)
                       for dtype in DTYPES}
             if torch:
                 chunks |= {f"PyTorch {torch.__version__} in {dtype}": pytorch(network, batch_size, steps, dtype)
@@ -174,10 +174,10 @@ def precision():
     dataset = data.load("dsprites")
     for network, batch_size in cases(("mlp_dsprites", 64), ("mlp_dsprites", 256), ("mlp_dsprites", 2048),
                                      ("conv_locatello", 64), ("conv_locatello", 256)):
-        compiled = network == "mlp_dsprites"
+        compiled = choose_compiled(network)
         steps = max(IMAGES // batch_size, 2)
-        chunks = [ours(dataset, network, batch_size, steps, choose_compiled(compiled, dtype), same_batch=True,
-                       dtype=dtype) for dtype in DTYPES]
+        chunks = [ours(dataset, network, batch_size, steps, compiled, same_batch=True, dtype=dtype)
+                  for dtype in DTYPES]
         if GPU:
             chunks.append(in_tf32(ours(dataset, network, batch_size, steps, compiled, same_batch=True)))
         base, half, *rounded = medians(*chunks)
@@ -186,9 +186,9 @@ def precision():
                   f", TF32 {base / taken:.2f} times" for taken in rounded), flush=True)
 
 
-def choose_compiled(compiled, dtype):
-    """Return what --jit_compile=auto compiles in a format of numbers, where it compiles float32 or does not."""
-    return compiled and (dtype == "float32" or GPU)
+def choose_compiled(network):
+    """Return whether --jit_compile=auto has XLA compile the steps of a network of images, trained by adam."""
+    return GPU and networks.NETWORKS[network].wide
 
 
 def in_tf32(chunk):
