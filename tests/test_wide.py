@@ -8,10 +8,10 @@ from vae_tf import jacobians, networks, wide
 RNG = np.random.default_rng(0)
 
 
-def make_layers(**options):
+def make_layers(shape=(5, 4), **options):
     """Return this layer and Keras', with the same weights, biases other than 0, and inputs for them."""
     ours, keras_layer = (kind(7, **options) for kind in (wide.Dense, keras.layers.Dense))
-    x = tf.constant(RNG.standard_normal((5, 4)), tf.float32)
+    x = tf.constant(RNG.standard_normal(shape), tf.float32)
     for layer in (ours, keras_layer):
         layer(x)
     weights = [RNG.standard_normal(weight.shape) for weight in ours.get_weights()]
@@ -21,7 +21,7 @@ def make_layers(**options):
 
 
 @pytest.mark.parametrize("training", [False, True])
-@pytest.mark.parametrize("options", [{}, {"activation": "tanh"}])
+@pytest.mark.parametrize("options", [{}, {"activation": "tanh"}, {"use_bias": False}, {"shape": (5, 2, 4)}])
 def test_values_and_gradients_are_those_of_keras(options, training):
     ours, keras_layer, x = make_layers(**options)
     found = []

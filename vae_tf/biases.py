@@ -19,7 +19,7 @@ from vae_tf.typing import Tensor
 class Dense(layers.Dense):
     """Keras' layer; see the module."""
 
-    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+    def call(self, inputs: Tensor) -> Tensor:
         """Return the layer's outputs [..., units] for inputs [..., features]."""
         return _finish(self, keras.ops.matmul(inputs, self.kernel))
 

@@ -17,8 +17,8 @@ class Dense(layers.Dense):
     """
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        """Return the layer's outputs [B, units] for inputs [B, features]."""
-        if not training or self.compute_dtype != "float32":
+        """Return the layer's outputs [..., units] for inputs [..., features]."""
+        if not training or self.compute_dtype != "float32" or not self.use_bias or len(inputs.shape) != 2:
             return super().call(inputs)
         outputs = _multiply(inputs, tf.convert_to_tensor(self.kernel), tf.convert_to_tensor(self.bias))
         return outputs if self.activation is None else self.activation(outputs)
