@@ -96,10 +96,11 @@ def _define_run_flags(group: FlagGroups, known: Choices) -> None:
     group.add_enum("precision", "float32", known.precisions,
                    "Number format in which layers compute; weights and results stay float32.")
     group.add_enum("jit_compile", "auto", ("auto", "true", "false"),
-                   "Whether XLA compiles the training step; auto compiles it where XLA is faster: for wide dense "
-                   "networks on images, and for dense networks that train on vectors for 10,000 steps or more, those "
-                   "of replicas added up; on a GPU for narrow ones. On a CPU, in 16 bits or with a penalty on the "
-                   "Jacobian, it compiles no more than the optimizer's update of a wide network on images.")
+                   "Whether XLA compiles the training step; auto compiles it where XLA is faster: on a CPU for dense "
+                   "networks that train on vectors for 10,000 steps or more, those of replicas added up, in float32 "
+                   "and without a penalty on the Jacobian; on a GPU for narrow networks, and for wide dense ones on "
+                   "images. On a CPU, optimizers other than adam have their update of a wide dense network on images "
+                   "compiled.")
     group.add_integer("seed", 0, "Seed for the initial weights, the order of examples and the noise.",
                       lower_bound=0, upper_bound=LARGEST_SEED)
     group.add_path("init_from", None, "Start with the weights of an export of the same kind of model: exported/NAME "
