@@ -11,7 +11,6 @@ CASES = [(biases.Dense, (8,), {"units": 5, "activation": "tanh"}),
          (biases.Dense, (8,), {"units": 5, "use_bias": False}),
          (biases.Conv2D, (8, 8, 3), {"filters": 5, "kernel_size": 4, "strides": 2, "padding": "same"}),
          (biases.Conv2D, (8, 8, 3), {"filters": 5, "kernel_size": 3, "dilation_rate": 2, "use_bias": False}),
-         (biases.Conv2D, (3, 8, 9), {"filters": 5, "kernel_size": 3, "data_format": "channels_first"}),
          (biases.Conv2DTranspose, (4, 5, 3), {"filters": 5, "kernel_size": 3, "strides": 2, "output_padding": 0}),
          (biases.Conv2DTranspose, (4, 4, 3), {"filters": 5, "kernel_size": 4, "strides": 2, "padding": "same",
                                                 "activation": "relu"})]
@@ -53,11 +52,21 @@ def test_gradients_of_biases_are_sums_that_lose_nothing(kind, shape, options, ji
     np.testing.assert_allclose(gradient, np.full(layer.bias.shape, y.shape.num_elements() / 5), rtol=2**-8)
 
 
-@pytest.mark.parametrize(("network", "count"), [("conv_locatello", 16), ("mlp_mnist", 1_024)])
+def test_a_bias_belongs_to_a_channel_where_these_come_first():
+    """On a CPU, TensorFlow convolves such maps only by oneDNN, so this takes maps that are convolved already."""
+    layer = biases.Conv2D(4, 3, data_format="channels_first", dtype=POLICY)
+    layer.build((None, 2, 6, 6))
+    layer.bias.assign(np.arange(4))
+    added = tf.cast(biases._finish(layer, tf.zeros((2, 4, 3, 4), tf.bfloat16)), tf.float32)
+    np.testing.assert_array_equal(added, np.broadcast_to(np.arange(4.0)[:, None, None], (2, 4, 3, 4)))
+
+
+@pytest.mark.parametrize(("network", "count"), [("conv_locatello", 64), ("mlp_mnist", 1_024)])
 def test_gradients_of_a_model_in_bfloat16_are_near_those_in_float32(network, count):
-    """Keras' layers gave transposed convolutions gradients of biases that were wrong by 70 to 99 %."""
+    """With Keras' layers, those of some biases were wrong by 45 to 85 % here: dark pixels all pull in one direction."""
     shape = (32, 32, 1)
-    x, noise = (tf.constant(RNG.uniform(size=(count, *size)), tf.float32) for size in (shape, (4,)))
+    x, noise = (tf.constant(values, tf.float32) for values in
+                (RNG.uniform(size=(count, *shape)) < 0.05, RNG.standard_normal((count, 4))))
     found = []
     for dtype in ("float32", POLICY):
         model = models.build("vae", shape, network=network, latents=4, likelihood="bernoulli", dtype=dtype)
@@ -70,7 +79,7 @@ def test_gradients_of_a_model_in_bfloat16_are_near_those_in_float32(network, cou
 
         found.append(differentiate())
     for variable, ours, expected in zip(model.trainable_variables, *found[::-1], strict=True):
-        # A layer's outputs have 8 bits, and 10 layers are behind the first weights.
+        # A layer's outputs have 8 bits, and 10 layers are behind the first weights: up to 8 % was seen.
         assert np.linalg.norm(ours - expected) < 0.2 * np.linalg.norm(expected), variable.path
 
 
