@@ -10,6 +10,7 @@ a cache holds is faster than memory, so that a share can be above 100 %. All tim
 """
 
 import argparse
+import functools
 import os
 import pathlib
 import statistics
@@ -24,7 +25,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import networks, training, upsampling
+from vae_tf import adam, networks, upsampling, wide
 
 LARGE = 2048                # rows and columns of the matrices whose product measures the machine
 MEMORY = 2**26              # numbers in each of the two arrays whose sum measures memory: 256 MiB
@@ -80,7 +81,7 @@ def _list_passes(name, layer, batch_size):
 
     def forward(x, kernel):
         with keras.StatelessScope(state_mapping=[(weights, kernel)]):
-            return layer(x, training=True) if upsamples else layer(x)
+            return layer(x, training=True) if ours else layer(x)
 
     def backward(x, kernel, gradient, of):
         with tf.GradientTape() as tape:
@@ -89,7 +90,7 @@ def _list_passes(name, layer, batch_size):
         return tape.gradient(y, (x, kernel)[of], gradient)
 
     weights = layer.trainable_variables[0]
-    upsamples = isinstance(layer, upsampling.Conv2DTranspose)
+    ours = isinstance(layer, upsampling.Conv2DTranspose | wide.Dense)       # whose gradients in training are other ones
     kernel = tf.convert_to_tensor(weights)
     layer.activation = keras.activations.linear     # the gradients of linear maps need no outputs
     size = "x".join(str(n) for n in layer.kernel.shape)
@@ -105,10 +106,11 @@ def list_others(batch_size):
     """Yield the same of what is limited by memory: Adam, a tanh, and the Bernoulli likelihood with its gradient."""
     variables = [keras.Variable(np.zeros(shape, np.float32)) for shape in ((4096, 1200), (1200, 1200), (1200, 4096))]
     gradients = [tf.random.normal(variable.shape) for variable in variables]
-    adam = training.make_optimizer("adam", 1e-4)
-    adam.build(variables)
-    for name, compiled in (("Adam", False), ("Adam, with XLA", True)):
-        step = tf.function(lambda: adam.apply(gradients, variables), jit_compile=compiled)
+    for name, kind, compiled in (("Adam", adam.Adam, False), ("Keras' Adam", keras.optimizers.Adam, False),
+                                 ("Keras' Adam, with XLA", keras.optimizers.Adam, True)):
+        optimizer = kind(1e-4)
+        optimizer.build(variables)
+        step = tf.function(functools.partial(optimizer.apply, gradients, variables), jit_compile=compiled)
         # weights and two averages are read and written, the gradient is read
         yield f"{name}, 11 million weights", step, 0, 7 * sum(count_bytes(g.shape) for g in gradients)
     logits = tf.random.normal((batch_size, 64, 64, 32))

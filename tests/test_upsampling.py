@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import twins
 
 from vae_tf import jacobians, networks, upsampling
 
@@ -10,34 +11,14 @@ RNG = np.random.default_rng(0)
 
 def make_layers(filters, shape=(5, 6, 7), **options):
     """Return this layer and Keras', with the same weights, biases other than 0, and inputs for them."""
-    ours = upsampling.Conv2DTranspose(filters, **options)
     keras_layer = keras.layers.Conv2DTranspose(filters, 4, strides=2, padding="same", **options)
-    x = tf.constant(RNG.standard_normal((3, *shape)), tf.float32)
-    for layer in (ours, keras_layer):
-        layer(x)
-    weights = [RNG.standard_normal(w.shape) for w in keras_layer.get_weights()]
-    for layer in (ours, keras_layer):
-        layer.set_weights(weights)
-    return ours, keras_layer, x
+    return twins.make_alike(upsampling.Conv2DTranspose(filters, **options), keras_layer, (3, *shape))
 
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize(("filters", "options"), [(1, {}), (3, {"activation": "tanh"}), (2, {"use_bias": False})])
 def test_values_and_gradients_are_those_of_keras(filters, options, training):
-    ours, keras_layer, x = make_layers(filters, **options)
-    found = []
-    for layer in (ours, keras_layer):
-        with tf.GradientTape() as outer:
-            outer.watch(x)
-            with tf.GradientTape() as inner:
-                inner.watch(x)
-                y = layer(x, training=training) if layer is ours else layer(x)
-                total = tf.reduce_sum(tf.sin(y))
-            first = inner.gradient(total, [x, *(v.value for v in layer.trainable_variables)])
-            norm = sum(tf.reduce_sum(g**2) for g in first)
-        found.append([y, *first, outer.gradient(norm, x)])
-    for a, b in zip(*found, strict=True):       # sums of float32 in another order
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * float(tf.reduce_max(abs(b))))
+    twins.assert_same_values_and_gradients(*make_layers(filters, **options), training)
 
 
 @pytest.mark.parametrize("training", [False, True])

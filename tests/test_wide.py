@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import twins
 
 from vae_tf import jacobians, networks, wide
 
@@ -10,33 +11,13 @@ RNG = np.random.default_rng(0)
 
 def make_layers(shape=(5, 4), **options):
     """Return this layer and Keras', with the same weights, biases other than 0, and inputs for them."""
-    ours, keras_layer = (kind(7, **options) for kind in (wide.Dense, keras.layers.Dense))
-    x = tf.constant(RNG.standard_normal(shape), tf.float32)
-    for layer in (ours, keras_layer):
-        layer(x)
-    weights = [RNG.standard_normal(weight.shape) for weight in ours.get_weights()]
-    for layer in (ours, keras_layer):
-        layer.set_weights(weights)
-    return ours, keras_layer, x
+    return twins.make_alike(wide.Dense(7, **options), keras.layers.Dense(7, **options), shape)
 
 
 @pytest.mark.parametrize("training", [False, True])
 @pytest.mark.parametrize("options", [{}, {"activation": "tanh"}, {"use_bias": False}, {"shape": (5, 2, 4)}])
 def test_values_and_gradients_are_those_of_keras(options, training):
-    ours, keras_layer, x = make_layers(**options)
-    found = []
-    for layer in (ours, keras_layer):
-        with tf.GradientTape() as outer:
-            outer.watch(x)
-            with tf.GradientTape() as inner:
-                inner.watch(x)
-                y = layer(x, training=training)
-                total = tf.reduce_sum(tf.sin(y))
-            first = inner.gradient(total, [x, *(v.value for v in layer.trainable_variables)])
-            norm = sum(tf.reduce_sum(g**2) for g in first)
-        found.append([y, *first, outer.gradient(norm, x)])
-    for a, b in zip(*found, strict=True):       # sums of float32 in another order
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5 * float(tf.reduce_max(abs(b))))
+    twins.assert_same_values_and_gradients(*make_layers(**options), training)
 
 
 def test_the_faster_gradient_is_for_training_in_float32():
