@@ -66,12 +66,20 @@ def test_what_scores_codes_is_imported_without_tensorflow_or_another_slow_librar
     assert done.stdout == "set()\n", done.stderr
 
 
+def test_a_worker_s_metrics_are_imported_without_pandas_which_can_be_imported_later():
+    done = python("import gc, sys\nfrom vae_tf import evaluation\nevaluation.import_libraries()\n"
+                  "print('sklearn' in sys.modules, 'pandas' in sys.modules, gc.isenabled())\n"
+                  "import pandas\nprint(pandas.DataFrame({'a': [1]}).a.sum())\n")
+    assert done.stdout == "True False True\n1\n", done.stderr
+
+
 def test_a_program_says_nothing_of_its_imports_and_of_tensorflow_s_advice_to_its_programmers():
     program = ("from vae_tf import console\nconsole.start()\nconsole.import_tensorflow()\n"
                "import sys\nassert not {'sklearn', 'matplotlib', 'pandas'} & {*sys.modules}\n"
                "import sklearn, matplotlib\n"
                "from vae_tf.programs import evaluate, train\n"
                "import gc\nassert gc.isenabled() and gc.get_freeze_count() > 100_000\n"
+               "assert gc.get_threshold()[0] == 20_000\n"
                "import tensorflow as tf\nassert not tf.config.experimental.tensor_float_32_execution_enabled()\n"
                "def copy(x):\n    return x\n"
                "for i in range(9):\n    tf.function(copy)(tf.zeros(i))\n"      # it would advise against retracing

@@ -19,6 +19,7 @@ from vae_tf.errors import InputError
 # Keras and tf-keras import these modules where they are installed, for purposes that no program of ours has: wrappers,
 # galleries, data frames and the turning of images.
 WITHOUT = ("sklearn", "matplotlib", "pandas", "scipy.ndimage")
+RARELY = 20_000, 20, 20     # of gc.set_threshold; by itself Python looks for garbage after each 700 new objects
 
 
 class _Stream(io.FileIO):
@@ -78,37 +79,41 @@ def import_tensorflow(narrow: bool = False) -> None:
     """Import TensorFlow and TensorFlow Probability without a word of native code, unless the environment asks for it.
 
     TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
-    TF_CPP_MIN_LOG_LEVEL below 3 lets everything through. The garbage collector, which would find nothing, leaves alone
-    what is imported: it costs a fifth of the time. Keras is imported without the modules in WITHOUT, which would cost
-    another third. Advice to trace fewer functions is for who writes them, and is not printed either. Products of
-    float32 are computed in float32: by itself TensorFlow rounds their factors to 11 bits on GPUs (TF32).
+    TF_CPP_MIN_LOG_LEVEL below 3 lets everything through. Keras is imported without the modules in WITHOUT, which would
+    cost a third of the time. Advice to trace fewer functions is for who writes them, and is not printed either.
+    Afterwards Python looks for garbage at fewer times. Products of float32 are computed in float32: by itself
+    TensorFlow rounds their factors to 11 bits on GPUs (TF32).
 
     Args:
         narrow: whether nothing but narrow networks will be trained or scored, see `environment.choose_kernels`.
     """
     silent = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
     environment.choose_kernels(narrow)
-    gc.disable()
-    with _silence_native_output() if silent else contextlib.nullcontext(), _hide(*WITHOUT):
+    with _silence_native_output() if silent else contextlib.nullcontext(), import_without(*WITHOUT):
         import tensorflow as tf
         import tensorflow_probability  # noqa: F401
-    gc.freeze()
-    gc.enable()
+    gc.set_threshold(*RARELY)
     atexit.register(gc.freeze)      # Python would look through everything once more before it ends
     tf.get_logger().addFilter(_is_for_users)
     tf.config.experimental.enable_tensor_float_32_execution(False)
 
 
 @contextlib.contextmanager
-def _hide(*modules: str) -> Iterator[None]:
-    """Have imports of modules that were not imported yet fail while entered."""
+def import_without(*modules: str) -> Iterator[None]:
+    """Have imports of modules that were not imported yet fail while entered.
+
+    The garbage collector, which would find nothing, leaves alone what is imported then: it costs a fifth of the time.
+    """
     hidden = [name for name in modules if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))       # type: ignore[arg-type]
+    gc.disable()
     try:
         yield
     finally:
         for name in hidden:
             del sys.modules[name]
+        gc.freeze()
+        gc.enable()
 
 
 def _is_for_users(record: logging.LogRecord) -> bool:

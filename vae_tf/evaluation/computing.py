@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vae_tf import metrics, threads, workers
+from vae_tf import console, metrics, threads, workers
 from vae_tf.errors import InputError
 from vae_tf.evaluation.codes import Codes
 from vae_tf.evaluation.intervals import Draw, list_draws
@@ -64,11 +64,12 @@ def compute(names: Sequence[str], codes: Codes, asked: Options, kept: Kept, prog
 
 
 def import_libraries() -> None:
-    """Import in a worker process what metrics import when they are first computed."""
-    import sklearn.ensemble
-    import sklearn.linear_model
-    import sklearn.metrics
-    import sklearn.neighbors  # noqa: F401
+    """Import in a worker process what metrics import when they are first computed; scikit-learn without pandas."""
+    with console.import_without("pandas"):
+        import sklearn.ensemble
+        import sklearn.linear_model
+        import sklearn.metrics
+        import sklearn.neighbors  # noqa: F401
 
 
 def _measure_together(together: Sequence[metrics.Metric], draw: Draw, codes: Codes, asked: Options) -> list[Outcome]:
