@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import twins
 
 from vae_tf import biases, models, networks
 
@@ -32,6 +33,12 @@ def test_outputs_are_those_of_keras(kind, shape, options):
     # A layer's variables, and so arrays in checkpoints, are called as those of Keras' layer.
     assert [w.path.split("/")[1] for w in ours.weights] == [w.path.split("/")[1] for w in keras_layer.weights]
     assert ours.name.rstrip("_0123456789") == keras_layer.name.rstrip("_0123456789")
+
+
+@pytest.mark.parametrize(("kind", "shape", "options"), CASES)
+def test_in_float32_outputs_and_gradients_are_those_of_keras(kind, shape, options):
+    layers = (each(**options) for each in (kind, kind.__bases__[0]))
+    twins.assert_same_values_and_gradients(*twins.make_alike(*layers, (3, *shape)), training=False)
 
 
 @pytest.mark.parametrize("jit_compile", [False, True])
@@ -88,4 +95,7 @@ def test_makers_choose_layers_by_the_format_that_they_compute_in():
     assert type(layer(keras.layers.Dense, 3)) is biases.Dense
     assert type(layer(keras.layers.Dense, 3, dtype="float32")) is keras.layers.Dense
     assert type(layer(keras.layers.Flatten)) is keras.layers.Flatten
-    assert type(networks.make_seeded_layers(0, "mixed_float16")(keras.layers.Dense, 3)) is keras.layers.Dense
+    for dtype in ("float32", "mixed_float16"):
+        layer = networks.make_seeded_layers(0, dtype)
+        assert type(layer(keras.layers.Dense, 3)) is keras.layers.Dense
+        assert type(layer(keras.layers.Conv2D, 3, 4)) is biases.Conv2D

@@ -32,7 +32,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     distributions   posteriors, priors and likelihoods, made from tensors
     adam            Keras' optimizer Adam with updates that take less time
     wide            a dense layer of many units, whose gradient takes less time
-    biases          layers in bfloat16 with exact gradients of biases
+    biases          layers whose gradients of biases are exact and fast
     upsampling      the transposed convolution at the end of a decoder
     networks        one pair of encoder and decoder per table of a paper
     objectives      reconstruction, KL and total correlation, per example

@@ -190,8 +190,7 @@ def make_seeded_layers(seed: int, dtype: str = "float32", first: int = 0) -> Lay
         if issubclass(kind, (layers.Dense, layers.Conv2D, layers.Conv2DTranspose)):
             options["kernel_initializer"] = keras.initializers.GlorotUniform(seed=next(seeds))
         options = {"dtype": dtype, **options}
-        if keras.dtype_policies.get(options["dtype"]).compute_dtype == "bfloat16":
-            kind = biases.LAYERS.get(kind, kind)
+        kind = biases.choose_layer(kind, keras.dtype_policies.get(options["dtype"]).compute_dtype)
         return kind(*args, **options)
 
     return layer
