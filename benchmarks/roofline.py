@@ -25,7 +25,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import adam, networks, upsampling, wide
+from vae_tf import adam, biases, networks, upsampling, wide
 
 LARGE = 2048                # rows and columns of the matrices whose product measures the machine
 MEMORY = 2**26              # numbers in each of the two arrays whose sum measures memory: 256 MiB
@@ -119,6 +119,24 @@ def list_others(batch_size):
                2 * count_bytes(logits.shape))
 
 
+def list_biases(batch_size):
+    """Yield the same of the gradients of weights and biases of a convolution of images, of our layer and of Keras'."""
+    x, gradient = (tf.random.normal((batch_size, *shape)) for shape in ((64, 64, 1), (32, 32, 32)))
+    for name, kind in (("a convolution", biases.Conv2D), ("Keras' convolution", keras.layers.Conv2D)):
+        layer = kind(32, 4, 2, "same")
+        layer.build(x.shape)
+        weights = [variable.value for variable in layer.trainable_variables]
+
+        @tf.function
+        def differentiate(layer=layer, weights=weights):
+            with tf.GradientTape() as tape:
+                y = layer(x)
+            return tape.gradient(y, weights, gradient)
+
+        yield (f"{name} of images, 4x4x1x32: gradients of weights and biases", differentiate,
+               batch_size * 32 * 32 * 16 * 32, count_bytes(x.shape, gradient.shape))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch_size", type=int, default=64)
@@ -131,7 +149,7 @@ def main():
     for network in ("mlp_dsprites", "conv_locatello"):
         for row in list_products(network, given.batch_size):
             _print_row(f"`{network}` {row[0]}", *row[1:], rates["float32"], memory, given.repeats)
-    for row in list_others(given.batch_size):
+    for row in (*list_biases(given.batch_size), *list_others(given.batch_size)):
         _print_row(*row, rates["float32"], memory, given.repeats)
 
 
