@@ -2,8 +2,8 @@
 
 The gradient of `tf.nn.bias_add`, by which Keras adds a bias, adds up numbers of bfloat16 in bfloat16 on a CPU, where
 256 ones and another one are 256. The sum of thousands of gradients is then wrong by most of its value. The gradient of
-`tf.add` adds them up in float32. In float32 both are right, but with the first one oneDNN takes up to twice as long
-for a convolution's gradients.
+`tf.add` adds them up in float32. In float32 both are right, but with the first one oneDNN takes up to 2.6 times as long
+for the gradients of the first convolution (benchmarks/roofline.py).
 """
 
 from typing import Any
