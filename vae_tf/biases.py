@@ -1,9 +1,9 @@
-"""Keras' layers, with biases whose gradients are not rounded while they are added up, and are found sooner.
+"""Keras' layers, with gradients of biases that are not rounded while they are added up, and that take less time.
 
 The gradient of `tf.nn.bias_add`, by which Keras adds a bias, adds up numbers of bfloat16 in bfloat16 on a CPU, where
 256 ones and another one are 256. The sum of thousands of gradients is then wrong by most of its value. The gradient of
-`tf.add` adds them up in float32. In float32 both are right, but with the first one oneDNN takes up to 2.6 times as long
-for the gradients of the first convolution (benchmarks/roofline.py).
+`tf.add` adds them up in float32. In float32 both are right, but with the first one oneDNN takes up to three times as
+long for the gradients of a convolution of images (benchmarks/roofline.py).
 """
 
 from typing import Any

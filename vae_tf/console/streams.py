@@ -19,7 +19,7 @@ from vae_tf.errors import InputError
 # Keras and tf-keras import these modules where they are installed, for purposes that no program of ours has: wrappers,
 # galleries, data frames and the turning of images.
 WITHOUT = ("sklearn", "matplotlib", "pandas", "scipy.ndimage")
-RARELY = 20_000, 20, 20     # of gc.set_threshold; by itself Python looks for garbage after each 700 new objects
+RARELY = 20_000, 20, 20     # of gc.set_threshold; by itself Python looks for garbage after 700 or 2,000 new objects
 
 
 class _Stream(io.FileIO):
@@ -81,8 +81,8 @@ def import_tensorflow(narrow: bool = False) -> None:
     TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
     TF_CPP_MIN_LOG_LEVEL below 3 lets everything through. Keras is imported without the modules in WITHOUT, which would
     cost a third of the time. Advice to trace fewer functions is for who writes them, and is not printed either.
-    Afterwards Python looks for garbage at fewer times. Products of float32 are computed in float32: by itself
-    TensorFlow rounds their factors to 11 bits on GPUs (TF32).
+    Afterwards Python looks for garbage less often. Products of float32 are computed in float32: by itself TensorFlow
+    rounds their factors to 11 bits on GPUs (TF32).
 
     Args:
         narrow: whether nothing but narrow networks will be trained or scored, see `environment.choose_kernels`.
