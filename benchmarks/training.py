@@ -4,8 +4,8 @@
     python benchmarks/training.py             (some minutes on an idle machine)
     python benchmarks/training.py networks precision xla pipeline loops replicas processes dataset_size   (some)
 
-As in train.py, wide networks are measured with the kernels of oneDNN, and narrow ones in another process, with those
-that TensorFlow takes by itself.
+As in train.py, convolutional networks that train on parts of batches are measured with threads for that, other wide
+networks in another process, and narrow ones in a third one, with the kernels that TensorFlow takes by itself.
 """
 
 import itertools
@@ -26,6 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from vae_tf import data, distributions, models, networks, replicas, train_step, training
+from vae_tf.console import environment
 from vae_tf.data import batches
 
 try:
@@ -41,13 +42,14 @@ REPEATS = 5
 LATENTS = 10
 DTYPES = ("float32", "mixed_bfloat16")      # in PyTorch, autocast to bfloat16 stands for the second
 KERNELS = "TF_ENABLE_ONEDNN_OPTS"
-PART = "BENCHMARK_PART"         # wide or narrow: which networks this process measures
+PART = "BENCHMARK_PART"         # wide, split or narrow: which networks this process measures
 
 
-def cases(*rows):
-    """Return the rows whose network this process measures."""
-    measured = {name for name, maker in networks.NETWORKS.items() if maker.narrow == (os.environ[PART] == "narrow")}
-    return [row for row in rows if measured & {*row}]
+def cases(*rows, whole=False):
+    """Return the rows whose network this process measures; whole: whether batches are not to be split."""
+    kinds = {name: "narrow" if maker.narrow else "split" if maker.split and not whole else "wide"
+             for name, maker in networks.NETWORKS.items()}
+    return [row for row in rows if os.environ[PART] in map(kinds.get, row)]
 
 
 def medians(*chunks):
@@ -147,9 +149,11 @@ def compare_networks():
     compared = [network for network, in cases(("mlp_dsprites",), ("conv_locatello",))]
     if not compared:
         return
-    a = tf.random.normal((2048, 2048))
-    product = tf.function(lambda: tf.matmul(a, a))
-    machine = 2 * 2048**3 / medians(product)[0]
+    # Each product has one thread in a process that splits batches.
+    at_once = os.cpu_count() if os.environ.get("TF_NUM_INTRAOP_THREADS") == "1" else 1
+    factors = [tf.random.normal((2048, 2048)) for _ in range(at_once)]
+    product = tf.function(lambda: [tf.matmul(a, a) for a in factors])
+    machine = at_once * 2 * 2048**3 / medians(product)[0]
     print(f"matrix products of 2048: {machine / 1e9:.0f} Gflop/s")
     dataset = data.load("dsprites")
     for network in compared:
@@ -206,7 +210,8 @@ def xla():
     for name, network, steps in cases(("dsprites", "mlp_dsprites", 20), ("dsprites", "conv_locatello", 20),
                                       ("dsprites", "mlp_mnist", 100), ("linear_mixture_digits", "mlp_mixture", 100),
                                       ("synthetic_linear", "mlp_synthetic", 1_000),
-                                      ("synthetic_linear", "linear", 1_000), ("synthetic_linear", "mlp_tcl", 1_000)):
+                                      ("synthetic_linear", "linear", 1_000), ("synthetic_linear", "mlp_tcl", 1_000),
+                                      whole=True):
         dataset = data.load(name)
         plain, compiled = medians(*(ours(dataset, network, 64, steps, jit) for jit in (False, True)))
         print(f"{network} batch 64 on {name}: XLA {plain / compiled:.2f} times as fast", flush=True)
@@ -225,7 +230,8 @@ def pipeline():
 
 def loops():
     """Compare the steps/s of a loop in the graph with one call per step and with keras.Model.fit."""
-    for name, network, steps in cases(("synthetic_linear", "mlp_synthetic", 500), ("dsprites", "conv_locatello", 20)):
+    for name, network, steps in cases(("synthetic_linear", "mlp_synthetic", 500), ("dsprites", "conv_locatello", 20),
+                                      whole=True):
         dataset = data.load(name)
         in_graph = ours(dataset, network, 64, steps)
         one = ours(dataset, network, 64, 1)
@@ -267,7 +273,7 @@ def replicas_of(count=20, steps=320):
     for name, network, number, done, ways in cases(
             ("synthetic_linear", "mlp_synthetic", count, steps, (False, True)),
             ("synthetic_linear", "linear", count, steps, (False, True)),
-            ("dsprites", "conv_locatello", 3, 10, (False,))):
+            ("dsprites", "conv_locatello", 3, 10, (False,)), whole=True):
         dataset = data.load(name)
         programs = {(models, compiled): ours(dataset, network, 64, done, compiled, seeds=range(models))
                     for models in (1, number) for compiled in ways}
@@ -322,5 +328,8 @@ if __name__ == "__main__":
         BENCHMARKS[sys.argv[1]]()
     else:
         for name in sys.argv[1:] or BENCHMARKS:
-            for part, chosen in (("wide", {KERNELS: "1"}), ("narrow", {})):
-                subprocess.run([sys.executable, __file__, name], check=True, env={**os.environ, **chosen, PART: part})
+            for part, chosen in (("wide", {KERNELS: "1"}), ("split", {KERNELS: "1"}), ("narrow", {})):
+                given = {**os.environ, **chosen, PART: part}
+                if part == "split":
+                    environment.choose_threads(given)
+                subprocess.run([sys.executable, __file__, name], check=True, env=given)

@@ -99,3 +99,21 @@ def test_training_takes_the_kernels_of_onednn_unless_networks_are_narrow(monkeyp
     done = python(CHOOSING.format(flags=flags), **({"TF_ENABLE_ONEDNN_OPTS": given} if given else {}))
     assert "needs the environment variable TF_CONFIG" in done.stderr
     assert done.stdout.startswith(told), done.stderr       # what TensorFlow does by itself depends on the processor
+
+
+@pytest.mark.parametrize(("flags", "more", "told"), [
+    (["--network=conv_locatello"], {}, True), ([], {}, True), (["--network=mlp_dsprites"], {}, False),
+    (["--network=conv_faces"], {}, False),
+    (["--network=conv_bhowal", "--strategy=one_device", "--jit_compile=false"], {}, True),
+    (["--network=conv_locatello", "--replicas=2"], {}, False),
+    (["--network=conv_locatello", "--sweep_beta=1,2", "--model=beta_vae"], {}, False),
+    (["--network=conv_locatello", "--jit_compile=true"], {}, False),
+    (["--network=conv_locatello", "--strategy=mirrored"], {}, False),
+    (["--network=conv_locatello"], {"TF_CONFIG": "{}"}, False),
+    (["--network=conv_locatello"], {"TPU_NAME": "local"}, False)])
+def test_training_asks_for_threads_for_parts_of_batches_where_it_has_such_parts(flags, more, told):
+    program = ("import runpy, sys\nfrom vae_tf import console\n"
+               "sys.argv = ['train.py', '--dataset=dsprites', *{flags}]\n"
+               "console.import_tensorflow = lambda narrow, in_parts: sys.exit(f'in parts: {{bool(in_parts)}}')\n"
+               "runpy.run_path('train.py', run_name='__main__')\n")
+    assert python(program.format(flags=flags), **more).stderr == f"in parts: {told}\n"

@@ -34,6 +34,7 @@ Reading order; each file or folder imports only from those before it (docs/archi
     wide            a dense layer of many units, whose gradient takes less time
     biases          layers whose gradients of biases are exact and fast
     upsampling      the transposed convolution at the end of a decoder
+    splitting       convolutional networks on parts of a batch
     networks        one pair of encoder and decoder per table of a paper
     objectives      reconstruction, KL and total correlation, per example
     jacobians       d Dec(z) / dz in forward and reverse mode, and Gram matrices

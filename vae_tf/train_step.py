@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import graphs, jacobians, models
+from vae_tf import graphs, jacobians, models, splitting
 from vae_tf.replicas import Program, Terms
 from vae_tf.typing import Tensor
 
@@ -62,7 +62,7 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
             return _make_compiled_steps(program, plain, specs), names
         compiled = tf.function(lambda *given: plain(*given), autograph=False, jit_compile=True)
     one_step = graphs.trace(everywhere if tf.distribute.has_strategy() else train_step, program.models)
-    with columns():
+    with columns(), splitting.in_parts(len(program.models) == 1 and jit_compile is not True):
         names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
 
     @tf.function(reduce_retracing=True)

@@ -36,6 +36,7 @@ class Choices(NamedTuple):
     models: Mapping[str, Model]
     networks: tuple[str, ...]
     narrow_networks: tuple[str, ...]
+    split_networks: tuple[str, ...]     # which train on parts of batches, see vae_tf.splitting
     likelihoods: tuple[str, ...]
     optimizers: tuple[str, ...]
     schedules: tuple[str, ...]
@@ -58,10 +59,11 @@ def gather() -> Choices:
     kinds = {name: Model(kind.has_prior, kind.default_beta, kind.beta_term, kind.weighs_kl_by_beta(),
                          kind.warms_up(), kind.options)
              for name, kind in models.MODELS.items()}
-    narrow = tuple(name for name, maker in networks.NETWORKS.items() if maker.narrow)
-    return Choices(kinds, tuple(networks.NETWORKS), narrow, distributions.LIKELIHOODS, tuple(training.OPTIMIZERS),
-                   tuple(training.SCHEDULES), training.WARMED_UP, penalties.PENALTIES, networks.DTYPES,
-                   tuple(devices.STRATEGIES), models.DEFAULT)
+    narrow, split = (tuple(name for name, maker in networks.NETWORKS.items() if getattr(maker, kind))
+                     for kind in ("narrow", "split"))
+    return Choices(kinds, tuple(networks.NETWORKS), narrow, split, distributions.LIKELIHOODS,
+                   tuple(training.OPTIMIZERS), tuple(training.SCHEDULES), training.WARMED_UP, penalties.PENALTIES,
+                   networks.DTYPES, tuple(devices.STRATEGIES), models.DEFAULT)
 
 
 def read() -> Choices:

@@ -16,6 +16,10 @@ MOST_THREADS = 1_024
 THREADS = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OMP_THREAD_LIMIT": 1,
            "TF_NUM_INTRAOP_THREADS": 0, "TF_NUM_INTEROP_THREADS": 0}
 
+# Those of TensorFlow: threads of an operation, and operations at once.
+TENSORFLOW_THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+PROCESSORS = 2          # where one thread for each operation pays, see choose_threads
+
 # Variables whose values TensorFlow reads as truth values, and prefixes of the words that XLA's variables may hold:
 # TensorFlow aborts the process where it cannot read them.
 TRUTHS = ("TF_DETERMINISTIC_OPS", "TF_CUDNN_DETERMINISTIC", "TF_CUDNN_USE_AUTOTUNE", "TF_CUDNN_USE_FRONTEND",
@@ -74,6 +78,22 @@ def choose_kernels(narrow: bool, environment: MutableMapping[str, str] = os.envi
     """
     if not narrow and platform.machine().lower() in ("x86_64", "amd64"):
         environment.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+
+def choose_threads(environment: MutableMapping[str, str] = os.environ) -> None:
+    """Give each operation one thread, and run as many at once as there are processors, unless there is a say in it.
+
+    `vae_tf.splitting` makes use of it, which pays with two processors. With more it has not been measured, and they are
+    left to TensorFlow.
+    """
+    count = count_processors()
+    if count == PROCESSORS and not any(environment.get(name) for name in TENSORFLOW_THREADS):
+        environment.update(zip(TENSORFLOW_THREADS, ("1", str(count)), strict=True))
+
+
+def count_processors() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _check_xla(environment: Mapping[str, str]) -> None:

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from vae_tf import extras
+from vae_tf import console, extras
 from vae_tf.errors import InputError
 from vae_tf.experiments import recipes
 
@@ -87,9 +87,9 @@ def make_environment(sharing: int) -> dict[str, str]:
     Args:
         sharing: the number of workers that share the processors of this machine.
     """
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     paths = os.pathsep.join(filter(None, [str(recipes.CHECKOUT), os.environ.get("PYTHONPATH")]))
-    own = {**os.environ, **dict.fromkeys(THREADS, str(max(1, processors // sharing))), "PYTHONPATH": paths}
+    threads = str(max(1, console.count_processors() // sharing))
+    own = {**os.environ, **dict.fromkeys(THREADS, threads), "PYTHONPATH": paths}
     own.pop(TRIMS, None)
     return own
 

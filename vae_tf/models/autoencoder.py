@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from vae_tf import arguments, devices, distributions, penalties
+from vae_tf import arguments, devices, distributions, penalties, splitting
 from vae_tf.configuration import Configuration
 from vae_tf.errors import InputError
 from vae_tf.models.declarations import KL, LinearTheory, Setting
@@ -159,7 +159,7 @@ class Autoencoder(KerasLoops):
         if not dtype.is_floating:
             raise InputError(f"x: expected images of floats in [0, 1], or vectors of floats; got {dtype.name}; "
                              "models.scale_to_unit_range makes such images of uint8; cast other numbers to float32")
-        return keras.tree.flatten(self.encoder(inputs if self.u_size else x, training=training))
+        return keras.tree.flatten(splitting.apply(self.encoder, inputs, training))
 
     def require_u(self, u: Tensor) -> Tensor:
         """Return u; raise InputError if there is none."""
@@ -177,7 +177,7 @@ class Autoencoder(KerasLoops):
 
     def likelihood(self, z: Tensor, training: bool = False) -> Distribution:
         """Return p(x|z) for z [B, d]; its mean is the decoded image."""
-        return self.likelihood_layer.make_distribution(self.decoder(z, training=training))
+        return self.likelihood_layer.make_distribution(splitting.apply(self.decoder, [z], training))
 
     @property
     def penalty(self) -> penalties.Penalty | None:

@@ -34,12 +34,14 @@ class Maker(abc.ABC):
     wide: whether its layers are so wide that a training step on images is products of large matrices.
     linear: whether encoder and decoder are affine maps, so that theory of linear models applies.
     narrow: whether its layers are so narrow that a training step is calls of kernels more than arithmetic.
+    split: whether it trains on parts of batches where threads suit it, see vae_tf.splitting.
     """
 
     images_only: bool = False
     wide: bool = False
     linear: bool = False
     narrow: bool = False
+    split: bool = False
 
     @abc.abstractmethod
     def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
@@ -131,6 +133,11 @@ class Conv(Maker):
     dense_map: bool = False
     batch_norm: bool = False
     images_only = True
+
+    @property
+    def split(self) -> bool:        # type: ignore[override]
+        """Whether there is no batch normalisation, whose statistics are those of the whole batch."""
+        return not self.batch_norm
 
     def make(self, shape: Shape, latents: int, heads: Sequence[int], u_size: int, layer: LayerMaker) -> Pair:
         """Return the two networks, for images of any size."""

@@ -7,6 +7,7 @@
     recipes     list the recipes: `vae-tf recipes`
 """
 
+import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -48,7 +49,12 @@ def _load_train(flags: "FlagValues") -> Callable[[], Any]:
         flags["init_from"].value = str(cli.find_export("--init_from", flags.init_from, export.TRAINED_FURTHER)[0])
     known = data.DATASETS.get(flags.dataset)
     network = flags.network or (known.suited.get("network") if known else None)
-    console.import_tensorflow(narrow=network in cli.choices.find().narrow_networks)
+    choices = cli.choices.find()
+    # Several devices share whole batches, and so do replicas and what XLA compiles.
+    whole = (flags.replicas or flags.sweep_beta or flags.jit_compile == "true"
+             or flags.strategy not in ("auto", "one_device") or "TF_CONFIG" in os.environ or "TPU_NAME" in os.environ)
+    console.import_tensorflow(narrow=network in choices.narrow_networks,
+                              in_parts=network in choices.split_networks and not whole)
     from vae_tf.programs import train
 
     return lambda: train.main(flags)

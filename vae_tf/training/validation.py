@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import data, graphs, models, replicas, runs
+from vae_tf import data, graphs, models, replicas, runs, splitting
 from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import InputError
 from vae_tf.typing import Array, Tensor
@@ -141,7 +141,8 @@ def _make_measure(program: replicas.Program, dataset: data.Dataset, batch_size: 
         return program.compute_terms(noise, models.scale_to_unit_range(x), u, 1.0, training=False)
 
     traced = graphs.trace(measure_batch, program.models)
-    names = traced.get_concrete_function(tf.constant(0), *(column[0] for column in stacked)).structured_outputs
+    with splitting.in_parts(replicas_in_all == 1):
+        names = traced.get_concrete_function(tf.constant(0), *(column[0] for column in stacked)).structured_outputs
 
     @tf.function
     def measure(*columns: Tensor) -> dict[str, Tensor]:
