@@ -26,15 +26,21 @@ TURNS = 2
 def compare():
     """Print the time of each kind of step with oneDNN, and how many times as fast that is."""
     for row in KINDS_OF_STEP:
-        taken = {"0": [], "1": []}
-        for value in TURNS * [*taken]:
-            done = subprocess.run([sys.executable, __file__, *map(str, row)], check=True, capture_output=True,
-                                  text=True, env={**os.environ, "TF_ENABLE_ONEDNN_OPTS": value})
-            taken[value].append(float(done.stdout))
-        own, onednn = (1e3 * statistics.mean(times) for times in taken.values())
+        own, onednn = time_in_turns(row, [{"TF_ENABLE_ONEDNN_OPTS": value} for value in "01"])
         name, network, batch_size, count, _ = row
         print(f"{count} of {network} batch {batch_size} on {name}: a step of {onednn:.2f} ms with oneDNN, "
               f"{own / onednn:.2f} times as fast as without", flush=True)
+
+
+def time_in_turns(row, environments):
+    """Return the mean milliseconds of a kind of step in processes with each of some environments."""
+    taken = [[] for _ in environments]
+    for _ in range(TURNS):
+        for times, given in zip(taken, environments, strict=True):
+            done = subprocess.run([sys.executable, __file__, *map(str, row)], check=True, capture_output=True,
+                                  text=True, env={**os.environ, **given})
+            times.append(1e3 * float(done.stdout))
+    return map(statistics.mean, taken)
 
 
 def time_step(name, network, batch_size, count, steps):
