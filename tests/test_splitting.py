@@ -12,6 +12,7 @@ from vae_tf.console import environment
 
 RNG = np.random.default_rng(0)
 ROWS = 64
+pytestmark = pytest.mark.skipif(bool(tf.config.list_physical_devices("GPU")), reason="on a GPU, batches stay whole")
 
 
 @pytest.fixture(autouse=True)
