@@ -29,6 +29,8 @@ from vae_tf import data, distributions, models, networks, replicas, train_step, 
 from vae_tf.console import environment
 from vae_tf.data import batches
 
+# Beside TensorFlow, importing triton crashes, and a plain loop of PyTorch does not need it.
+sys.modules["triton"] = None
 try:
     import torch
 except ImportError:
@@ -150,7 +152,7 @@ def compare_networks():
     if not compared:
         return
     # Each product has one thread in a process that splits batches.
-    at_once = os.cpu_count() if os.environ.get("TF_NUM_INTRAOP_THREADS") == "1" else 1
+    at_once = environment.count_processors() if os.environ.get("TF_NUM_INTRAOP_THREADS") == "1" else 1
     factors = [tf.random.normal((2048, 2048)) for _ in range(at_once)]
     product = tf.function(lambda: [tf.matmul(a, a) for a in factors])
     machine = at_once * 2 * 2048**3 / medians(product)[0]

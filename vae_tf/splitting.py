@@ -23,7 +23,7 @@ from vae_tf.typing import Network, Tensor
 
 SMALLEST, MOST = 16, 8          # images of a part, and parts of a batch
 
-# Layers that treat each row of a batch alone and have no state, which a batch normalisation does not.
+# Layers that treat each row of a batch alone and have no state. Batch normalisation is none of them.
 CONVOLUTIONS = {layers.Conv2D, layers.Conv2DTranspose, upsampling.Conv2DTranspose, *biases.CONVOLUTIONS.values()}
 BY_ROW = {*CONVOLUTIONS, layers.Dense, wide.Dense, biases.Dense, layers.InputLayer, layers.Activation, layers.ReLU,
           layers.Flatten, layers.Reshape, layers.Concatenate, layers.ZeroPadding2D, layers.Cropping2D}
@@ -36,7 +36,7 @@ def in_parts(allowed: bool = True) -> Iterator[None]:
     """While entered, have graphs apply networks to parts of batches, if that suits network, batch and threads.
 
     Args:
-        allowed: whether it suits the graph, too: not several replicas, nor what XLA compiles.
+        allowed: False leaves batches whole, as in graphs of several replicas and in those that XLA compiles.
     """
     token = _ENTERED.set(allowed)
     try:
@@ -65,7 +65,7 @@ def _count_parts(rows: int | None) -> int:
 
 
 def _suits(network: Network) -> bool:
-    """Return whether a network has convolutions, and no layers but those of which it is known that they may split."""
+    """Return whether a network has convolutions, and nothing but layers that are known to treat each row alone."""
     kinds = {type(layer) for layer in network.layers} if isinstance(network, keras.Model) else set()
     return bool(kinds & CONVOLUTIONS) and kinds <= BY_ROW
 

@@ -16,7 +16,7 @@ MOST_THREADS = 1_024
 THREADS = {"OMP_NUM_THREADS": 1, "OPENBLAS_NUM_THREADS": 1, "MKL_NUM_THREADS": 1, "OMP_THREAD_LIMIT": 1,
            "TF_NUM_INTRAOP_THREADS": 0, "TF_NUM_INTEROP_THREADS": 0}
 
-# Those of TensorFlow: threads of an operation, and operations at once.
+# The variables for the threads of one TensorFlow operation, and for how many operations run at once.
 TENSORFLOW_THREADS = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 PROCESSORS = 2          # where one thread for each operation pays, see choose_threads
 
@@ -81,10 +81,10 @@ def choose_kernels(narrow: bool, environment: MutableMapping[str, str] = os.envi
 
 
 def choose_threads(environment: MutableMapping[str, str] = os.environ) -> None:
-    """Give each operation one thread, and run as many at once as there are processors, unless there is a say in it.
+    """Have TensorFlow run as many operations at once as there are processors, each with one thread.
 
-    `vae_tf.splitting` makes use of it, which pays with two processors. With more it has not been measured, and they are
-    left to TensorFlow.
+    With two processors this makes training on parts of batches faster, see `vae_tf.splitting`. With more it has not
+    been measured, and nothing is set. Nor is anything set if the environment has one of the two variables already.
     """
     count = count_processors()
     if count == PROCESSORS and not any(environment.get(name) for name in TENSORFLOW_THREADS):

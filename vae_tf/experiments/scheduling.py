@@ -18,14 +18,15 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from vae_tf import console, extras
+from vae_tf import extras
+from vae_tf.console import environment
 from vae_tf.errors import InputError
 from vae_tf.experiments import recipes
 
 STOPPED = 3                     # see running
 STARTED = "--- started ---"      # a line in a log; what is above it is of an earlier process
 SECONDS_TO_STOP = 60
-THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
+THREADS = ("OMP_NUM_THREADS", *environment.TENSORFLOW_THREADS)
 # By this variable dask has its workers give freed memory back to the system at once. Training takes it again at every
 # step, which made it take up to three times as long.
 TRIMS = "MALLOC_TRIM_THRESHOLD_"
@@ -88,7 +89,7 @@ def make_environment(sharing: int) -> dict[str, str]:
         sharing: the number of workers that share the processors of this machine.
     """
     paths = os.pathsep.join(filter(None, [str(recipes.CHECKOUT), os.environ.get("PYTHONPATH")]))
-    threads = str(max(1, console.count_processors() // sharing))
+    threads = str(max(1, environment.count_processors() // sharing))
     own = {**os.environ, **dict.fromkeys(THREADS, threads), "PYTHONPATH": paths}
     own.pop(TRIMS, None)
     return own
@@ -104,13 +105,13 @@ def perform(task: str, name: str, log: str, key: str, sharing: int) -> Outcome:
         key: the key by which `stop` finds the process.
         sharing: the number of workers that share the processors of this machine.
     """
-    environment = make_environment(sharing)
+    own = make_environment(sharing)
     pathlib.Path(log).parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as file:
         file.write(f"{STARTED}\n".encode())
         file.flush()
         process = subprocess.Popen([sys.executable, "-m", "vae_tf.experiments.running", task, str(os.getpid())],
-                                   stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=environment,
+                                   stdin=subprocess.DEVNULL, stdout=file, stderr=file, env=own,
                                    start_new_session=True)       # the terminal's Ctrl-C comes through `stop`
     _processes[key] = process
     code = process.wait()
