@@ -74,7 +74,7 @@ def ours(dataset, network, batch_size, steps, jit_compile=False, seeds=(0,), sam
     built = [models.build("vae", dataset.shape, network=network, seed=seed, **options) for seed in seeds]
     adam = training.make_optimizer("adam", 1e-4)
     program = (replicas.Single(built[0], adam, seeds[0]) if len(seeds) == 1
-               else replicas.Stacked(built, adam, list(seeds)))
+               else replicas.stack(built, adam, list(seeds), jit_compile))
     every = batches.make_batches(dataset, batch_size, list(seeds), 0, 10**9)
     iterator = iter(every.take(1).cache().repeat() if same_batch else every)
     train_steps, names = train_step.make_train_steps(program, iterator.element_spec, jit_compile=jit_compile)

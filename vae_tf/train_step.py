@@ -1,6 +1,7 @@
 """The training step of a program, repeated as often as asked inside one graph."""
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -28,15 +29,15 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
     number.
 
     Args:
-        program: replicas.Single or Stacked.
+        program: replicas.Single or Stacked, or what replicas.stack returns.
         batch_spec: the iterator's element_spec.
         warmup_steps, clip_gradients, jit_compile: see training.fit_replicas.
     """
     strategy = tf.distribute.get_strategy()
 
-    def update(step: Tensor, noise: Tensor, x: Tensor, u: Tensor | None = None) -> Terms:
+    def update(step: Tensor, noise: Tensor, x: Tensor, u: Tensor | None = None, trained: Program = program) -> Terms:
         warmup = tf.minimum(1.0, (tf.cast(step, tf.float32) + 1) / warmup_steps) if warmup_steps else 1.0
-        return program.train_step(noise, models.scale_to_unit_range(x), u, warmup, clip_gradients,
+        return trained.train_step(noise, models.scale_to_unit_range(x), u, warmup, clip_gradients,
                                   compile_updates=jit_compile == "updates")
 
     def train_step(step: Tensor, x: Tensor, *u: Tensor) -> Terms:
@@ -55,12 +56,17 @@ def make_train_steps(program: Program, batch_spec: Sequence[Any], *, warmup_step
         # otherwise `tf.vectorized_map` would make a function of its own, whose gradient XLA would compile at each step.
         step_spec, x_spec, *u_spec = batch_spec
         specs = [step_spec, tf.TensorSpec((x_spec.shape[0], program.models[0].noise_size)), x_spec, *u_spec]
-        plain = graphs.trace(update, program.models)
+        loops = max(sizes, default=0) < 3       # convolutions are many times slower in a loop of XLA
+        groups = program.groups if loops else [program]
+        plain = [graphs.trace(functools.partial(update, trained=group), group.models) for group in groups]
         with columns():
-            names = list(plain.get_concrete_function(*specs).structured_outputs)
-        if max(sizes, default=0) < 3:       # convolutions are many times slower in a loop of XLA
+            for group, graph in zip(groups, plain, strict=True):
+                rows = x_spec.shape[0] // len(program.models) * len(group.models)
+                of_group = [tf.TensorSpec((rows, *spec.shape[1:]), spec.dtype) for spec in specs[1:]]
+                names = list(graph.get_concrete_function(step_spec, *of_group).structured_outputs)
+        if loops:
             return _make_compiled_steps(program, plain, specs), names
-        compiled = tf.function(lambda *given: plain(*given), autograph=False, jit_compile=True)
+        compiled = tf.function(lambda *given: plain[0](*given), autograph=False, jit_compile=True)
     one_step = graphs.trace(everywhere if tf.distribute.has_strategy() else train_step, program.models)
     with columns(), splitting.in_parts(len(program.models) == 1 and jit_compile is not True):
         names = list(one_step.get_concrete_function(*batch_spec).structured_outputs)
@@ -96,28 +102,32 @@ def _go_on(done: Tensor, count: Tensor, terms: Terms, counting: Tensor | bool) -
     return (done < count) & tf.reduce_all(finite)
 
 
-def _make_compiled_steps(program: Program, update: Callable[..., Terms], specs: Sequence[tf.TensorSpec]
+def _make_compiled_steps(program: Program, updates: Sequence[Callable[..., Terms]], specs: Sequence[tf.TensorSpec]
                          ) -> Callable[..., Any]:
     """Return train_steps of `make_train_steps`, of which XLA compiles a loop over several steps.
 
     A call of what XLA has compiled takes longer than a step of a small network, and within the loop XLA updates weights
-    in place. The number of steps is an argument of the loop, so that it is the same program for any number.
+    in place. The number of steps is an argument of the loop, so that it is the same program for any number. Each group
+    of models has a loop of its own, and TensorFlow runs these side by side.
 
     Args:
         program: see `make_train_steps`.
-        update: the graph of a step, update(step, noise, x[, u]).
-        specs: those of its arguments.
+        updates: the graph of a step of each group, update(step, noise, x[, u]).
+        specs: those of its arguments for all groups together.
     """
     step_bytes = sum(math.prod(spec.shape) * spec.dtype.size for spec in specs)
     most = int(np.clip(TOGETHER_BYTES // step_bytes, 1, TOGETHER))
     draw_noise = tf.autograph.experimental.do_not_convert(program.draw_noise)
+    loops = [_compile_loop(update) for update in updates]
 
-    @tf.function(jit_compile=True)
-    def make_several(count: Tensor, given: Sequence[Tensor], totals: Terms, counting: Tensor) -> Done:
-        def make_step(i: Tensor) -> Terms:
-            return update(*[each[i] for each in given])
-
-        return _repeat(make_step, count, totals, counting)
+    @tf.autograph.experimental.do_not_convert
+    def make_several(count: Tensor, steps: Tensor, rows: Sequence[Tensor], totals: Terms, counting: Tensor) -> Done:
+        of_groups = zip(loops, program.split(rows, axis=1), program.split((totals, counting)), strict=True)
+        results = [loop(count, (steps, *given), *others) for loop, given, others in of_groups]
+        done = tf.reduce_min([made for made, _, _ in results])
+        # A group that went on says nothing about the step at which another one stopped.
+        terms = [{name: tf.where(made == done, term, 0) for name, term in last.items()} for made, last, _ in results]
+        return done, program.join(terms), program.join([added for _, _, added in results])
 
     @tf.function(reduce_retracing=True)
     def train_steps(iterator: Any, count: Tensor, totals: Terms, counting: Tensor | bool = True) -> Done:
@@ -131,9 +141,26 @@ def _make_compiled_steps(program: Program, update: Callable[..., Terms], specs: 
                     step, x, *u = next(iterator)
                     given = (step, draw_noise(step, x), x, *u)
                     arrays = [array.write(i, each) for array, each in zip(arrays, given, strict=True)]
-                stacks = [array.stack() for array in arrays]
-            made, terms, totals = make_several(number, stacks, totals, counting)
+                steps, *rows = [array.stack() for array in arrays]
+            made, terms, totals = make_several(number, steps, rows, totals, counting)
             done += tf.cast(made, tf.int64)
         return done, terms, totals
 
     return train_steps
+
+
+def _compile_loop(update: Callable[..., Terms]) -> Callable[..., Done]:
+    """Return a loop over the steps of a group that XLA compiles: loop(count, arguments of all steps, totals, counting).
+
+    Args:
+        update: the graph of a step of the group.
+    """
+
+    @tf.function(jit_compile=True)
+    def loop(count: Tensor, given: Sequence[Tensor], totals: Terms, counting: Tensor) -> Done:
+        def make_step(i: Tensor) -> Terms:
+            return update(*[each[i] for each in given])
+
+        return _repeat(make_step, count, totals, counting)
+
+    return loop

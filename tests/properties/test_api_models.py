@@ -76,6 +76,8 @@ CALLS = {
                                     prior_network=networks.build_prior_network(2, 2, 0), beta=2.0),
     replicas.Single: lambda: {"model": made()["model"], "optimizer": keras.optimizers.Adam(), "seed": 0},
     replicas.Stacked: lambda: {"models": [made()["model"]] * 2, "optimizer": keras.optimizers.Adam(), "seeds": [0, 1]},
+    replicas.stack: lambda: {"models": [made()["model"]] * 4, "optimizer": keras.optimizers.Adam(),
+                             "seeds": [0, 1, 2, 3], "compiled": True},
 }
 LONGER = {
     networks.build: lambda: {"name": "linear", "shape": (3,), "latents": 2, "heads": (2, 2), "u_size": 0, "seed": 0,

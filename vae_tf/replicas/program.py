@@ -24,7 +24,7 @@ OWN, MOMENT, RATE = (re.compile(rf"optimizer(?:_\d+)?/{rest}") for rest in
 
 
 class Program:
-    """The base class of `Single` and `Stacked`, whose training step makes the updates of all its models.
+    """The base class of `Single`, `Stacked` and `Grouped`, whose training step makes the updates of all its models.
 
     Attributes:
         models: S models.
@@ -37,6 +37,34 @@ class Program:
     seeds: list[int]
     optimizer: Optimizer
     updates: tuple[Update, ...]
+
+    @property
+    def groups(self) -> list["Program"]:
+        """Programs of groups of the models that share no variable, in the models' order: by default one for all."""
+        return [self]
+
+    def split(self, tensors: Any, axis: int = 0) -> list[Any]:
+        """Return each group's part of tensors that have as many rows for every model, in a structure such as a dict.
+
+        Args:
+            tensors: the tensors; None stays None.
+            axis: the axis of the rows, which hold the models one after another.
+        """
+        counts = [len(group.models) for group in self.groups]
+
+        def split_one(each: Tensor | None) -> Sequence[Any]:
+            if each is None or len(counts) == 1:
+                return [each] * len(counts)
+            rows = (each.shape[axis] or tf.shape(each)[axis]) // sum(counts)
+            return tf.split(each, [count * rows for count in counts], axis)
+
+        parts = zip(*map(split_one, tf.nest.flatten(tensors)), strict=True)
+        return [tf.nest.pack_sequence_as(tensors, part) for part in parts]
+
+    @staticmethod
+    def join(terms: Sequence[Terms]) -> Terms:
+        """Return the terms of all models {name: [S, ...]} from those of each group."""
+        return {name: tf.concat([of_group[name] for of_group in terms], 0) for name in terms[0]}
 
     def draw_noise(self, step: Tensor, x: Tensor, training: bool = True) -> Tensor:
         """Return the noise of a step's batches, as Keras' loops draw it in training and in evaluation.

@@ -23,19 +23,10 @@ class Stacked(Program):
     @arguments.check_arguments
     def __init__(self, models: Sequence[Autoencoder], optimizer: keras.optimizers.Optimizer,
                  seeds: Sequence[arguments.FromZero]) -> None:
-        if not 0 < len(models) == len(seeds):
-            raise InputError(f"seeds: expected one per model, {len(models)}, and a model at least; got {len(seeds)}")
+        check_models(models, seeds)
         self.models = list(models)
         self.optimizer = optimizer
         self.seeds = list(seeds)
-        kinds = [_describe_kind(model) for model in models]
-        for number, kind in enumerate(kinds, 1):
-            if other := [name for name in {**kinds[0], **kind} if kind.get(name) != kinds[0].get(name)]:
-                raise InputError("models: expected models that differ in weights and beta alone; got model "
-                                 f"{number} of {len(models)} with other {join_names(other)} than model 1")
-        if any(variable.constraint is not None for model in models for variable in model.variables):
-            raise InputError("models: expected weights without constraints, which replicas do not keep; got some with "
-                             "a constraint; train each model alone")
         columns = zip(*(model.variables for model in models), strict=True)
         self.stacks = [keras.Variable(np.stack([variable.numpy() for variable in column]),
                                       trainable=column[0].trainable) for column in columns]
@@ -45,8 +36,8 @@ class Stacked(Program):
         for update in self.updates:
             _check_optimizer(update.optimizer)
         self.betas = [float(model.beta) for model in models]
-        # TensorFlow has no operation for a stack of convolutions: they are separate operations in one graph.
-        self.map = _map_side_by_side if any(len(v.shape) == 4 for v in models[0].variables) else tf.vectorized_map
+        # Convolutions are separate operations in one graph.
+        self.map = _map_side_by_side if has_convolutions(models[0]) else tf.vectorized_map
         build_optimizers(self.updates)
 
     def compute_terms(self, noise: Tensor, x: Tensor, u: Tensor | None, warmup: Tensor | float,
@@ -116,6 +107,25 @@ class Stacked(Program):
         model = self.models[0]
         stacks = {id(variable): stack for variable, stack in zip(model.variables, self.stacks, strict=True)}
         return {name: stacks[id(variable)] for name, variable in array_names.name_model_variables(model).items()}
+
+
+def check_models(models: Sequence[Autoencoder], seeds: Sequence[int]) -> None:
+    """Raise InputError unless models can be trained as one program, and have a seed each."""
+    if not 0 < len(models) == len(seeds):
+        raise InputError(f"seeds: expected one per model, {len(models)}, and a model at least; got {len(seeds)}")
+    kinds = [_describe_kind(model) for model in models]
+    for number, kind in enumerate(kinds, 1):
+        if other := [name for name in {**kinds[0], **kind} if kind.get(name) != kinds[0].get(name)]:
+            raise InputError("models: expected models that differ in weights and beta alone; got model "
+                             f"{number} of {len(models)} with other {join_names(other)} than model 1")
+    if any(variable.constraint is not None for model in models for variable in model.variables):
+        raise InputError("models: expected weights without constraints, which replicas do not keep; got some with "
+                         "a constraint; train each model alone")
+
+
+def has_convolutions(model: Autoencoder) -> bool:
+    """Return whether a model has weights of convolutions, for stacks of which TensorFlow has no operation."""
+    return any(len(variable.shape) == 4 for variable in model.variables)
 
 
 def _check_optimizer(optimizer: keras.optimizers.Optimizer) -> None:

@@ -98,7 +98,7 @@ def fit_replicas(models: Sequence[Autoencoder], dataset: data.Dataset, optimizer
         raise InputError(f"run_dirs: expected a folder of its own per model; got {', '.join(map(str, folders))}")
     if tf.distribute.has_strategy():
         raise InputError("strategy: replicas train on one device; call fit_replicas outside of a strategy's scope")
-    program = replicas.Stacked(models, optimizer, seeds)
+    program = replicas.stack(models, optimizer, seeds, compiled=options.get("jit_compile") is True)
     strategy = tf.distribute.get_strategy()
     before = [_count_steps_before(model, folder) for model, folder in zip(models, folders, strict=True)]
     with _hold(folders, strategy):
