@@ -43,6 +43,9 @@ IMAGES = 25_600 if GPU else 2_560
 REPEATS = 5
 LATENTS = 10
 DTYPES = ("float32", "mixed_bfloat16")      # in PyTorch, autocast to bfloat16 stands for the second
+PROCESSOR = pathlib.Path("/proc/cpuinfo")
+# On a processor without instructions for bfloat16, a step of PyTorch in it takes a second.
+QUICK_DTYPES = DTYPES if GPU or not PROCESSOR.exists() or "bf16" in PROCESSOR.read_text() else DTYPES[:1]
 KERNELS = "TF_ENABLE_ONEDNN_OPTS"
 PART = "BENCHMARK_PART"         # wide, split or narrow: which networks this process measures
 
@@ -146,7 +149,8 @@ def multiplications(network):
 def compare_networks():
     """Compare the images/s of train.py's loop, rendering included, with PyTorch on a batch already in memory.
 
-    Both are measured in float32 and in bfloat16; the ratios are of ours to each of PyTorch's.
+    Both are measured in float32, and in bfloat16 where the processor has instructions for it. The ratios are of ours to
+    each of PyTorch's.
     """
     compared = [network for network, in cases(("mlp_dsprites",), ("conv_locatello",))]
     if not compared:
@@ -162,15 +166,15 @@ def compare_networks():
         for batch_size in (64, 256):
             steps = IMAGES // batch_size
             chunks = {dtype: ours(dataset, network, batch_size, steps, choose_compiled(network), dtype=dtype)
-                      for dtype in DTYPES}
+                      for dtype in QUICK_DTYPES}
             if torch:
                 chunks |= {f"PyTorch {torch.__version__} in {dtype}": pytorch(network, batch_size, steps, dtype)
-                           for dtype in DTYPES}
+                           for dtype in QUICK_DTYPES}
             rates = dict(zip(chunks, (steps * batch_size / taken for taken in medians(*chunks.values())), strict=True))
             share = 2 * multiplications(network) * rates["float32"] / machine
             print(f"{network} batch {batch_size}: {rates['float32']:.0f} images/s, {share:.0%} of the matrix products' "
                   "rate" + ("" if torch else "; PyTorch is not installed"))
-            for dtype, other in itertools.product(DTYPES, [name for name in rates if name not in DTYPES]):
+            for dtype, other in itertools.product(QUICK_DTYPES, [name for name in rates if name not in QUICK_DTYPES]):
                 print(f"  {dtype}: {rates[dtype]:.0f} images/s, {rates[dtype] / rates[other]:.2f} times {other} "
                       f"({rates[other]:.0f})", flush=True)
 
