@@ -16,6 +16,7 @@ import keras
 import tensorflow as tf
 
 from vae_tf import console
+from vae_tf.console import environment
 from vae_tf.errors import InputError, shorten
 from vae_tf.typing import Tensor
 
@@ -120,6 +121,18 @@ def locate_device() -> tuple[int, int]:
     context = tf.distribute.get_replica_context()
     alone = context is None or context.num_replicas_in_sync == 1
     return (0, 1) if alone else (context.replica_id_in_sync_group, context.num_replicas_in_sync)
+
+
+def find_threads() -> tuple[str, str]:
+    """Return how many threads TensorFlow has for an operation, and how many operations it runs at once.
+
+    Each is a number as in the environment; "0" is as many as there are processors.
+    """
+    threading = tf.config.threading
+    within, between = (str(asked or os.environ.get(name) or 0) for asked, name in zip(
+        (threading.get_intra_op_parallelism_threads(), threading.get_inter_op_parallelism_threads()),
+        environment.TENSORFLOW_THREADS, strict=True))
+    return within, between
 
 
 def gather_batch(x: Tensor) -> Tensor:

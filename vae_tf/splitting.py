@@ -10,7 +10,6 @@ Parts are rows of the batch, one after another. Outputs are those of the whole b
 
 import contextlib
 import contextvars
-import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import keras
 import tensorflow as tf
 from keras import layers
 
-from vae_tf import biases, upsampling, wide
+from vae_tf import biases, devices, upsampling, wide
 from vae_tf.typing import Network, Tensor
 
 SMALLEST, MOST = 16, 8          # images of a part, and parts of a batch
@@ -72,7 +71,6 @@ def _suits(network: Network) -> bool:
 
 def _do_threads_suit() -> bool:
     """Return whether the only device is a CPU where each operation has one thread, and several run at once."""
-    within = tf.config.threading.get_intra_op_parallelism_threads() or os.environ.get("TF_NUM_INTRAOP_THREADS")
-    between = tf.config.threading.get_inter_op_parallelism_threads() or os.environ.get("TF_NUM_INTEROP_THREADS")
-    return (str(within) == "1" != str(between) and not tf.distribute.has_strategy()
+    within, between = devices.find_threads()
+    return (within == "1" != between and not tf.distribute.has_strategy()
             and not tf.config.list_physical_devices("GPU"))

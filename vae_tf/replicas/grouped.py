@@ -12,7 +12,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from vae_tf import arguments, graphs
+from vae_tf import arguments, devices, graphs
 from vae_tf.console import environment
 from vae_tf.models import Autoencoder
 from vae_tf.replicas.program import Program, Terms, Watch
@@ -103,7 +103,8 @@ def stack(models: Sequence[Autoencoder], optimizer: keras.optimizers.Optimizer, 
         InputError: what `Stacked` does not take.
     """
     if (compiled and len(models) >= FEWEST_MODELS and environment.count_processors() >= GROUPS
-            and not tf.config.list_physical_devices("GPU") and not has_convolutions(models[0])
+            and "1" not in devices.find_threads() and not tf.config.list_physical_devices("GPU")
+            and not has_convolutions(models[0])
             and (copies := _copy(optimizer, GROUPS - 1))):
         return Grouped(models, [optimizer, *copies], seeds)
     return Stacked(models, optimizer, seeds)
