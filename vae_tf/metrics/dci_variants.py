@@ -1,5 +1,6 @@
 """DCI with the learners of Eastwood, Williams 2018, Lasso and random forests, and DCI-ES with probes of many sizes."""
 
+import functools
 import warnings
 from typing import Any
 
@@ -16,7 +17,6 @@ from vae_tf.metrics.splitting import TEST_SHARE, split_rows
 TREES = 30                      # of a forest
 DEPTHS = (1, 2, 4, 8, 16)       # of the trees of DCI-ES's probes: their capacities
 FOLDS = 5
-SMALL = 10_000                  # numbers in codes, up to which a Lasso is fitted sooner without products of columns
 
 
 @register(needs=("codes", "factors"), learns=True, range=(0, 1), unchanged_by=("scale",),
@@ -43,7 +43,12 @@ def dci_lasso(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LassoCV
+    from sklearn.linear_model import LassoCV, lasso_path
+
+    class CheckedOnceLassoCV(LassoCV):
+        # By itself scikit-learn checks the products of columns at each of the 100 weights, which takes longer than all
+        # that it computes.
+        path = staticmethod(functools.partial(lasso_path, check_input=False))
 
     codes, factors = check_arrays(codes, factors)
     train, test = split_rows(len(codes), TEST_SHARE, seed)
@@ -53,7 +58,7 @@ def dci_lasso(codes: np.ndarray, factors: np.ndarray, seed: Seed = 0) -> Result:
     penalty = np.full(len(varies), np.nan)
     for k in np.flatnonzero(varies):
         with threads.limit_to_one(), warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-            learner = LassoCV(cv=FOLDS, precompute=z[train].size > SMALL).fit(z[train], v[train, k])
+            learner = CheckedOnceLassoCV(cv=FOLDS, precompute=True).fit(z[train], v[train, k])
         importance[:, k], penalty[k] = np.abs(learner.coef_), learner.alpha_
         for i, rows in enumerate((test, train)):
             error, spread = np.sqrt(np.mean((learner.predict(z[rows]) - v[rows, k])**2)), v[rows, k].std()

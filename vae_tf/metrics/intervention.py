@@ -46,7 +46,7 @@ def beta_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Count
     """
     sampler = _check(sampler)
     factor, pairs = draw_alike_pairs(sampler.factors, train + test, batch_size, np.random.default_rng(seed))
-    features = np.concatenate([np.abs(np.subtract(*_encode(sampler, np.moveaxis(chunk, -1, 0)))).mean(1)
+    features = np.concatenate([_average(np.abs(np.subtract(*_encode(sampler, np.moveaxis(chunk, -1, 0)))))
                                for chunk in _divide(pairs)])
     if len(np.unique(factor)) < 2:
         raise InputError("factors: beta_vae_score expects at least two that vary and whose values recur; got one")
@@ -97,8 +97,9 @@ def factor_vae_score(sampler: Sampler, batch_size: BatchSize = BATCH, train: Cou
     factor, rows = draw_fixed_factor(sampler.factors, train + test, batch_size, rng)
     votes, right = np.zeros((len(variance), K), int), np.zeros(train + test, bool)
     if len(active):
-        least = active[np.concatenate([(_encode(sampler, chunk)[..., active].var(1) / variance[active]).argmin(1)
-                                       for chunk in _divide(rows)])]
+        least = active[np.concatenate([
+            (_find_variance(_encode(sampler, chunk)[..., active]) / variance[active]).argmin(1)
+            for chunk in _divide(rows)])]
         np.add.at(votes, (least[:train], factor[:train]), 1)
         right = votes.argmax(1)[least] == factor
     else:
@@ -176,6 +177,16 @@ def _encode(sampler: Sampler, rows: np.ndarray) -> np.ndarray:
     if len(codes) != rows.size:
         raise InputError(f"codes_at: expected codes of {rows.size} rows, one for each index; got {len(codes)}")
     return codes.reshape(*rows.shape, -1)
+
+
+def _average(batches: np.ndarray) -> np.ndarray:
+    """Return the means [T, d] of batches [T, B, d]: sums of short rows, which a product of matrices finds soonest."""
+    return (np.ones((1, batches.shape[1])) @ batches)[:, 0] / batches.shape[1]
+
+
+def _find_variance(batches: np.ndarray) -> np.ndarray:
+    """Return the variances [T, d] within batches [T, B, d]."""
+    return _average((batches - _average(batches)[:, np.newaxis])**2)
 
 
 def _divide(rows: np.ndarray) -> Iterator[np.ndarray]:

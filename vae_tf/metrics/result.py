@@ -70,19 +70,21 @@ def _check_matrix(name: str, array: np.ndarray, keep_integers: bool = False) -> 
     if array.ndim != 2 or not array.size or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
         raise InputError(f"{name}: expected a non-empty array of real numbers [N, columns]; "
                          f"got {array.dtype} of shape {array.shape}")
-    if not np.isfinite(array).all():
+    size = np.abs(array.astype(np.float64, copy=False))
+    peak = size.max()
+    # Of floats, the largest in size is not finite if any is not; of other types, such as spans of time, it may be.
+    if not (array.dtype.kind == "f" and np.isfinite(peak)) and not np.isfinite(array).all():
         raise InputError(f"{name}: expected finite values; got {np.count_nonzero(~np.isfinite(array))} NaN or infinite"
                          + "; metrics.measure leaves out examples whose factor is missing (NaN)" * (name == "factors"))
-    size = np.abs(array.astype(np.float64, copy=False))
     # NumPy takes long to find the largest of each column, which is needed only where the first row leaves a doubt.
-    largest = size.max(0) if (size[0] < SMALLEST).any() or size.max() > LARGEST else size[0]
+    largest = size.max(0) if (size[0] < SMALLEST).any() or peak > LARGEST else size[0]
     beyond = np.flatnonzero((largest > LARGEST) | ((largest > 0) & (largest < SMALLEST)))
     if len(beyond):
         raise InputError(f"{name}: expected values from {SMALLEST:g} to {LARGEST:g} in size, for their squares to be "
                          f"numbers; got at most {largest[beyond[0]]:g} in column {beyond[0]}; use other units")
     if not (keep_integers and np.issubdtype(array.dtype, np.integer)):
         return array.astype(np.float64)
-    return _bring_near_zero(array) if size.max() > EXACT else array
+    return _bring_near_zero(array) if peak > EXACT else array
 
 
 def _bring_near_zero(array: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ A Sampler draws from the examples there are: fixing a factor means drawing rows 
 factors as they fall among those rows. A Sampler therefore needs no complete grid, and works on any arrays.
 """
 
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ def make_sampler(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds:
         InputError: shapes that disagree, NaN, or discrete factors whose values do not recur.
     """
     codes, factors = check_arrays(codes, factors)
-    return Sampler(codes.__getitem__, find_classes(factors, bins, kinds))
+    return Sampler(functools.partial(codes.take, axis=0), find_classes(factors, bins, kinds))
 
 
 def draw_fixed_factor(factors: np.ndarray, count: int, batch_size: int, rng: np.random.Generator,
