@@ -90,6 +90,15 @@ def test_a_program_says_nothing_of_its_imports_and_of_tensorflow_s_advice_to_its
     assert said.endswith("a warning")
 
 
+def test_what_scores_an_export_is_imported_without_tensorflow_probability_which_is_imported_when_it_is_needed():
+    done = python("import sys\nfrom vae_tf import console\nconsole.start()\n"
+                  "console.import_tensorflow(distributions=False)\n"
+                  "from vae_tf.programs import evaluate\nfrom vae_tf import distributions\n"
+                  "print('tensorflow_probability' in sys.modules)\n"
+                  "print(distributions.standard_normal(2).event_shape, 'tensorflow_probability' in sys.modules)\n")
+    assert done.stdout == "False\n(2,) True\n", done.stderr
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="TensorFlow has the kernels of oneDNN on x86 alone")
 @pytest.mark.parametrize(("flags", "given", "told"), [
     (["--dataset=dsprites"], None, "1 True"), (["--dataset=dsprites"], "0", "0 False"),

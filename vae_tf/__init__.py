@@ -27,8 +27,10 @@ Reading order; each file or folder imports only from those before it (docs/archi
     theory          closed forms in float64 NumPy: what the papers predict
     activity        every rule by which a latent is active
     devices         devices that share a batch
+    probability     distributions of TensorFlow Probability, imported when one is first used
     tensors         declarations of tensors that a function takes
     graphs          functions of models that become graphs
+    bernoulli       a Bernoulli distribution whose gradient takes less time
     distributions   posteriors, priors and likelihoods, made from tensors
     adam            Keras' optimizer Adam with updates that take less time
     wide            a dense layer of many units, whose gradient takes less time

@@ -10,30 +10,30 @@ from typing import Annotated, Any
 
 import keras
 import tensorflow as tf
-import tensorflow_probability as tfp
-from tensorflow_probability import distributions as tfd
 
 from vae_tf import arguments, checks, devices
+from vae_tf import probability as tfd
 from vae_tf.errors import InputError
-from vae_tf.tensors import AnyFloats, Count, Seed, Tensors, Vectors, widen
+from vae_tf.tensors import AnyDistribution, AnyFloats, Count, Seed, Tensors, Vectors, widen
+from vae_tf.typing import Distribution
 
 LIKELIHOODS = ("bernoulli", "gaussian", "gaussian_learned")
 
 
 @arguments.check_arguments
-def point(mean: Vectors) -> tfd.Distribution:
+def point(mean: Vectors) -> Distribution:
     """Return q(z|x) of an autoencoder: all its mass is at mean [B, d]."""
     return tfd.VectorDeterministic(widen(mean))
 
 
 @arguments.check_arguments
-def diagonal_normal(mean: Vectors, log_variance: Vectors) -> tfd.Distribution:
+def diagonal_normal(mean: Vectors, log_variance: Vectors) -> Distribution:
     """Return N(mean, diag exp(log_variance)), both [B, d] (Kingma, Welling 2014; rolinek (3))."""
     return tfd.MultivariateNormalDiag(widen(mean), tf.exp(0.5 * widen(log_variance)))
 
 
 @arguments.check_arguments
-def full_normal(mean: Vectors, lower: Annotated[tf.Tensor, Tensors("... k")]) -> tfd.Distribution:
+def full_normal(mean: Vectors, lower: Annotated[tf.Tensor, Tensors("... k")]) -> Distribution:
     """Return N(mean, L L^T) (rolinek S76-S78).
 
     mean is [B, d]; lower is [B, d (d + 1) / 2], the entries of L. The diagonal of L is the exponential of its entries,
@@ -42,12 +42,14 @@ def full_normal(mean: Vectors, lower: Annotated[tf.Tensor, Tensors("... k")]) ->
     size = mean.shape[-1] * (mean.shape[-1] + 1) // 2
     if lower.shape[-1] != size:
         raise InputError(f"lower: expected {size} numbers per example, to suit the mean; got {lower.shape[-1]}")
+    import tensorflow_probability as tfp  # when it is first used, as `probability` does
+
     L = tfp.math.fill_triangular(widen(lower))
     return tfd.MultivariateNormalTriL(widen(mean), tf.linalg.set_diag(L, tf.exp(tf.linalg.diag_part(L))))
 
 
 @arguments.check_arguments
-def standard_normal(latents: arguments.Size) -> tfd.Distribution:
+def standard_normal(latents: arguments.Size) -> Distribution:
     """Return p(z) = N(0, I) over `latents` dimensions, batch shape []."""
     return tfd.MultivariateNormalDiag(tf.zeros(latents), tf.ones(latents))
 
@@ -66,7 +68,7 @@ def draw_noise(seed: Seed, examples: Count, latents: arguments.Size) -> tf.Tenso
 
 
 @arguments.check_arguments
-def reparameterise(posterior: tfd.Distribution, noise: Vectors) -> tf.Tensor:
+def reparameterise(posterior: AnyDistribution, noise: Vectors) -> tf.Tensor:
     """Sample a normal q(z|x): z = mu + L eps [B, d] for noise eps [B, d] (Kingma, Welling 2014; rolinek S76)."""
     fit = posterior.event_shape.is_compatible_with(noise.shape[-1:]) and posterior.dtype == noise.dtype
     try:
@@ -79,17 +81,6 @@ def reparameterise(posterior: tfd.Distribution, noise: Vectors) -> tf.Tensor:
                          f"and event shape {posterior.event_shape}, and noise of {noise.dtype.name} and shape "
                          f"{noise.shape}")
     return posterior.bijector.forward(noise)
-
-
-class Bernoulli(tfd.Bernoulli):
-    """A Bernoulli distribution whose log-likelihood takes one softplus and its gradient one sigmoid, not two of each.
-
-    log p(x) = x l - log(1 + e^l) for logits l, as x log p + (1 - x) log(1 - p) is for x in [0, 1].
-    """
-
-    def _log_prob(self, event: tf.Tensor) -> tf.Tensor:
-        logits = self._logits_parameter_no_checks()
-        return tf.cast(event, logits.dtype) * logits - tf.math.softplus(logits)
 
 
 @keras.saving.register_keras_serializable("vae_tf")
@@ -128,10 +119,12 @@ class Likelihood(keras.layers.Layer):
         return {"kind": self.kind, "variance": self.variance, "trainable": self.trainable}
 
     @arguments.check_arguments
-    def make_distribution(self, output: AnyFloats) -> tfd.Distribution:
+    def make_distribution(self, output: AnyFloats) -> Distribution:
         """Return p(x|z) for the decoder's output [B, ...]; its event shape is the shape of one example."""
         output, event_rank = widen(output), len(output.shape) - 1
         if self.kind == "bernoulli":
+            from vae_tf.bernoulli import Bernoulli  # imports TensorFlow Probability
+
             # The dtype is float32, because grey images are scored too, by x log p + (1 - x) log(1 - p).
             return tfd.Independent(Bernoulli(logits=output, dtype=tf.float32), event_rank)
         stddev = tf.cast(tf.exp(0.5 * tf.convert_to_tensor(self.log_variance)), output.dtype)

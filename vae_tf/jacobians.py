@@ -19,11 +19,12 @@ from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from vae_tf import arguments, checks
+from vae_tf import probability as tfd
 from vae_tf.errors import InputError
 from vae_tf.tensors import Rows, Tensors, refuse_rows
+from vae_tf.typing import Distribution
 
 Decoder = Callable[[tf.Tensor], Any]        # returns a tensor, a distribution or a dict, as the docstring says
 
@@ -166,7 +167,7 @@ def take_output(decoded: Any, output: str = "mean") -> tf.Tensor:
     return decoded
 
 
-def _take_natural_parameter(decoded: tfd.Distribution) -> tf.Tensor:
+def _take_natural_parameter(decoded: Distribution) -> tf.Tensor:
     """Return the logits of a Bernoulli distribution, or the mean of a normal one, of one entry or of many."""
     of_entries = decoded
     while isinstance(of_entries, tfd.Independent):

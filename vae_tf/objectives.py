@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Annotated
 
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from vae_tf import activity, arguments, checks, devices
+from vae_tf import probability as tfd
 from vae_tf.errors import InputError
-from vae_tf.tensors import AnyFloats, Count, Rows, Tensors, check_pair, refuse_rows, widen
+from vae_tf.tensors import AnyDistribution, AnyFloats, Count, Rows, Tensors, check_pair, refuse_rows, widen
 
 
 @arguments.check_arguments
-def reconstruction(likelihood: tfd.Distribution, x: AnyFloats) -> tf.Tensor:
+def reconstruction(likelihood: AnyDistribution, x: AnyFloats) -> tf.Tensor:
     """Return the reconstruction term -log p(x|z) [B], summed over pixels."""
     expected = likelihood.batch_shape.concatenate(likelihood.event_shape)
     if not expected.is_compatible_with(x.shape) or likelihood.dtype != x.dtype:
@@ -26,7 +26,7 @@ def reconstruction(likelihood: tfd.Distribution, x: AnyFloats) -> tf.Tensor:
 
 
 @arguments.check_arguments
-def kl(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
+def kl(posterior: AnyDistribution, prior: AnyDistribution) -> tf.Tensor:
     """Return KL(q(z|x) || p(z)) [B] in closed form, diagonal or full covariance (rolinek (4), S77; bonheme (10))."""
     check_pair(posterior, prior)
     try:
@@ -37,7 +37,7 @@ def kl(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
 
 
 @arguments.check_arguments
-def kl_per_latent(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Tensor:
+def kl_per_latent(posterior: AnyDistribution, prior: AnyDistribution) -> tf.Tensor:
     """Return KL_j(q(z_j|x) || p(z_j)) [B, d] of diagonal normals; its sum over j is `kl` (bonheme (10))."""
     check_pair(posterior, prior)
     return tfd.kl_divergence(tfd.Normal(posterior.mean(), posterior.stddev()),
@@ -45,7 +45,7 @@ def kl_per_latent(posterior: tfd.Distribution, prior: tfd.Distribution) -> tf.Te
 
 
 @arguments.check_arguments
-def polarised_kl(posterior: tfd.Distribution, prior: tfd.Distribution,
+def polarised_kl(posterior: AnyDistribution, prior: AnyDistribution,
                  threshold: arguments.Positive = activity.NARROW_VARIANCE) -> dict[str, tf.Tensor]:
     """Return the polarised form of a batch's KL, and how far the KL is from it (rolinek (10), (30)).
 
@@ -115,7 +115,7 @@ TC_ESTIMATORS = {"weighted": weighted_sampling, "stratified": stratified_samplin
 
 
 @arguments.check_arguments
-def kl_decomposition(posterior: tfd.Distribution, prior: tfd.Distribution, z: Rows, examples: arguments.Size,
+def kl_decomposition(posterior: AnyDistribution, prior: AnyDistribution, z: Rows, examples: arguments.Size,
                      estimator: str = "weighted") -> dict[str, tf.Tensor]:
     """Split the single-sample KL into three parts, each [B] (Chen 2018, eq. 2; bhowal beta-TCVAE).
 

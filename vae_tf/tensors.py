@@ -11,10 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
 
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
 from vae_tf import checks
+from vae_tf import probability as tfd
 from vae_tf.errors import InputError
+from vae_tf.typing import Distribution
 
 BOLD = re.compile(r"\x1b\[\d*m")       # what terminals take for bold letters, with which Keras prints errors
 
@@ -110,12 +111,24 @@ class Seeds:
         return value
 
 
+@dataclasses.dataclass(frozen=True)
+class Distributions:
+    """A distribution of TensorFlow Probability."""
+
+    def check(self, name: str, value: Any, known: dict[str, tuple[Any, str]]) -> Any:
+        """Return the value if it is one."""
+        if not isinstance(value, tfd.Distribution):
+            raise InputError(f"{name}: expected a Distribution; got {checks.describe(value)}")
+        return value
+
+
 # What many functions take.
 Rows = Annotated[tf.Tensor, Tensors("B d")]
 Vectors = Annotated[tf.Tensor, Tensors("... d")]
 AnyFloats = Annotated[tf.Tensor, Tensors()]
 Count = Annotated[int | tf.Tensor, Counts()]
 Seed = Annotated[Sequence[int] | tf.Tensor, Seeds()]
+AnyDistribution = Annotated[Any, Distributions()]
 
 
 def widen(floats: tf.Tensor) -> tf.Tensor:
@@ -123,7 +136,7 @@ def widen(floats: tf.Tensor) -> tf.Tensor:
     return tf.cast(floats, tf.float32) if floats.dtype.size < tf.float32.size else floats
 
 
-def check_pair(posterior: tfd.Distribution, prior: tfd.Distribution) -> None:
+def check_pair(posterior: Distribution, prior: Distribution) -> None:
     """Raise InputError unless two distributions are over the same latents, and their batches broadcast."""
     try:
         tf.broadcast_static_shape(posterior.batch_shape, prior.batch_shape)

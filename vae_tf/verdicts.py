@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from vae_tf import activity, metrics
+from vae_tf import probability as tfd
 from vae_tf.data.spreading import draw_to_score
 from vae_tf.errors import NonFiniteError
 
@@ -87,8 +88,6 @@ def judge_model(model: Any, dataset: Any, seed: int = 0) -> Verdict:
     Raises:
         NonFiniteError: the model's weights are finite, but its posterior is not, because training has diverged.
     """
-    from tensorflow_probability import distributions as tfd  # imports TensorFlow, which scoring codes does not need
-
     indices = draw_to_score(len(dataset), EXAMPLES, seed)
     x, u = dataset.images_at(indices), dataset.u_at(indices) if model.u_size else None
     posterior, prior = model.posterior(x / np.float32(255) if dataset.is_image else x, u), model.prior(u)

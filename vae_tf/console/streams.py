@@ -75,7 +75,7 @@ def start() -> None:
     atexit.register(end_by_signal)     # the function that is registered first runs last
 
 
-def import_tensorflow(narrow: bool = False, in_parts: bool = False) -> None:
+def import_tensorflow(narrow: bool = False, in_parts: bool = False, distributions: bool = True) -> None:
     """Import TensorFlow and TensorFlow Probability without a word of native code, unless the environment asks for it.
 
     TensorFlow's native code writes to file descriptor 2 while it is imported, before any setting can stop it.
@@ -87,6 +87,8 @@ def import_tensorflow(narrow: bool = False, in_parts: bool = False) -> None:
     Args:
         narrow: whether nothing but narrow networks will be trained or scored, see `environment.choose_kernels`.
         in_parts: whether batches will be computed in parts, see `environment.choose_threads`.
+        distributions: whether TensorFlow Probability is imported, too; otherwise `vae_tf.probability` imports it when
+            it is first used.
     """
     silent = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3") == "3"
     environment.choose_kernels(narrow)
@@ -94,7 +96,8 @@ def import_tensorflow(narrow: bool = False, in_parts: bool = False) -> None:
         environment.choose_threads()
     with _silence_native_output() if silent else contextlib.nullcontext(), import_without(*WITHOUT):
         import tensorflow as tf
-        import tensorflow_probability  # noqa: F401
+        if distributions:
+            import tensorflow_probability  # noqa: F401
     gc.set_threshold(*RARELY)
     atexit.register(gc.freeze)      # Python would look through everything once more before it ends
     tf.get_logger().addFilter(_is_for_users)

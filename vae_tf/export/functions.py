@@ -8,16 +8,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
-import tensorflow_probability as tfp
 
 from vae_tf import distributions, graphs, jacobians, models
+from vae_tf import probability as tfd
 from vae_tf.data import Dataset
 from vae_tf.export.checking import check, require
 from vae_tf.export.priors import NORMAL, describe_prior
 from vae_tf.models import Autoencoder
 from vae_tf.typing import Tensor
-
-tfd = tfp.distributions
 
 # Tolerance for factors outside of their range, for float32 rounding: a share of the range's largest number.
 ROUNDING = 1e-6

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow_probability import distributions as tfd
 
+from vae_tf import probability as tfd
 from vae_tf.errors import InputError
 from vae_tf.models import Autoencoder
 

@@ -75,7 +75,7 @@ def _load_evaluate(flags: "FlagValues") -> Callable[[], Any]:
     # Where TensorFlow is imported already, as by extensions, there is nothing to wait for meanwhile.
     waits = "tensorflow" not in sys.modules and not asked.compare
     with workers.warm_up(evaluation.import_libraries, asked.options.jobs if waits else 1):
-        console.import_tensorflow()
+        console.import_tensorflow(distributions=False)
         from vae_tf.programs import evaluate
 
     return lambda: evaluate.score(asked)
