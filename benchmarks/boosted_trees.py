@@ -21,8 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from vae_tf import data, export
 from vae_tf.evaluation import encoding
-from vae_tf.metrics import importance
-from vae_tf.metrics.boosted_trees import BoostedTrees
+from vae_tf.metrics import boosted_trees, importance
 
 
 def measure(fit, draws):
@@ -64,7 +63,7 @@ def main():
         for number in map(int, given.factors.split(",")):
             v = np.unique(factors[:, number], return_inverse=True)[1]
             draws = list(zip(np.split(z, given.draws), np.split(v, given.draws), strict=True))
-            binned, fast = measure(lambda z, v: BoostedTrees(z, v).importance, draws)
+            binned, fast = measure(lambda z, v: boosted_trees.fit(z, v).importance, draws)
             exact, slow = measure(lambda z, v: importance.fit_boosted(z, v, 0)[1], draws)
             other = importance.fit_boosted(*draws[0], 1)[1]
             print(f"| {names[number]} | {v.max() + 1} | {fast:.1f} | {slow:.1f} | "

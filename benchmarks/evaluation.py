@@ -20,8 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from vae_tf import data, evaluation, export, metrics
 from vae_tf.evaluation import computing, encoding, intervals
-from vae_tf.metrics import importance, mixtures, readout
-from vae_tf.metrics.boosted_trees import BoostedTrees
+from vae_tf.metrics import boosted_trees, importance, mixtures, readout
 
 EXAMPLES = 15_000       # of the default: 10,000, and half as many again for metrics that learn
 
@@ -71,7 +70,7 @@ def compare(codes):
     scale = np.unique(codes.factors[:10_000, 1], return_inverse=True)[1]
     yield ("logistic regression, Newton to L-BFGS", lambda: readout.fit_logistic(means, scale),
            lambda: LogisticRegression(max_iter=1_000).fit(means, scale))
-    yield ("boosting, binned trees to exact ones", lambda: BoostedTrees(means, scale),
+    yield ("boosting, binned trees to exact ones", lambda: boosted_trees.fit(means, scale),
            lambda: importance.fit_boosted(means, scale, 0))
 
 

@@ -7,7 +7,6 @@ from codes import noisy
 
 from vae_tf import metrics
 from vae_tf.metrics import boosted_trees, splitting
-from vae_tf.metrics.boosted_trees import BoostedTrees
 from vae_tf.metrics.importance import concentration
 
 
@@ -46,6 +45,21 @@ def test_dci_importance_is_sklearns():
     np.testing.assert_allclose(metrics.dci(codes, factors, seed=3).parts["importance"], expected, atol=1e-12)
 
 
+@pytest.mark.parametrize("together", [1, 6, 80], ids=["alone", "in two groups", "all"])
+def test_binned_trees_of_factors_that_are_fitted_together_are_those_of_each_factor(monkeypatch, together):
+    rng = np.random.default_rng(0)
+    z, v = rng.standard_normal((200, 4)), np.stack([rng.integers(0, classes, 200) for classes in (2, 3, 5)], 1)
+    v[:, 1] += z[:, 2] > 0.5
+    monkeypatch.setattr(boosted_trees, "TOGETHER", together)
+    fitted = boosted_trees.fit_each(z, v, 7)
+    for each, column in zip(fitted, v.T, strict=True):
+        alone = boosted_trees.fit(z, column, 7)
+        np.testing.assert_array_equal(each.importance, alone.importance)
+        np.testing.assert_array_equal(each.predict(z), alone.predict(z))
+        np.testing.assert_array_equal(each.classes, np.unique(column))
+    assert fitted[1].importance.argmax() == 2
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_binned_trees_of_one_latent_predict_what_sklearns_do(classes):
     """One latent cannot tie with another, and 240 values have bins of their own."""
@@ -53,7 +67,7 @@ def test_binned_trees_of_one_latent_predict_what_sklearns_do(classes):
     rng = np.random.default_rng(classes)
     z = rng.standard_normal((240, 1)).astype(np.float32).astype(np.float64)     # sklearn's exact trees see float32
     v = np.digitize(z[:, 0] + 0.7 * rng.standard_normal(240), np.linspace(-1, 1, classes + 1)[1:-1]) + 5
-    ours, sklearns = BoostedTrees(z, v), GradientBoostingClassifier(random_state=0).fit(z, v)
+    ours, sklearns = boosted_trees.fit(z, v), GradientBoostingClassifier(random_state=0).fit(z, v)
     np.testing.assert_array_equal(ours.classes, sklearns.classes_)
     # Between two thresholds that are equally good, rounding decides: it may move a row or two.
     assert np.mean(ours.predict(z) == sklearns.predict(z)) >= 1 - 3 / 240
@@ -68,7 +82,7 @@ def test_binned_trees_have_sklearns_importances_but_for_ties(classes):
     z = rng.standard_normal((240, 4)).astype(np.float32).astype(np.float64)
     v = np.digitize(z @ [2, 1, 0.5, 0] + rng.standard_normal(240), np.linspace(-1, 1, classes + 1)[1:-1])
     seeds = range(12)
-    ours = np.array([BoostedTrees(z, v, seed).importance for seed in seeds])
+    ours = np.array([boosted_trees.fit(z, v, seed).importance for seed in seeds])
     sklearns = np.array([GradientBoostingClassifier(random_state=seed).fit(z, v).feature_importances_
                          for seed in seeds])
     np.testing.assert_allclose(ours.sum(1), 1)
@@ -83,7 +97,7 @@ def test_chance_decides_between_copies_of_a_latent_in_each_node():
     rng = np.random.default_rng(1)
     v = rng.integers(0, 6, 160)
     z = np.repeat((v + 0.8 * rng.standard_normal(160)).astype(np.float32)[:, np.newaxis], 2, 1)
-    ours = np.std([BoostedTrees(z, v, seed).importance[0] for seed in range(12)], ddof=1)
+    ours = np.std([boosted_trees.fit(z, v, seed).importance[0] for seed in range(12)], ddof=1)
     sklearns = np.std([GradientBoostingClassifier(random_state=seed).fit(z, v).feature_importances_[0]
                        for seed in range(12)], ddof=1)
     # A quotient of two standard deviations of 12 that are equal is beyond 2.5 once in 500; with one order for all
@@ -100,13 +114,13 @@ def test_trees_learn_classes_of_three_examples(seed):
     rare = rng.permutation(8000)[:6]
     v[rare] = 2 + np.arange(6) // 3
     z[rare[:3], 1] += 8
-    trees = BoostedTrees(z, v)
+    trees = boosted_trees.fit(z, v)
     assert trees.score(z, v) == 1
     assert trees.importance[0] > 0.98       # without LONGEST it is 0.94 and 0.69
 
 
 def test_trees_without_a_split_have_no_importance():
-    trees = BoostedTrees(np.zeros((10, 2)), np.arange(10) % 2)
+    trees = boosted_trees.fit(np.zeros((10, 2)), np.arange(10) % 2)
     np.testing.assert_array_equal(trees.importance, 0)
 
 
@@ -139,6 +153,6 @@ def test_informativeness_is_the_accuracy_on_new_rows(name):
 def test_bins_hold_about_as_many_examples_each(examples, bins):
     """Each of 255 values has a bin of its own. Of more values, ten are in a bin where that makes 60 to 255 bins."""
     values = np.random.default_rng(0).standard_normal((examples, 1)) ** 3
-    edges, = BoostedTrees(values, np.arange(examples) % 2)._edges
+    edges, = boosted_trees.fit(values, np.arange(examples) % 2)._edges
     counts = np.bincount(np.searchsorted(edges, values[:, 0]))
     assert counts.tolist() == pytest.approx([examples / bins] * bins, abs=1.01)

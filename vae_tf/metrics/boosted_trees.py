@@ -1,9 +1,11 @@
 """Gradient boosted trees that predict classes: those of scikit-learn, on bins, in less than a tenth of the time.
 
-The trees of one round, one for each class, grow together: each step below works on all of them at once.
+The trees of one round, one for each class of each factor, grow together: each step below works on all of them at once.
 """
 
+import itertools
 import math
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ BLOCK, LONG = 15, 32                    # bins in a block, and the shortest long
 WIDEST = 80                             # of differences of scores whose exponential is a float32
 SMALLEST = 1e-150                       # scikit-learn does not divide by less
 LONGEST = 10                            # the most by which a leaf moves a score
+TOGETHER = 80                           # the most trees that grow together, unless a factor has more classes
 
 
 class Round(NamedTuple):
@@ -32,6 +35,11 @@ class Round(NamedTuple):
 
     levels: list[tuple[Integers, Integers]]
     steps: Floats
+
+    def take(self, columns: slice) -> "Round":
+        """Return the trees of some of the scores."""
+        return Round([(latents[:, columns], thresholds[:, columns]) for latents, thresholds in self.levels],
+                     self.steps[columns])
 
 
 class BoostedTrees:
@@ -50,39 +58,22 @@ class BoostedTrees:
             unless no tree has a split: then all are 0.
     """
 
-    def __init__(self, z: Floats, v: Integers, seed: int = 0) -> None:
-        """Fit the trees.
+    def __init__(self, classes: Integers, start: Floats, edges: list[Floats]) -> None:
+        """Begin without trees, see `fit`.
 
         Args:
-            z: codes [N, d].
-            v: the class [N] of each code; at least two of them differ.
-            seed: seed of the choice between equally good splits.
+            classes: [C], sorted.
+            start: the scores [S] before the first round.
+            edges: what lies between the bins of each latent.
         """
-        self.classes, labels = np.unique(v, return_inverse=True)
-        several, latents = len(self.classes) > 2, z.shape[1]
-        targets = (np.eye(len(self.classes))[labels] if several else labels[:, np.newaxis]).astype(np.float32)
-        shares = targets.mean(0)
-        self._start = np.log(shares) if several else np.log(shares / (1 - shares))
-        most = min(BINS, max(FEWEST, len(z) // IN_A_BIN))
-        self._edges = [_find_edges(values, most) for values in z.T]
+        self.classes = classes
+        self.importance: Floats = np.zeros(len(edges))
+        self._start, self._edges = start, edges
         self._rounds: list[Round] = []
-        binned = self._put_into_bins(z)
-        bins = BLOCK * math.ceil((1 + max(map(len, self._edges))) / BLOCK)
-        members = _list_members(binned, bins)
-        counts = _accumulate(_add_up(members, bins, np.ones((len(z), 1), np.float32), 1))
-        scores, gain = np.tile(self._start, (len(z), 1)), np.zeros(latents)
-        rate = RATE * (len(self._start) - 1) / len(self._start) if several else RATE
-        random = np.random.default_rng(seed)
-        for _ in range(ROUNDS):
-            residuals = np.subtract(targets, shares := _find_shares(scores), out=shares)
-            grown, leaves = _grow(binned, members, counts, residuals, rate, random, gain)
-            scores += grown.steps.take(leaves)
-            self._rounds.append(grown)
-        self.importance = gain / gain.sum() if gain.any() else gain
 
     def predict(self, z: Floats) -> Integers:
         """Return the most likely class [N] of codes z [N, d]."""
-        binned = self._put_into_bins(z)
+        binned = _put_into_bins(self._edges, z)
         scores = np.tile(self._start, (len(z), 1))
         for grown in self._rounds:
             nodes: Integers = np.zeros(scores.T.shape, np.uint8)
@@ -95,10 +86,89 @@ class BoostedTrees:
         """Return the share of codes z [N, d] whose class [N] is predicted."""
         return float(np.mean(self.predict(z) == v))
 
-    def _put_into_bins(self, z: Floats) -> Integers:
-        """Return the bins uint8 [d, N] of codes [N, d]; values on an edge belong to the bin below it."""
-        return np.array([np.searchsorted(edges, values) for edges, values in zip(self._edges, z.T, strict=True)],
-                        np.uint8)
+
+def fit(z: Floats, v: Integers, seed: int = 0) -> BoostedTrees:
+    """Fit trees that predict classes.
+
+    Args:
+        z: codes [N, d].
+        v: the class [N] of each code; at least two of them differ.
+        seed: seed of the choice between equally good splits.
+    """
+    return fit_each(z, v[:, np.newaxis], seed)[0]
+
+
+def fit_each(z: Floats, v: Integers, seed: int = 0) -> list[BoostedTrees]:
+    """Fit trees for each of several factors, v [N, K]: those of `fit`, in less time.
+
+    The choice between equally good splits has the same seed for each factor.
+    """
+    most = min(BINS, max(FEWEST, len(z) // IN_A_BIN))
+    edges = [_find_edges(values, most) for values in z.T]
+    binned = _put_into_bins(edges, z)
+    bins = BLOCK * math.ceil((1 + max(map(len, edges))) / BLOCK)
+    members = _list_members(binned, bins)
+    counts = _accumulate(_add_up(members, bins, np.ones((len(z), 1), np.float32), 1))
+    found: list[BoostedTrees] = []
+    for part in _group(v):
+        found += _fit_together(edges, binned, members, counts, part, seed)
+    return found
+
+
+def _group(v: Integers) -> Iterator[Integers]:
+    """Give the factors [N, K] in groups [N, k] of no more than TOGETHER classes, or of one factor."""
+    last, together = 0, 0
+    for k, column in enumerate(v.T):
+        classes = len(np.unique(column))
+        if together and together + classes > TOGETHER:
+            yield v[:, last:k]
+            last, together = k, 0
+        together += classes
+    yield v[:, last:]
+
+
+def _fit_together(edges: list[Floats], binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, v: Integers,
+                  seed: int) -> list[BoostedTrees]:
+    """Fit trees for factors v [N, K]; the other arguments are those of `_grow`."""
+    found, targets, rates = [], [], []
+    for column in v.T:
+        classes, labels = np.unique(column, return_inverse=True)
+        several = len(classes) > 2
+        target = (np.eye(len(classes))[labels] if several else labels[:, np.newaxis]).astype(np.float32)
+        share = target.mean(0)
+        found.append(BoostedTrees(classes, np.log(share) if several else np.log(share / (1 - share)), edges))
+        targets.append(target)
+        rates.append(RATE * (len(classes) - 1) / len(classes) if several else RATE)
+    sizes = [target.shape[1] for target in targets]
+    ends = list(itertools.accumulate(sizes))
+    columns = [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
+    goal, owners = np.concatenate(targets, 1), np.repeat(np.arange(len(sizes)), sizes)
+    scores = np.tile(np.concatenate([trees._start for trees in found]), (len(v), 1))
+    gain, randoms = np.zeros((len(sizes), len(binned))), [np.random.default_rng(seed) for _ in sizes]
+
+    def draw(nodes: int) -> Floats:
+        return np.concatenate([each.random((len(binned), nodes, size), np.float32)
+                               for each, size in zip(randoms, sizes, strict=True)], 2)
+
+    for _ in range(ROUNDS):
+        residuals = np.empty_like(goal)
+        for of in columns:
+            residuals[:, of] = _find_shares(scores[:, of])
+        np.subtract(goal, residuals, out=residuals)
+        grown, leaves = _grow(binned, members, counts, residuals, np.repeat(rates, sizes)[:, np.newaxis], draw, gain,
+                              owners)
+        scores += grown.steps.take(leaves)
+        for trees, of in zip(found, columns, strict=True):
+            trees._rounds.append(grown.take(of))
+    for trees, of_latents in zip(found, gain, strict=True):
+        if of_latents.any():
+            trees.importance = of_latents / of_latents.sum()
+    return found
+
+
+def _put_into_bins(edges: list[Floats], z: Floats) -> Integers:
+    """Return the bins uint8 [d, N] of codes [N, d]; values on an edge belong to the bin below it."""
+    return np.array([np.searchsorted(of, values) for of, values in zip(edges, z.T, strict=True)], np.uint8)
 
 
 def _find_edges(values: Floats, most: int) -> Floats:
@@ -132,16 +202,17 @@ def _find_shares(scores: Floats) -> Floats:
     return shares
 
 
-def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, residuals: Floats, rate: float,
-          random: np.random.Generator, gain: Floats) -> tuple[Round, Integers]:
+def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, residuals: Floats, rates: Floats,
+          draw: Callable[[int], Floats], gain: Floats, owners: Integers) -> tuple[Round, Integers]:
     """Return trees that fit residuals [N, S], and the place in their steps [N, S] of the leaf of each example.
 
     Args:
         binned, members: the bins [d, N] of examples, and the same as a matrix, see `_list_members`.
         counts: how many examples are in the bins up to each, [d, bins, 1, 1].
-        residuals, rate: what the trees fit, and the share of it that they add.
-        random: what decides between latents of equal gain.
-        gain: [d], to which the gains of the splits are added.
+        residuals, rates: what the trees fit, and the shares [S, 1] of it that they add.
+        draw: gives random numbers [d, nodes, S], which decide between latents of equal gain.
+        gain: [K, d], to which the gains of the splits are added.
+        owners: the factor [S] of each tree.
     """
     levels: list[tuple[Integers, Integers]] = []
     nodes: Integers = np.zeros(residuals.T.shape, np.uint8)     # [S, N], as whole rows of bins are compared
@@ -154,8 +225,8 @@ def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, r
             inside = (first.reshape(len(first), parents, -1) * residuals[:, np.newaxis]).reshape(first.shape)
             sums, counts = (_add_second(total, _accumulate(_add_up(members, bins, values, parents)))
                             for total, values in ((sums, inside), (counts, first)))
-        latents, thresholds, gains = _split(sums, counts, random)
-        np.add.at(gain, latents, gains)
+        latents, thresholds, gains = _split(sums, counts, draw(2**level))
+        np.add.at(gain, (owners, latents), gains)
         levels.append((latents, thresholds))
         nodes = _descend(binned, nodes, latents, thresholds)
     # The step of a leaf is one of Newton's: the sum of the residuals r over that of abs(r) (1 - abs(r)).
@@ -164,7 +235,7 @@ def _grow(binned: Integers, members: "scipy.sparse.csc_array", counts: Floats, r
     first = first.reshape(latents.shape)
     up = np.stack([first, sums[0, -1] - first], 1).reshape(-1, len(nodes)).T
     down = np.bincount(leaves.ravel(), (sizes * (1 - sizes)).ravel(), 2**DEPTH * len(nodes)).reshape(len(nodes), -1)
-    steps = rate * np.divide(up, down, out=np.zeros(up.shape), where=down > SMALLEST)
+    steps = rates * np.divide(up, down, out=np.zeros(up.shape), where=down > SMALLEST)
     return Round(levels, steps.clip(-LONGEST, LONGEST).astype(np.float32)), leaves
 
 
@@ -186,12 +257,12 @@ def _add_second(parents: Floats, first: Floats) -> Floats:
     return both.reshape(*first.shape[:2], -1, first.shape[3])
 
 
-def _split(sums: Floats, counts: Floats, random: np.random.Generator) -> tuple[Integers, Integers, Floats]:
+def _split(sums: Floats, counts: Floats, random: Floats) -> tuple[Integers, Integers, Floats]:
     """Return the latent, the threshold and the gain [nodes, S] of the best split of each node.
 
     Args:
         sums, counts: of residuals and of examples in the bins up to each, [d, bins, nodes, S]; counts may have S = 1.
-        random: what decides between latents of equal gain.
+        random: numbers [d, nodes, S] that decide between latents of equal gain.
     """
     number = counts[:1, -1:]
     # What a split takes from the squared error is n1 n2 / n (mean1 - mean2)^2. Of centred residuals, whose sum is 0,
@@ -205,7 +276,7 @@ def _split(sums: Floats, counts: Floats, random: np.random.Generator) -> tuple[I
     gains /= np.maximum(weight, 1, out=weight)      # faster than a division with a mask
     gains *= splits
     best = gains.max(1)
-    latents = np.where(best == best.max(0), random.random(best.shape, np.float32), -1).argmax(0)
+    latents = np.where(best == best.max(0), random, -1).argmax(0)
     found = gains.reshape(*gains.shape[:2], -1)[latents.ravel(), :, np.arange(latents.size)]        # [nodes S, bins]
     largest = found.max(1).reshape(latents.shape) * number[0, 0]
     thresholds = np.where(largest > 0, found.argmax(1).reshape(latents.shape), counts.shape[1] - 1).astype(np.uint8)

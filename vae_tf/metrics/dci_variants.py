@@ -9,7 +9,7 @@ import numpy as np
 from vae_tf import threads
 from vae_tf.arguments import Bins, Seed
 from vae_tf.kinds import decide
-from vae_tf.metrics.importance import measure_dci, summarise, tell_apart_for
+from vae_tf.metrics.importance import for_each, measure_dci, summarise, tell_apart_for
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
@@ -91,7 +91,7 @@ def dci_forest(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: t
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return measure_dci("dci_forest", codes, factors, bins, kinds, seed, score_alone, _fit_forest)
+    return measure_dci("dci_forest", codes, factors, bins, kinds, seed, score_alone, for_each(_fit_forest))
 
 
 @register(needs=("codes", "factors"), learns=True, cost="minutes", range=(0, 1), unchanged_by=(),

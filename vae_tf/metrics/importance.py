@@ -9,7 +9,7 @@ import scipy
 from vae_tf import threads
 from vae_tf.arguments import Bins, Seed
 from vae_tf.kinds import decide
-from vae_tf.metrics.boosted_trees import BoostedTrees
+from vae_tf.metrics import boosted_trees
 from vae_tf.metrics.registry import register
 from vae_tf.metrics.result import Result, check_arrays, find_classes, find_varying
 from vae_tf.metrics.splitting import TEST_SHARE, split_rows
@@ -82,7 +82,7 @@ def dci(codes: np.ndarray, factors: np.ndarray, bins: Bins = 20, kinds: tuple[st
     Raises:
         InputError: shapes that disagree, NaN, too few rows, or no factor that varies.
     """
-    return measure_dci("dci", codes, factors, bins, kinds, seed, score_alone, fit_boosted)
+    return measure_dci("dci", codes, factors, bins, kinds, seed, score_alone, for_each(fit_boosted))
 
 
 def fit_boosted(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
@@ -119,19 +119,24 @@ def _would_be_joined(column: np.ndarray) -> bool:
     return bool(told_apart < 0.99 * len(np.unique(column)))
 
 
-def _fit_binned(z: np.ndarray, v: np.ndarray, seed: int) -> tuple[BoostedTrees, np.ndarray]:
-    trees = BoostedTrees(z, v, seed)
-    return trees, trees.importance
+def _fit_binned(z: np.ndarray, v: np.ndarray, seed: int) -> list[tuple[Any, np.ndarray]]:
+    return [(trees, trees.importance) for trees in boosted_trees.fit_each(z, v, seed)]
+
+
+def for_each(fit: Callable[[np.ndarray, np.ndarray, int], tuple[Any, np.ndarray]]) -> Callable[..., list[tuple]]:
+    """Return a function that fits a learner to each column of classes [n, K], of one that fits one to classes [n]."""
+    return lambda z, v, seed: [fit(z, column, seed) for column in v.T]
 
 
 def measure_dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None,
-                seed: int, score_alone: bool, fit: Callable[[np.ndarray, np.ndarray, int], tuple]) -> Result:
+                seed: int, score_alone: bool, fit: Callable[[np.ndarray, np.ndarray, int], list[tuple]]) -> Result:
     """Return the DCI of codes [N, d], whose factors [N, K] are classes that `fit` learns; a metric's Result.
 
     Args:
         name: the metric's name.
         codes, factors, bins, kinds, seed, score_alone: see `dci`.
-        fit: a function of codes [n, d], classes [n] and a seed, which returns a learner and the importances [d].
+        fit: a function of codes [n, d], classes [n, K] and a seed, which returns a learner and the importances [d] for
+            each of the K factors.
     """
     import sklearn.ensemble  # noqa: F401    before its threads are limited
 
@@ -142,8 +147,9 @@ def measure_dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, ki
     varies = find_varying(name, v, train)
     importance, accuracy = np.zeros((codes.shape[1], len(varies))), np.full((2, len(varies)), np.nan)
     with threads.limit_to_one():      # threads would only wait for each other
-        for k in np.flatnonzero(varies):
-            learner, importance[:, k] = fit(codes[train], v[train, k], seed)
+        fitted = fit(codes[train], v[train][:, varies], seed)
+        for k, (learner, of_latents) in zip(np.flatnonzero(varies), fitted, strict=True):
+            importance[:, k] = of_latents
             if not score_alone:
                 accuracy[:, k] = [learner.score(codes[rows], v[rows, k]) for rows in (test, train)]
     return summarise(name, importance, accuracy, varies, kinds=np.array(kinds))
