@@ -2,6 +2,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import tensorflow_probability as tfp
 from cases import CASES, FACTORS, IDS, KINDS, LATENTS, build, dataset, shake
 from tensorflow.python.autograph.utils import ag_logging
 
@@ -84,7 +85,7 @@ def test_full_covariance_with_diagonal_scale_is_the_beta_vae():
     full.decoder.set_weights(diagonal.decoder.get_weights())
     *trunk, mean_w, mean_b, log_variance_w, log_variance_b = diagonal.encoder.get_weights()
     lower_w, lower_b = (np.zeros(shape, np.float32) for shape in ((20, 6), 6))
-    where = np.diag(distributions.tfp.math.fill_triangular(tf.range(6.0)).numpy()).astype(int)
+    where = np.diag(tfp.math.fill_triangular(tf.range(6.0)).numpy()).astype(int)
     lower_w[:, where], lower_b[where] = log_variance_w / 2, log_variance_b / 2
     full.encoder.set_weights([*trunk, mean_w, mean_b, lower_w, lower_b])
     assert_same_terms(diagonal.objective(x, noise=NOISE), full.objective(x, noise=NOISE))
