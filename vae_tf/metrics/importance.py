@@ -1,6 +1,6 @@
 """DCI: how far each latent serves one factor, by the importances of trees that predict factors from all latents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -123,13 +123,16 @@ def _fit_binned(z: np.ndarray, v: np.ndarray, seed: int) -> list[tuple[Any, np.n
     return [(trees, trees.importance) for trees in boosted_trees.fit_each(z, v, seed)]
 
 
-def for_each(fit: Callable[[np.ndarray, np.ndarray, int], tuple[Any, np.ndarray]]) -> Callable[..., list[tuple]]:
-    """Return a function that fits a learner to each column of classes [n, K], of one that fits one to classes [n]."""
-    return lambda z, v, seed: [fit(z, column, seed) for column in v.T]
+def for_each(fit: Callable[[np.ndarray, np.ndarray, int], tuple[Any, np.ndarray]]) -> Callable[..., Iterable[tuple]]:
+    """Return a function that fits a learner to each column of classes [n, K], of one that fits one to classes [n].
+
+    Each is fitted when it is asked for, so that memory holds one learner at a time.
+    """
+    return lambda z, v, seed: (fit(z, column, seed) for column in v.T)
 
 
 def measure_dci(name: str, codes: np.ndarray, factors: np.ndarray, bins: int, kinds: tuple[str, ...] | str | None,
-                seed: int, score_alone: bool, fit: Callable[[np.ndarray, np.ndarray, int], list[tuple]]) -> Result:
+                seed: int, score_alone: bool, fit: Callable[[np.ndarray, np.ndarray, int], Iterable[tuple]]) -> Result:
     """Return the DCI of codes [N, d], whose factors [N, K] are classes that `fit` learns; a metric's Result.
 
     Args:
