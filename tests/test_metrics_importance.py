@@ -47,6 +47,7 @@ def test_dci_importance_is_sklearns():
 
 @pytest.mark.parametrize("together", [1, 6, 80], ids=["alone", "in two groups", "all"])
 def test_binned_trees_of_factors_that_are_fitted_together_are_those_of_each_factor(monkeypatch, together):
+    """They are equal bit for bit: each class has a column of its own, whose sums do not depend on other columns."""
     rng = np.random.default_rng(0)
     z, v = rng.standard_normal((200, 4)), np.stack([rng.integers(0, classes, 200) for classes in (2, 3, 5)], 1)
     v[:, 1] += z[:, 2] > 0.5

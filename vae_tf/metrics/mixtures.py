@@ -8,7 +8,7 @@ import scipy
 
 CHUNK = 100_000             # number of densities in memory at a time, few enough to stay in the cache
 HALF_LOG_2PI = 0.5 * np.log(2 * np.pi)
-MANY = 100              # number of components from which on densities may be computed in float32
+MANY = 100                  # number of components from which on densities may be computed in float32
 SAFE_REACH = 1e3            # the largest reach of z, in units of the narrowest component, for float32
 GRID = 6                    # points of the grid on which a density is computed, per least standard deviation
 FEWEST = 10                 # the least number of points of a grid
@@ -140,12 +140,12 @@ def log_joint_mixture(z: np.ndarray, means: np.ndarray, stddevs: np.ndarray) -> 
 def _average_densities(samples: int, means: np.ndarray, list_exponents: Callable[[slice], np.ndarray]) -> np.ndarray:
     """Return the logarithms [S] of mean densities, from their exponents [rows, N] less d log(2 pi) / 2.
 
-    Of many components, where time counts, the exponentials are float32: their shares of the largest, each of which is
-    off by less than 1e-7 of it.
+    Each exponential is taken relative to the largest of its row. Where there are many components, and time counts, it
+    is a float32, which is off by less than 1e-6 of the largest.
     """
     total = np.empty(samples)
     step = max(1, CHUNK // len(means))
-    # The second is where exp underflows, which takes it long.
+    # No exponent is below `least`, because exp takes long where its result underflows.
     dtype, least = (np.float32, -80) if len(means) >= MANY else (np.float64, -700)
     for i in range(0, samples, step):
         exponent = list_exponents(slice(i, i + step))
