@@ -102,17 +102,6 @@ def test_variables_without_a_gradient_stay_as_on_one_device(mirrored, scaled):
     assert sum(np.array_equal(*pair) for pair in zip(make_model().get_weights(), two, strict=True)) == 2
 
 
-@pytest.mark.parametrize(("precision", "limit", "onednn", "refused"), [
-    ("mixed_bfloat16", "AVX2", None, True), ("mixed_bfloat16", "sse41", None, True),
-    ("mixed_bfloat16", "AVX2", "0", False), ("mixed_bfloat16", "AVX512_CORE", None, False),
-    ("mixed_bfloat16", None, None, False), ("float32", "AVX2", None, False)])
-def test_bfloat16_below_avx_512_is_refused(monkeypatch, precision, limit, onednn, refused):
-    for name, value in (("ONEDNN_MAX_CPU_ISA", limit), ("TF_ENABLE_ONEDNN_OPTS", onednn)):
-        monkeypatch.delenv(name, raising=False) if value is None else monkeypatch.setenv(name, value)
-    with pytest.raises(InputError, match=r"precision: .*ONEDNN_MAX_CPU_ISA") if refused else contextlib.nullcontext():
-        devices.check_precision(precision)
-
-
 def test_batch_statistics_are_those_of_the_whole_batch(mirrored):
     case = ("ivae", "conv_faces", (16, 16, 1), "gaussian", {})
 

@@ -9,6 +9,7 @@ import functools
 import itertools
 import json
 import os
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ from vae_tf import console
 from vae_tf.console import environment
 from vae_tf.errors import InputError, shorten
 from vae_tf.typing import Tensor
+
+PROCESSOR = pathlib.Path("/proc/cpuinfo")       # Linux names the processor's instructions there
+INSTRUCTIONS = {"mixed_bfloat16": ("bf16",), "mixed_float16": ("fp16", "asimdhp")}      # parts of the names of these
 
 
 # Two strategies of a kind would number their collectives alike and mix them up: one of each kind per process.
@@ -93,6 +97,21 @@ def check_precision(precision: str) -> None:
             and os.environ.get("TF_ENABLE_ONEDNN_OPTS") != "0"):
         raise InputError(f"precision: mixed_bfloat16 needs AVX-512 here, and ONEDNN_MAX_CPU_ISA={limit} in the "
                          "environment forbids it; unset it, set TF_ENABLE_ONEDNN_OPTS=0, or choose float32")
+
+
+def explain_slow_precision(precision: str, strategy: tf.distribute.Strategy) -> str | None:
+    """Return a sentence if a processor that trains has no instructions for a precision of 16 bits; else None.
+
+    Of a GPU, of a TPU, and where the processor's instructions are not known, as outside of Linux, nothing is said.
+    """
+    if (precision not in INSTRUCTIONS or isinstance(strategy, tf.distribute.TPUStrategy)
+            or tf.config.list_physical_devices("GPU") or not PROCESSOR.exists()):
+        return None
+    known = PROCESSOR.read_text()
+    if any(part in known for part in INSTRUCTIONS[precision]):
+        return None
+    return (f"this processor has no instructions for {precision.removeprefix('mixed_')}; with "
+            f"--precision={precision}, training may be slower than with float32, by far with convolutions")
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:

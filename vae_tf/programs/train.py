@@ -40,7 +40,8 @@ def main(flags: FlagValues) -> None:
           f"{model.count_params():,} weights) "
           f"on {held_out.describe_training_part(dataset)}: "
           f"{config.steps:,} steps of {config.batch_size}, in {runs.list_first_to_last(run_dirs)}")
-    for line in dict.fromkeys(defaults.predict_collapse(config, dataset) for config in configs.values()):
+    warned = (defaults.predict_collapse(each, dataset) for each in configs.values())
+    for line in dict.fromkeys((devices.explain_slow_precision(config.precision, strategy), *warned)):
         if line and chief and config.steps:
             warnings.warn(line, stacklevel=1)
 
