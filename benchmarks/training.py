@@ -25,7 +25,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from vae_tf import data, distributions, models, networks, replicas, train_step, training
+from vae_tf import data, devices, distributions, models, networks, replicas, train_step, training
 from vae_tf.console import environment
 from vae_tf.data import batches
 
@@ -43,9 +43,8 @@ IMAGES = 25_600 if GPU else 2_560
 REPEATS = 5
 LATENTS = 10
 DTYPES = ("float32", "mixed_bfloat16")      # in PyTorch, autocast to bfloat16 stands for the second
-PROCESSOR = pathlib.Path("/proc/cpuinfo")
 # On a processor without instructions for bfloat16, a step of PyTorch in it takes a second.
-QUICK_DTYPES = DTYPES if GPU or not PROCESSOR.exists() or "bf16" in PROCESSOR.read_text() else DTYPES[:1]
+QUICK_DTYPES = DTYPES[:1] if devices.explain_slow_precision(DTYPES[1], tf.distribute.get_strategy()) else DTYPES
 KERNELS = "TF_ENABLE_ONEDNN_OPTS"
 PART = "BENCHMARK_PART"         # wide, split or narrow: which networks this process measures
 

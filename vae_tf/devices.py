@@ -22,7 +22,8 @@ from vae_tf.errors import InputError, shorten
 from vae_tf.typing import Tensor
 
 PROCESSOR = pathlib.Path("/proc/cpuinfo")       # Linux names the processor's instructions there
-INSTRUCTIONS = {"mixed_bfloat16": ("bf16",), "mixed_float16": ("fp16", "asimdhp")}      # parts of the names of these
+# Parts of the names of instructions, of which a processor has one if it computes in 16 bits by itself.
+INSTRUCTIONS = {"mixed_bfloat16": ("bf16",), "mixed_float16": ("fp16", "asimdhp")}
 
 
 # Two strategies of a kind would number their collectives alike and mix them up: one of each kind per process.
@@ -100,9 +101,9 @@ def check_precision(precision: str) -> None:
 
 
 def explain_slow_precision(precision: str, strategy: tf.distribute.Strategy) -> str | None:
-    """Return a sentence if a processor that trains has no instructions for a precision of 16 bits; else None.
+    """Return a sentence for the user if the processor has no instructions for a precision of 16 bits; else None.
 
-    Of a GPU, of a TPU, and where the processor's instructions are not known, as outside of Linux, nothing is said.
+    It is None, too, where a GPU or a TPU trains, and where nobody knows the processor's instructions: outside of Linux.
     """
     if (precision not in INSTRUCTIONS or isinstance(strategy, tf.distribute.TPUStrategy)
             or tf.config.list_physical_devices("GPU") or not PROCESSOR.exists()):
